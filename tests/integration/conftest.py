@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from history.bridge import drive
 from history.message import Message
+from tests.fixtures.servers.redis import connected
 from tests.integration.helpers.consumers import Lane
 from tests.integration.helpers.orders import Send
 from tests.integration.helpers.rows import Bench
@@ -55,3 +56,10 @@ def send(redis_url: str) -> Iterator[Send]:
 
     yield to_orders
     drive(provider.close())
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Any]:
+    """A plain client of the database that ``redis_url`` leads to, which is empty."""
+    with connected(redis_url) as client:
+        yield client

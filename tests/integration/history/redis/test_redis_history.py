@@ -33,12 +33,6 @@ def history(redis_url: str) -> Iterator[RedisHistory]:
     drive(history.close())
 
 
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
-
-
 def complete(
     history: RedisHistory, uuids: Sequence[str], time_to_live: timedelta = timedelta(days=7)
 ) -> None:

@@ -53,12 +53,6 @@ def opened(redis_url: str) -> Iterator[Callable[[], RedisHistory]]:
         drive(history.close())
 
 
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
-
-
 def claim(history: HistoryStore, *uuids: str, owner: str | BatchOwner = "worker-1") -> Sequence[Fence]:
     """Claim uuids that nobody has, and return their fences."""
     claims = drive(history.claim(TRIGGER, uuids, owner, time_to_live=LONG))

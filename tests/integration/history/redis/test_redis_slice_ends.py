@@ -11,7 +11,6 @@ from history.entry import EntryOutcome, Settlement
 from history.message import Uuid
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH, BatchOwner
-from tests.fixtures.servers.redis import connected
 
 TRIGGER = "book-order"
 HISTORY = f"doubtless:{{{TRIGGER}}}:history"
@@ -22,12 +21,6 @@ def history(redis_url: str) -> Iterator[RedisHistory]:
     history = RedisHistory.from_url(redis_url)
     yield history
     drive(history.close())
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
 
 
 def complete(history: RedisHistory, uuids: Sequence[str], time_to_live: timedelta) -> None:

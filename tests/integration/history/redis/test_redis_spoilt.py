@@ -17,7 +17,6 @@ from history.store import BatchOwner
 from history.store.control import Counts, Report, TriggerState
 from history.store.decisions import Decided, DecisionKind, OperatorDecision
 from history.store.parking import Parked, ParkedKind
-from tests.fixtures.servers.redis import connected
 from tests.fixtures.spoiling import spoil_remembered
 
 TRIGGER = "book-order"
@@ -30,12 +29,6 @@ def history(redis_url: str) -> Iterator[RedisHistory]:
     history = RedisHistory.from_url(redis_url)
     yield history
     drive(history.close())
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
 
 
 def complete(history: RedisHistory, *uuids: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from history.bridge import drive
-from tests.fixtures.servers.redis import connected
+from tests.integration.helpers.streams import receiver_of
 from triggers.providers.backlog import Backlog
 from triggers.providers.contract.common import NO_WAIT, numbered
 from triggers.providers.redis_streams import RedisStreams
@@ -19,16 +19,10 @@ PLACE = ("orders", "s")
 
 
 @pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
-
-
-@pytest.fixture
 def provider(redis_url: str) -> Iterator[RedisStreams]:
     """A provider with a subscription of ``orders`` that has read one entry."""
     provider = RedisStreams.from_url(redis_url)
-    receiver = drive(provider.open_receiver("orders", subscription="s", name="a"))
+    receiver = receiver_of(provider)
     drive(provider.send("orders", numbered(1)))
     drive(receiver.acknowledge(drive(receiver.receive(1, NO_WAIT))))
     drive(receiver.close())

@@ -14,22 +14,14 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
-from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import PATIENCE
-from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
-from triggers.providers.provider import Arrival, Received, Unreadable
+from tests.integration.helpers.streams import SOON, receive, receiver_of
+from triggers.providers.contract.common import NO_WAIT, numbered
+from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.receiver import StreamReceiver
 
 QUICK = "?claim_idle=0.3&reclaim_interval=0.05"
-SOON = timedelta(seconds=PATIENCE)
 CLAIM_IDLE = timedelta(seconds=0.3)
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
 
 
 @pytest.fixture
@@ -51,21 +43,8 @@ def provider(make: Callable[..., RedisStreams]) -> RedisStreams:
     return make()
 
 
-def receiver_of(provider: RedisStreams, name: str = "a", subscription: str = "s") -> StreamReceiver:
-    return drive(provider.open_receiver("orders", subscription=subscription, name=name))
-
-
 def send(provider: RedisStreams, count: int = 1) -> None:
     drive(provider.send("orders", numbered(count)))
-
-
-def receive(receiver: StreamReceiver, count: int = 1, within: timedelta = SOON) -> list[Arrival]:
-    """Receive until ``count`` messages are there, or the time is over."""
-    got: list[Received] = []
-    deadline = time.monotonic() + within.total_seconds()
-    while len(got) < count and (left := deadline - time.monotonic()) > 0:
-        got += drive(receiver.receive(count - len(got), timedelta(seconds=left)))
-    return arrivals(got)
 
 
 def counts(received: list[Arrival]) -> list[int]:

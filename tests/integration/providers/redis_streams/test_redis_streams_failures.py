@@ -21,8 +21,9 @@ from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, patience
+from tests.integration.helpers.streams import SOON, receive, receiver_of
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
-from triggers.providers.provider import Arrival, ProviderUnavailableError, Received
+from triggers.providers.provider import Arrival, ProviderUnavailableError
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.link import RedisLink, script
 from triggers.providers.redis_streams.receiver import StreamReceiver
@@ -31,13 +32,6 @@ from triggers.testing.redis_server import RedisServer
 
 #: A consumer is never presumed dead here: what comes back does so because of what is tested.
 PATIENT = "?claim_idle=60&reclaim_interval=0.05"
-SOON = timedelta(seconds=PATIENCE)
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
 
 
 @pytest.fixture
@@ -58,18 +52,6 @@ def receiver(provider: RedisStreams) -> Iterator[StreamReceiver]:
     receiver = receiver_of(provider)
     yield receiver
     drive(receiver.close())
-
-
-def receiver_of(provider: RedisStreams, name: str = "a") -> StreamReceiver:
-    return drive(provider.open_receiver("orders", subscription="s", name=name))
-
-
-def receive(receiver: StreamReceiver, count: int = 1) -> list[Arrival]:
-    got: list[Received] = []
-    deadline = time.monotonic() + SOON.total_seconds()
-    while len(got) < count and time.monotonic() < deadline:
-        got += drive(receiver.receive(count - len(got), timedelta(seconds=0.1)))
-    return arrivals(got)
 
 
 def told(received: list[Arrival]) -> list[tuple[object, int]]:

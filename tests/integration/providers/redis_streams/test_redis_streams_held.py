@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from history.bridge import drive
+from tests.integration.helpers.streams import receiver_of
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.link import RedisLink
@@ -16,7 +17,7 @@ from triggers.providers.redis_streams.receiver import StreamReceiver
 @pytest.fixture
 def receiver(redis_url: str) -> Iterator[StreamReceiver]:
     provider = RedisStreams.from_url(redis_url + "?claim_idle=60&reclaim_interval=0.05")
-    receiver = drive(provider.open_receiver("orders", subscription="s", name="a"))
+    receiver = receiver_of(provider)
     drive(provider.send("orders", numbered(2)))
     yield receiver
     drive(receiver.close())

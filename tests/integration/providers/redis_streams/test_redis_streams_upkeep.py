@@ -12,6 +12,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.streams import receiver_of
 from triggers.providers.contract.common import NO_WAIT
 from triggers.providers.redis_streams import RedisStreams, StreamSettings
 from triggers.providers.redis_streams.keys import StreamKeys
@@ -24,19 +25,13 @@ Open = Callable[..., StreamReceiver]
 
 
 @pytest.fixture
-def client(redis_url: str) -> Iterator[Any]:
-    with connected(redis_url) as client:
-        yield client
-
-
-@pytest.fixture
 def open_receiver(redis_url: str) -> Iterator[Open]:
     providers: list[RedisStreams] = []
     receivers: list[StreamReceiver] = []
 
     def open_receiver(name: str = "a", subscription: str = "s", query: str = "") -> StreamReceiver:
         providers.append(RedisStreams.from_url(f"{redis_url}?reclaim_interval=0.05&{query}"))
-        receivers.append(drive(providers[-1].open_receiver("orders", subscription=subscription, name=name)))
+        receivers.append(receiver_of(providers[-1], name, subscription))
         return receivers[-1]
 
     yield open_receiver
@@ -181,7 +176,9 @@ def bury(client: Any, *, claim_idle: int) -> None:
     drive(RedisLink(client).run("bury", keys.scripted, words))
 
 
-def test_one_that_was_buried_while_it_waited_holds_what_it_reads(open_receiver: Open, client: Any) -> None:
+def test_one_that_was_buried_while_it_waited_holds_what_it_reads(
+    open_receiver: Open, client: Any, redis_url: str
+) -> None:
     open_receiver()
     client.xgroup_createconsumer("orders", "s", "sleeper")
     read: list[Any] = []
@@ -191,7 +188,7 @@ def test_one_that_was_buried_while_it_waited_holds_what_it_reads(open_receiver: 
         )
     )
     sleeper.start()
-    with connected(str(receiver_url(client))) as other:
+    with connected(redis_url) as other:
         eventually(lambda: other.info("clients")["blocked_clients"] == 1)
         eventually(lambda: all(one["idle"] > 20 for one in other.xinfo_consumers("orders", "s")))
         bury(other, claim_idle=20)
@@ -203,11 +200,6 @@ def test_one_that_was_buried_while_it_waited_holds_what_it_reads(open_receiver: 
         assert read
         [pending] = other.xpending_range("orders", "s", "-", "+", 10)
         assert pending["consumer"] == b"sleeper"
-
-
-def receiver_url(client: Any) -> str:
-    options = client.get_connection_kwargs()
-    return f"redis://{options['host']}:{options['port']}/{options['db']}"
 
 
 def test_looking_after_the_names_is_a_part_of_staying_alive(open_receiver: Open, client: Any) -> None:
