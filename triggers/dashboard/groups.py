@@ -117,6 +117,38 @@ class Group:
         return replace(self, lines=lines, count=count, oldest=lines[0].parked_at if lines else self.oldest)
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the workers on one host had begun: a group for each trigger and kind, the largest first."""
+
+    name: str
+    groups: Sequence[Group]
+
+    @property
+    def count(self) -> int:
+        """How many messages these are."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def listed(self) -> int:
+        """How many of them there is a line of."""
+        return sum(len(group.lines) for group in self.groups)
+
+    @property
+    def oldest(self) -> datetime:
+        """When the oldest of them was parked."""
+        return min(group.oldest for group in self.groups)
+
+
+def hosts_of(groups: Iterable[Group]) -> list[Host]:
+    """Put groups by host together, the host with the most messages first."""
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        if group.host is not None:
+            found.setdefault(group.host, []).append(group)
+    return sorted((Host(*one) for one in found.items()), key=lambda host: (-host.count, host.name))
+
+
 #: Trigger, kind, row and class of the error.
 _Facts = tuple[str, ParkedKind, int | None, str | None]
 

@@ -38,19 +38,20 @@ STOPPED = "the dashboard was stopped: the others stay parked"
 
 
 @dataclass(slots=True)
-class Job:
-    """One decision about ``total`` messages of a trigger: how many are closed, and why others stay parked."""
+class Share:
+    """What a job does about ``total`` messages of one trigger: how many are closed, why others stay parked.
 
-    decision: OperatorDecision
+    ``error`` is why it broke off; the messages that had no turn stay parked then.
+    """
+
     trigger: str
     total: int
-    key: str = field(default_factory=lambda: token_hex(8))
     begun: bool = False
     closed: int = 0
     left: int = 0
     why_left: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     error: str | None = None
-    finished: Event = field(default_factory=Event)
+    finished: bool = False
 
     def close(self, count: int) -> None:
         """Count messages that are not parked any more."""
@@ -63,7 +64,47 @@ class Job:
             self.why_left.append((label.uuid or label.id, why))
 
 
-#: A job that is carried out as it is asked to go on; each time it does so for a turn.
+@dataclass(slots=True)
+class Job:
+    """One decision, and the share of each trigger in it."""
+
+    decision: OperatorDecision
+    shares: Sequence[Share]
+    key: str = field(default_factory=lambda: token_hex(8))
+    finished: Event = field(default_factory=Event)
+
+    @property
+    def triggers(self) -> Sequence[str]:
+        """The triggers whose messages it is about."""
+        return [share.trigger for share in self.shares]
+
+    @property
+    def total(self) -> int:
+        """How many messages it is about."""
+        return sum(share.total for share in self.shares)
+
+    @property
+    def closed(self) -> int:
+        """How many of them are not parked any more."""
+        return sum(share.closed for share in self.shares)
+
+    @property
+    def left(self) -> int:
+        """How many of them stay parked."""
+        return sum(share.left for share in self.shares)
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has had a turn."""
+        return any(share.begun for share in self.shares)
+
+    @property
+    def error(self) -> str | None:
+        """Why it broke off, for one of its triggers at least."""
+        return next((share.error for share in self.shares if share.error is not None), None)
+
+
+#: A share that is carried out as it is asked to go on; each time it does so for a turn.
 _Turns = Generator[None]
 
 #: The trigger of some jobs, and whether they run messages: a service that hangs keeps no other job waiting.
@@ -106,9 +147,9 @@ class _Slots:
 class Jobs:
     """Carries decisions out in threads of its own: of each trigger one run at a time, and its jobs in turns.
 
-    So a small job waits for a turn of a large one, not for its end. Runs need ``triggers``, by name;
-    ``history`` is the URL for those that name none. A service that hangs holds up the runs of its trigger,
-    and nothing else.
+    So a small job waits for a turn of a large one, not for its end, and what breaks off for one trigger of a
+    job goes on for the others. Runs need ``triggers``, by name; ``history`` is the URL for those that name
+    none. A service that hangs holds up the runs of its trigger, and nothing else.
     """
 
     def __init__(
@@ -124,21 +165,21 @@ class Jobs:
         self._threads: dict[_Queue, Thread] = {}
 
     def start(self, decision: OperatorDecision, labels: Sequence[ParkedLabel]) -> Job:
-        """Begin to carry a decision out about messages of one trigger."""
-        job = Job(decision, labels[0].trigger_name, len(labels))
+        """Begin to carry a decision out about messages, those of each trigger in its turns."""
+        mine: dict[str, list[ParkedLabel]] = {}
+        for label in labels:
+            mine.setdefault(label.trigger_name, []).append(label)
+        job = Job(decision, [Share(name, len(some)) for name, some in mine.items()])
         with self._lock:
             self._known[job.key] = job
             while len(self._known) > REMEMBERED:
                 del self._known[next(iter(self._known))]
-            key = job.trigger, decision.kind is DecisionKind.RUN
-            queue = self._queues.setdefault(key, deque())
-            queue.append(self._carry_out(job, labels))
-            if len(queue) == 1:
-                # Not one of those that Python waits for at its end: it may be at a service that hangs.
-                self._threads[key] = Thread(
-                    target=self._take_turns, args=(key, queue), name="decisions", daemon=True
-                )
-                self._threads[key].start()
+            runs = decision.kind is DecisionKind.RUN
+            for number, share in enumerate(job.shares):
+                # A store carries a token out once, whatever the trigger: each share has its own. The audit
+                # trail puts the steps of one decision together by what stands before the first "/".
+                own = decision.model_copy(update={"token": f"{decision.token}/{number}"})
+                self._line_up((share.trigger, runs), self._carry_out(job, share, mine[share.trigger], own))
         return job
 
     def find(self, key: str | None) -> Job | None:
@@ -165,6 +206,16 @@ class Jobs:
         if hung := sum(thread.is_alive() for thread in threads):
             _log.warning("%d runs of parked messages did not end: they are In Doubt", hung)
 
+    def _line_up(self, key: _Queue, turns: _Turns) -> None:
+        queue = self._queues.setdefault(key, deque())
+        queue.append(turns)
+        if len(queue) == 1:
+            # Not one of those that Python waits for at its end: it may be at a service that hangs.
+            self._threads[key] = Thread(
+                target=self._take_turns, args=(key, queue), name="decisions", daemon=True
+            )
+            self._threads[key].start()
+
     def _take_turns(self, key: _Queue, queue: deque[_Turns]) -> None:
         """Let the first job of a queue go on for a turn, then put it behind the others, until all end."""
         while True:
@@ -178,50 +229,57 @@ class Jobs:
                     del self._queues[key]
                     return
 
-    def _carry_out(self, job: Job, labels: Sequence[ParkedLabel]) -> _Turns:
-        outcomes = Outcomes(self._store.parking, job.decision)
-        job.begun = True
+    def _carry_out(
+        self, job: Job, share: Share, labels: Sequence[ParkedLabel], decision: OperatorDecision
+    ) -> _Turns:
+        outcomes = Outcomes(self._store.parking, decision)
+        share.begun = True
         try:
             for number, piece in enumerate(_pieces(labels)):
                 if self._ending.is_set():
-                    job.error = STOPPED
+                    share.error = STOPPED
                     return
-                # The audit trail puts the steps of one decision together by what stands before "/".
-                step = job.decision.model_copy(update={"token": f"{job.decision.token}/{number}"})
-                if job.decision.kind is DecisionKind.RUN:
-                    yield from self._run(job, piece, step, outcomes)
+                step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
+                if decision.kind is DecisionKind.RUN:
+                    yield from self._run(share, piece, step, outcomes)
                 else:
-                    self._surveyor.take_out(self._settle(job, piece, step))
+                    self._surveyor.take_out(self._settle(share, piece, step))
                 yield
         except Exception as error:  # noqa: BLE001  (whatever it is, the page says it, and the next job runs)
             _log.warning("a decision about parked messages failed", exc_info=True)
-            job.error = text_of(error)
+            share.error = text_of(error)
         finally:
             drive(outcomes.write())
-            job.finished.set()
+            self._finish(job, share)
+
+    def _finish(self, job: Job, share: Share) -> None:
+        with self._lock:
+            share.finished = True
+            if all(one.finished for one in job.shares):
+                job.finished.set()
 
     def _settle(
-        self, job: Job, labels: Sequence[ParkedLabel], step: OperatorDecision
+        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision
     ) -> Sequence[ParkedLabel]:
         taken: list[ParkedLabel] = []
         for verdict in drive(decide(labels, step, lot=self._store.parking, store=self._store)):
             if verdict.left is None:
-                job.close(1)
+                share.close(1)
             else:
-                job.leave(verdict.label, verdict.left)
+                share.leave(verdict.label, verdict.left)
             if verdict.left in {None, GONE}:
                 taken.append(verdict.label)
         return taken
 
     def _run(
-        self, job: Job, labels: Sequence[ParkedLabel], step: OperatorDecision, outcomes: Outcomes
+        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision, outcomes: Outcomes
     ) -> _Turns:
         drive(decide(labels, step, lot=self._store.parking, store=None))
         waiting, taken, until = deque(labels), list[ParkedLabel](), time.monotonic() + TURN
         try:
             while waiting and not self._ending.is_set():
                 label = waiting.popleft()
-                if self._run_one(job, label, outcomes):
+                if self._run_one(share, label, outcomes):
                     taken.append(label)
                 if time.monotonic() >= until:
                     self._surveyor.take_out(taken)
@@ -233,14 +291,14 @@ class Jobs:
             for label in waiting:
                 drive(outcomes.add(label, f"not run: {why}", closed=False))
 
-    def _run_one(self, job: Job, label: ParkedLabel, outcomes: Outcomes) -> bool:
+    def _run_one(self, share: Share, label: ParkedLabel, outcomes: Outcomes) -> bool:
         """Run one message; whether it is not parked any more."""
         trigger = self._triggers[label.trigger_name]
         row = run_row(self._store.parking, label, trigger, self._history, outcomes)
         if row["closed"]:
-            job.close(1)
+            share.close(1)
         else:
-            job.leave(label, ": ".join(filter(None, [row["reason"], row["error"]])))
+            share.leave(label, ": ".join(filter(None, [row["reason"], row["error"]])))
         return bool(row["closed"])
 
 

@@ -1,8 +1,9 @@
 """Deciding: a preview that says how many, a reason that must be given, and what came of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
 from starlette.responses import Response
@@ -10,8 +11,9 @@ from starlette.responses import Response
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.decisions import DecisionKind, OperatorDecision
-from history.store.parking import ParkedLabel
-from triggers.dashboard.pages.parked import decisions_about
+from history.store.parking import ParkedKind, ParkedLabel
+from triggers.dashboard.groups import Group
+from triggers.dashboard.pages.parked import why_not_run
 from triggers.dashboard.visit import Visit
 
 #: How long the answer to a decision waits for its end, in seconds; then the next page says how far it is.
@@ -20,41 +22,62 @@ PATIENCE = 1.0
 #: How many messages a preview names.
 NAMED = 10
 
+Fields = Sequence[tuple[str, str]]
+
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The messages that a decision is about, and how a form names them.
+class Part:
+    """Messages of one trigger and kind that a decision is about, and how a form names them.
 
     ``label`` makes a label of one of ``messages``: that of each only when the decision is carried out.
     """
 
+    trigger: str
+    kind: ParkedKind
     messages: Sequence[Any]
     label: Callable[[Any], ParkedLabel]
-    fields: Sequence[tuple[str, str]]
-    #: What they have in common, where they are of a group.
+    fields: Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """All that a decision is about, and what a form says of it as a whole."""
+
+    parts: Sequence[Part]
+    fields: Fields = ()
+    #: Why all of them are parked.
     reason: str | None = None
 
     @property
-    def named(self) -> list[ParkedLabel]:
-        """The labels of some of them."""
-        return [self.label(one) for one in self.messages[:NAMED]]
+    def count(self) -> int:
+        """How many messages these are."""
+        return sum(len(part.messages) for part in self.parts)
+
+    def labels(self, limit: int | None = None) -> list[ParkedLabel]:
+        """Return the labels of all messages, or of so many."""
+        return list(islice((part.label(one) for part in self.parts for one in part.messages), limit))
 
 
 def preview(visit: Visit) -> Response:
-    """Show how many messages a decision would be about, and which; nothing is changed."""
+    """Show how many messages a decision would be about, and what becomes of each; nothing is changed."""
     return _preview(visit, _wanted(visit.asked("decision")), _chosen(visit))
 
 
 def _preview(
     visit: Visit, word: DecisionKind, choice: Choice, status: int = 200, problem: str | None = None
 ) -> Response:
+    rows = [(part, _barred(visit, word, part)) for part in choice.parts]
+    left = replace(choice, parts=[part for part, barred in rows if barred is None])
+    if not left.parts:
+        _refuse(visit, word, choice)
     return visit.show(
         "desk/preview.html",
         status,
         decision=word.value,
-        count=len(choice.messages),
-        named=choice.named,
-        fields=choice.fields,
+        count=left.count,
+        rows=rows,
+        named=left.labels(NAMED),
+        fields=[*chain.from_iterable(part.fields for part in left.parts), *choice.fields],
         reason=choice.reason,
         problem=problem,
     )
@@ -64,19 +87,28 @@ def decide(visit: Visit) -> Response:
     """Begin to carry a decision out."""
     word, choice = _wanted(visit.given("decision")), _chosen(visit)
     reason = (visit.given("reason") or "").strip()
-    if not choice.messages:
+    if not choice.count:
         return visit.problem(409, "Nothing was done", "None of these messages is parked any more.")
-    first = choice.named[0]  # all are of one trigger and one kind
-    if word.value not in decisions_about(visit, first.trigger_name, first.kind):
-        problem = f"{first.kind} messages of {first.trigger_name} cannot be run here"
-        raise ConfigurationError("run", problem, "start the dashboard with the module of its trigger")
+    _refuse(visit, word, choice)
     if not reason:
         return _preview(visit, word, choice, 422, "Give a reason: it is kept with the decision.")
     decision = OperatorDecision(kind=word, by=visit.session.user, reason=reason)
-    labels = [choice.label(one) for one in choice.messages]
-    job = visit.operations.jobs.start(decision, labels)
+    job = visit.operations.jobs.start(decision, choice.labels())
     job.finished.wait(PATIENCE)
     return visit.go("/job", key=job.key)
+
+
+def _barred(visit: Visit, word: DecisionKind, part: Part) -> str | None:
+    """Say why a decision cannot be carried out about some messages; None where it can."""
+    return why_not_run(visit, part.trigger, part.kind) if word is DecisionKind.RUN else None
+
+
+def _refuse(visit: Visit, word: DecisionKind, choice: Choice) -> None:
+    """Refuse a decision that is about messages, too, for which it cannot be carried out."""
+    for part in choice.parts:
+        if (barred := _barred(visit, word, part)) is not None:
+            problem = f"{part.kind} messages of {part.trigger} cannot be run here: {barred}"
+            raise ConfigurationError("run", problem, "start the dashboard with the module of its trigger")
 
 
 def job(visit: Visit) -> Response:
@@ -95,45 +127,61 @@ def _wanted(text: str | None) -> DecisionKind:
 
 
 def _chosen(visit: Visit) -> Choice:
-    """Find the messages that a form or an address names: one, or a group, or some of a group."""
-    named = dict.fromkeys(visit.request.query_params.getlist("id"))
-    ids = list(visit.form.get("id", ())) or list(named)
-    ask = visit.given if visit.form else visit.asked
-    key, until, trigger = ask("key"), ask("until"), ask("trigger")
-    if key is None:
-        return _one(visit, trigger or "", ids[0] if ids else "", until)
-    group = visit.operations.surveyor.latest().group(key)
-    if group is None:
+    """Find the messages that a form or an address names: one, some of a group, or all of some groups."""
+    keys, untils, ids = _given(visit, "key"), _given(visit, "until"), _given(visit, "id")
+    if not keys:
+        return _one(visit, next(iter(_given(visit, "trigger")), ""), next(iter(ids), ""), untils)
+    if untils and len(untils) != len(keys):
+        raise ConfigurationError("until", "it is not given for each group", "open the page again")
+    survey = visit.operations.surveyor.latest()
+    moments = dict(zip(keys, map(_instant, untils) if untils else [None] * len(keys), strict=True))
+    groups = [group for key in moments if (group := survey.group(key)) is not None]
+    hosts = {group.host for group in groups}
+    if not groups:
         raise ConfigurationError("group", "nothing is left of it", "look at the others")
-    moment = group.lines[-1].parked_at if group.lines and until is None else _instant(until)
-    everything = ask("all") is not None
+    if len(groups) > 1 and (len(hosts) > 1 or None in hosts):
+        raise ConfigurationError("group", "these are not of one host", "decide about one after the other")
+    everything = bool(_given(visit, "all"))
     if not ids and not everything:
         raise ConfigurationError("messages", "none is chosen", "tick some, or decide about the whole group")
-    lines = group.choose(None if everything else set(ids), moment)
-    chosen = [("all", "yes")] if everything else [("id", one) for one in ids]
-    return Choice(lines, group.label, [("key", key), ("until", moment.isoformat()), *chosen], group.reason)
+    some = None if everything else set(ids)
+    parts = [_part(group, some, moments[group.key]) for group in groups]
+    fields = [("all", "yes")] if everything else [("id", one) for one in dict.fromkeys(ids)]
+    return Choice([part for part in parts if part.messages], fields, groups[0].reason)
 
 
-def _one(visit: Visit, trigger: str, id_: str, until: str | None) -> Choice:
+def _given(visit: Visit, name: str) -> Sequence[str]:
+    """Return what a form, or else the address, says by a name, as often as it does."""
+    return visit.form.get(name, ()) if visit.form else visit.request.query_params.getlist(name)
+
+
+def _part(group: Group, ids: set[str] | None, until: datetime | None) -> Part:
+    if until is None and group.lines:
+        until = group.lines[-1].parked_at
+    fields = [("key", group.key), *([] if until is None else [("until", until.isoformat())])]
+    return Part(group.trigger, group.kind, group.choose(ids, until), group.label, fields)
+
+
+def _one(visit: Visit, trigger: str, id_: str, untils: Sequence[str]) -> Choice:
     parked = drive(visit.operations.store.parking.get(id_, trigger=trigger)) if id_ else None
     if parked is None or parked.id != id_:
-        return Choice([], _itself, [])
-    if until is not None and parked.parked_at > _instant(until):
+        return Choice([])
+    if any(parked.parked_at > _instant(until) for until in untils):
         raise ConfigurationError(
             parked.uuid or id_, "it was parked again since you looked", "look at it anew"
         )
     fields = [("trigger", trigger), ("id", id_), ("until", parked.parked_at.isoformat())]
     label = ParkedLabel.of(parked)
-    return Choice([label], _itself, fields)
+    return Choice([Part(trigger, parked.kind, [label], _itself, fields)], reason=label.reason)
 
 
 def _itself(label: ParkedLabel) -> ParkedLabel:
     return label
 
 
-def _instant(text: str | None) -> datetime:
+def _instant(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text or "")
+        found = datetime.fromisoformat(text)
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:

@@ -24,7 +24,7 @@ def decisions(visit: Visit) -> Response:
     lists = [decision_rows(operations.store.parking, name) for name in known]
     first = min((visit.page - 1) * ROWS, FURTHEST)
     found = list(islice(heapq.merge(*lists, key=itemgetter("at"), reverse=True), first, first + ROWS + 1))
-    jobs = [job for job in operations.jobs.unfinished() if trigger in {None, job.trigger}]
+    jobs = [job for job in operations.jobs.unfinished() if trigger is None or trigger in job.triggers]
     return visit.show(
         "desk/decisions.html",
         rows=found[:ROWS],

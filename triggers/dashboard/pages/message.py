@@ -11,7 +11,7 @@ from history.store.parking import Parked, ParkedKind
 from triggers.cli.history import state_of
 from triggers.cli.parked.deciding import decided_about
 from triggers.cli.parked.resolving import ResolverAnswer
-from triggers.dashboard.pages.parked import decisions_about
+from triggers.dashboard.pages.parked import decisions_about, why_not_run
 from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
@@ -66,6 +66,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         body=body_of(parked.message) if whole and parked.message is not None else None,
         raw=parked.raw if whole else None,
         decisions=decisions_about(visit, trigger, parked.kind),
+        not_run=why_not_run(visit, trigger, parked.kind),
         has_code=code is not None,
         has_resolver=code is not None and code.resolver is not None,
         answer=answer,

@@ -1,14 +1,16 @@
 """The desk: what is parked, in groups; and the messages of one group, a page at a time."""
 
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
-from triggers.dashboard.groups import Group
+from triggers.dashboard.groups import Group, hosts_of
 from triggers.dashboard.visit import Visit
 
-#: How many groups, and how many messages of one, a page shows.
-GROUPS, LINES = 100, 50
+#: How many groups, how many hosts with all their groups, and how many messages of one group, a page shows.
+GROUPS, HOSTS, LINES = 100, 25, 50
 
 
 def groups(visit: Visit) -> Response:
@@ -20,12 +22,14 @@ def groups(visit: Visit) -> Response:
         for group in (survey.hosts if by_host else survey.groups)
         if trigger in {None, group.trigger} and host in {None, group.host}
     ]
-    first = (visit.page - 1) * GROUPS
+    hosts, size = hosts_of(found), HOSTS if by_host else GROUPS
+    first = (visit.page - 1) * size
     return visit.show(
         "desk/groups.html",
         survey=survey,
-        groups=found[first : first + GROUPS],
-        more=len(found) > first + GROUPS,
+        groups=[] if by_host else found[first : first + size],
+        hosts=[(host, possible(visit, host.groups)) for host in hosts[first : first + size]],
+        more=len(hosts if by_host else found) > first + size,
         trigger=trigger,
         host=host,
         by="host" if by_host else None,
@@ -45,18 +49,28 @@ def group(visit: Visit) -> Response:
         group=found,
         lines=found.lines[first : first + LINES],
         more=len(found.lines) > first + LINES,
-        decisions=possible(visit, found),
+        decisions=possible(visit, [found]),
     )
 
 
-def possible(visit: Visit, group: Group) -> list[str]:
-    """Name the decisions that this person can take about a group."""
-    return decisions_about(visit, group.trigger, group.kind)
+def possible(visit: Visit, groups: Sequence[Group]) -> list[str]:
+    """Name the decisions that this person can take about one at least of some groups."""
+    each = [decisions_about(visit, group.trigger, group.kind) for group in groups]
+    return [word.value for word in DecisionKind if any(word.value in words for words in each)]
 
 
 def decisions_about(visit: Visit, trigger: str, kind: ParkedKind) -> list[str]:
     """Name the decisions that this person can take about a message of a trigger."""
     if not visit.may("operator"):
         return []
-    runnable = trigger in visit.operations.triggers and kind is not ParkedKind.UNREADABLE
+    runnable = why_not_run(visit, trigger, kind) is None
     return [word.value for word in DecisionKind if runnable or word is not DecisionKind.RUN]
+
+
+def why_not_run(visit: Visit, trigger: str, kind: ParkedKind) -> str | None:
+    """Say why messages of a trigger cannot be run from here; None where they can."""
+    if kind is ParkedKind.UNREADABLE:
+        return "it was no message"
+    if trigger not in visit.operations.triggers:
+        return f"the dashboard was started without the module of {trigger}"
+    return None
