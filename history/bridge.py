@@ -7,10 +7,10 @@ join the two worlds:
 - :func:`settled` awaits what can be awaited and returns everything else as it is, so that the same line
   serves both kinds of driver;
 - :func:`drive` runs a coroutine that never suspends, in the calling thread and without an event loop. A
-  coroutine over a blocking driver is of that kind.
+  coroutine over a blocking driver is of that kind. :func:`drive_each` does so for what yields many items.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar, cast
 
 from history.errors import ConfigurationError
@@ -50,6 +50,24 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     raise SuspendedError(coroutine)
+
+
+def drive_each(items: AsyncIterator[T]) -> Iterator[T]:
+    """Yield what ``items`` yields; each is driven when it is asked for.
+
+    Raises:
+        SuspendedError: it tried to wait.
+    """
+    while True:
+        try:
+            item = drive(_next_of(items))
+        except StopAsyncIteration:
+            return
+        yield item
+
+
+async def _next_of(items: AsyncIterator[T]) -> T:
+    return await anext(items)
 
 
 def blocking(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:

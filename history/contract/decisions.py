@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from history.contract.common import LONG, ODD_NAMES, TRIGGER, claim_one, found, state_of
-from history.contract.parking import all_labels, parked
+from history.contract.parking import labels_once, parked
 from history.entry import Claim, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore
 from history.store.decisions import Decided, DecisionKind, DecisionRecord, Ended, OperatorDecision
+from history.store.paging import pages
 
 
 def by_somebody(kind: DecisionKind = DecisionKind.DONE, reason: str = "looked it up") -> OperatorDecision:
@@ -29,14 +30,10 @@ async def all_decisions(
 ) -> Sequence[DecisionRecord]:
     """Read all records, the newest first."""
     records: list[DecisionRecord] = []
-    cursor: str | None = None
-    while True:
-        page = await store.parking.decisions(trigger, cursor=cursor, limit=limit)
+    async for page in pages(lambda cursor: store.parking.decisions(trigger, cursor=cursor, limit=limit)):
         assert len(page.records) <= limit
         records += page.records
-        cursor = page.cursor
-        if cursor is None:
-            return records
+    return records
 
 
 class DecisionContract:
@@ -61,7 +58,7 @@ class DecisionContract:
             EntryOutcome.OK,
             State.STARTED,
         ]
-        assert [label.uuid for label in await all_labels(store)] == ["u2"]
+        assert [label.uuid for label in await labels_once(store)] == ["u2"]
         assert [message.uuid for message in await store.parking.list()] == ["u2"]
         stats = await store.stats(TRIGGER)
         assert (stats.started, stats.completed) == (1, 2)
@@ -84,7 +81,7 @@ class DecisionContract:
         assert list(second.messages) == [(parked(2).id, None)]
         assert (last.kind, last.trigger_name) == (DecisionKind.RUN, TRIGGER)
         assert before < first.at <= second.at <= last.at < datetime.now(UTC) + timedelta(minutes=5)
-        assert [label.uuid for label in await all_labels(store)] == ["u3"], "to run it takes nothing out"
+        assert [label.uuid for label in await labels_once(store)] == ["u3"], "to run it takes nothing out"
 
     async def test_an_entry_that_somebody_runs_again_meanwhile_is_left_alone(
         self, store: HistoryStore
@@ -100,7 +97,7 @@ class DecisionContract:
         assert list(answers) == [False, True]
         entry = await found(store, "u0")
         assert (entry.state, entry.fence, entry.owner) == (State.STARTED, taken.fence, "again")
-        assert [label.uuid for label in await all_labels(store)] == ["u0"]
+        assert [label.uuid for label in await labels_once(store)] == ["u0"]
         (record,) = await all_decisions(store)
         assert list(record.messages) == [(parked(1).id, "u1")]
 

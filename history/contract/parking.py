@@ -9,7 +9,18 @@ import pytest
 from history.contract.common import ODD_NAMES, TRIGGER
 from history.message import Message, Uuid
 from history.store import HistoryStore
-from history.store.parking import LABEL_TEXT, Evidence, Parked, ParkedKind, ParkedLabel, parked_id, raw_fields
+from history.store.parking import (
+    LABEL_TEXT,
+    Evidence,
+    Parked,
+    ParkedKind,
+    ParkedLabel,
+    all_labels,
+    each_once,
+    label_pages,
+    parked_id,
+    raw_fields,
+)
 
 
 def parked(number: int, **changes: Any) -> Parked:
@@ -26,18 +37,12 @@ def parked(number: int, **changes: Any) -> Parked:
     return Parked(**(facts | changes))
 
 
-async def all_labels(
+async def labels_once(
     store: HistoryStore, *, trigger: str | None = None, limit: int = 200
 ) -> Sequence[ParkedLabel]:
     """Walk through what is parked; return each label once, in the order of the ids."""
-    found: dict[tuple[str, str], ParkedLabel] = {}
-    cursor: str | None = None
-    while True:
-        page = await store.parking.labels(trigger=trigger, cursor=cursor, limit=limit)
-        found |= {(label.trigger_name, label.id): label for label in page.labels}
-        cursor = page.cursor
-        if cursor is None:
-            return [found[key] for key in sorted(found)]
+    labels = each_once(await all_labels(store.parking, trigger, limit=limit))
+    return sorted(labels, key=lambda label: (label.trigger_name, label.id))
 
 
 class ParkingContract:
@@ -101,7 +106,7 @@ class ParkingContract:
         await store.parking.park([parked(2)])
 
         listed = [(message.uuid, message.copies) for message in await store.parking.list()]
-        labels = [(label.uuid, label.copies) for label in await all_labels(store)]
+        labels = [(label.uuid, label.copies) for label in await labels_once(store)]
         whole = await store.parking.get(parked(1).id)
 
         assert listed == labels == [("u1", 4), ("u2", 1)]
@@ -115,7 +120,7 @@ class ParkingContract:
         )
         await store.parking.park([long, parked(2, kind=ParkedKind.REJECTED, trigger_name="another")])
 
-        labels = await all_labels(store)
+        labels = await labels_once(store)
 
         assert [label.trigger_name for label in labels] == ["another", TRIGGER]
         assert [label.kind for label in labels] == [ParkedKind.REJECTED, ParkedKind.IN_DOUBT]
@@ -129,23 +134,19 @@ class ParkingContract:
         others = [parked(number, trigger_name=name) for number, name in enumerate(ODD_NAMES)]
         await store.parking.park([*mine, *others])
 
-        labels = await all_labels(store, trigger=TRIGGER, limit=100)
-        everything = await all_labels(store, limit=100)
+        labels = await labels_once(store, trigger=TRIGGER, limit=100)
+        everything = await labels_once(store, limit=100)
 
         assert [label.id for label in labels] == [message.id for message in mine]
         assert len(everything) == len(mine) + len(others)
-        assert await all_labels(store, trigger="nobody's") == []
+        assert await labels_once(store, trigger="nobody's") == []
 
     async def test_a_walk_goes_on_while_what_it_met_is_taken_out(self, store: HistoryStore) -> None:
         await store.parking.park([parked(number) for number in range(300)])
 
-        met, cursor = 0, None
-        while True:
-            page = await store.parking.labels(trigger=TRIGGER, cursor=cursor, limit=50)
+        met = 0
+        async for page in label_pages(store.parking, TRIGGER, limit=50):
             met += sum([await store.parking.remove(label) for label in page.labels])
-            cursor = page.cursor
-            if cursor is None:
-                break
 
         assert met == 300
         assert await store.parking.count() == 0
@@ -180,7 +181,7 @@ class ParkingContract:
             pytest.skip("this store has no records that could be spoilt")
 
         listed = await store.parking.list(trigger=TRIGGER)
-        labels = await all_labels(store)
+        labels = await labels_once(store)
         whole = await store.parking.get(parked(1).id)
 
         kinds = {parked(0).id: "in doubt", parked(1).id: "unreadable", parked(2).id: "in doubt"}

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
@@ -20,6 +20,7 @@ from pydantic import (
 
 from history.message import UNDEFINED_COUNT, Message, body_as_json
 from history.store.decisions import Decided, DecisionPage, OperatorDecision
+from history.store.paging import pages
 from history.store.texts import EncodableText as EncodableText  # noqa: PLC0414  (so checkers see it exported)
 from history.support.rendering import encodable as encodable  # noqa: PLC0414  (as above)
 
@@ -127,10 +128,14 @@ class ParkedLabel(BaseModel):
         return cls(**facts)
 
 
+def each_once(labels: Iterable[ParkedLabel]) -> Sequence[ParkedLabel]:
+    """Return labels, each once: of one that a walk met twice the later."""
+    return list({(label.trigger_name, label.id): label for label in labels}.values())
+
+
 def oldest_first(labels: Iterable[ParkedLabel]) -> Sequence[ParkedLabel]:
     """Return labels, each once, in the order in which their messages were parked."""
-    once = {(label.trigger_name, label.id): label for label in labels}.values()
-    return sorted(once, key=lambda label: (label.parked_at, label.id))
+    return sorted(each_once(labels), key=lambda label: (label.parked_at, label.id))
 
 
 class LabelPage(NamedTuple):
@@ -261,13 +266,11 @@ class Parking(Protocol):
         ...
 
 
-async def all_labels(lot: Parking, trigger: str | None) -> Sequence[ParkedLabel]:
-    """Walk through all labels of a lot, of one trigger or of all; one may be seen twice."""
-    labels: list[ParkedLabel] = []
-    cursor: str | None = None
-    while True:
-        page = await lot.labels(trigger=trigger, cursor=cursor)
-        labels += page.labels
-        cursor = page.cursor
-        if cursor is None:
-            return labels
+def label_pages(lot: Parking, trigger: str | None, *, limit: int = 200) -> AsyncIterator[LabelPage]:
+    """Walk through a lot, of one trigger or of all; a page is read when it is wanted."""
+    return pages(lambda cursor: lot.labels(trigger=trigger, cursor=cursor, limit=limit))
+
+
+async def all_labels(lot: Parking, trigger: str | None, *, limit: int = 200) -> Sequence[ParkedLabel]:
+    """Return all labels of a lot, of one trigger or of all; one may be there twice."""
+    return [label async for page in label_pages(lot, trigger, limit=limit) for label in page.labels]

@@ -6,9 +6,10 @@ from typing import Any
 
 import typer
 
-from history.bridge import drive
+from history.bridge import drive, drive_each
 from history.entry import Entry, digest
 from history.store import HistoryStore, ScannedEntry
+from history.store.paging import pages
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -149,10 +150,5 @@ def _walk(store: HistoryStore, trigger: str | None) -> Iterator[tuple[str, bytes
 
 
 def _scan(store: HistoryStore, trigger: str) -> Iterator[ScannedEntry]:
-    cursor: str | None = None
-    while True:
-        page = drive(store.scan(trigger, cursor=cursor))
+    for page in drive_each(pages(lambda cursor: store.scan(trigger, cursor=cursor))):
         yield from page.entries
-        cursor = page.cursor
-        if cursor is None:
-            return

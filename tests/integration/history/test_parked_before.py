@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from history.bridge import drive
-from history.contract.parking import all_labels, parked
+from history.contract.parking import labels_once, parked
 from history.opening import open_history
 from history.redis.connection.client import keys_of
 from history.sql.database.engine import open_engine
@@ -54,7 +54,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_what_older_versions_have_parked_is_listed_walked_counted_and_decided(place: str) -> None:
     store = open_history(place)
 
-    labels = drive(all_labels(store))
+    labels = drive(labels_once(store))
     listed = drive(store.parking.list())
     drive(store.parking.park([OLD[1]]))
     decision = OperatorDecision(kind=DecisionKind.DISCARD, by="ops")
@@ -63,7 +63,7 @@ def test_what_older_versions_have_parked_is_listed_walked_counted_and_decided(pl
     assert [(label.id, label.reason) for label in labels] == [(one.id, one.reason) for one in OLD]
     assert list(listed) == OLD
     assert list(answers) == [True]
-    assert [label.id for label in drive(all_labels(store))] == [one.id for one in OLD[1:]]
+    assert [label.id for label in drive(labels_once(store))] == [one.id for one in OLD[1:]]
     drive(store.close())
 
 
@@ -82,7 +82,7 @@ def test_a_copy_that_an_older_worker_replaced_is_shown_as_it_is_now(redis_url: s
     newer = OLD[0].model_copy(update={"reason": "again", "parked_at": OLD[5].parked_at})
     park_in_redis(redis_url, [newer])
 
-    (label,) = drive(all_labels(store))
+    (label,) = drive(labels_once(store))
 
     assert (label.reason, label.parked_at) == ("again", newer.parked_at)
     drive(store.close())

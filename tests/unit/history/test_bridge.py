@@ -1,11 +1,14 @@
 """One source for blocking and asyncio: what may be driven without an event loop, and what may not."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import pytest
 
-from history.bridge import SuspendedError, blocking, drive, settled
+from history.bridge import SuspendedError, blocking, drive, drive_each, settled
 from history.errors import ConfigurationError
+from history.store.paging import pages
 
 
 async def double(number: int) -> int:
@@ -65,3 +68,42 @@ def test_one_that_wants_to_wait_is_closed_and_refused_with_the_remedy() -> None:
 
     assert log == ["closed"]
     assert isinstance(caught.value, ConfigurationError)
+
+
+class Page(NamedTuple):
+    """A page of a walk."""
+
+    number: int
+    cursor: str | None
+
+
+def test_pages_are_read_one_after_the_other_and_none_before_it_is_wanted() -> None:
+    asked: list[str | None] = []
+
+    async def read(cursor: str | None) -> Page:
+        asked.append(cursor)
+        number = await settled(len(asked))
+        return Page(number, None if number == 3 else str(number))
+
+    walk = drive_each(pages(read))
+
+    assert next(walk).number == 1
+    assert asked == [None]
+    assert [page.number for page in walk] == [2, 3]
+    assert asked == [None, "1", "2"]
+
+
+def test_a_walk_that_wants_to_wait_is_refused_at_the_item_that_does() -> None:
+    log: list[str] = []
+
+    async def items() -> AsyncIterator[int]:
+        yield 1
+        await wait(log)
+        yield 2
+
+    walk = drive_each(items())
+
+    assert next(walk) == 1
+    with pytest.raises(SuspendedError):
+        next(walk)
+    assert log == ["closed"]

@@ -11,9 +11,17 @@ from typing import Any
 
 import typer
 
-from history.bridge import drive
+from history.bridge import drive, drive_each
 from history.errors import ConfigurationError, DoubtlessError
-from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
+from history.store.parking import (
+    Parked,
+    ParkedKind,
+    ParkedLabel,
+    Parking,
+    each_once,
+    label_pages,
+    oldest_first,
+)
 from triggers.cli.shared.durations import duration_of
 from triggers.cli.shared.options import TRIGGER_OPTION
 
@@ -112,42 +120,28 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def chosen(lot: Parking, parked_ids: Sequence[str], selection: Selection) -> list[ParkedLabel]:
+def chosen(lot: Parking, parked_ids: Sequence[str], selection: Selection) -> Sequence[ParkedLabel]:
     """Find each message once, before anything is done to one: by ids, or else by filters.
 
     Raises:
         ConfigurationError: neither is given, or both, or an id is not unique.
         NotParkedError: there is no such message.
     """
-    if parked_ids:
-        if selection.filters or selection.trigger is not None:
-            raise ConfigurationError(
-                "PARKED_ID", "ids and filters exclude each other", "give only one of them"
-            )
-        found = [ParkedLabel.of(get(lot, parked_id)) for parked_id in parked_ids]
-    elif selection.filters or selection.trigger is not None:
-        found = sorted(walk(lot, selection), key=age_of)
-    else:
-        raise ConfigurationError(
-            "PARKED_ID", "is missing", "give ids, or filters such as --trigger and --kind"
-        )
-    return list({(label.trigger_name, label.id): label for label in found}.values())
-
-
-def age_of(label: ParkedLabel) -> tuple[datetime, str]:
-    """Return what puts labels in the order in which their messages were parked."""
-    return label.parked_at, label.id
+    is_filtered = selection.filters or selection.trigger is not None
+    if parked_ids and is_filtered:
+        raise ConfigurationError("PARKED_ID", "ids and filters exclude each other", "give only one of them")
+    if is_filtered:
+        return oldest_first(walk(lot, selection))
+    if not parked_ids:
+        problem, remedy = "is missing", "give ids, or filters such as --trigger and --kind"
+        raise ConfigurationError("PARKED_ID", problem, remedy)
+    return each_once(ParkedLabel.of(get(lot, parked_id)) for parked_id in parked_ids)
 
 
 def walk(lot: Parking, selection: Selection) -> Iterator[ParkedLabel]:
     """Yield the labels that the filters let through, in no particular order; one may come twice."""
-    cursor: str | None = None
-    while True:
-        page = drive(lot.labels(trigger=selection.trigger, cursor=cursor, limit=PAGE))
+    for page in drive_each(label_pages(lot, selection.trigger, limit=PAGE)):
         yield from filter(selection.lets_through, page.labels)
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def get(lot: Parking, parked_id: str) -> Parked:

@@ -12,9 +12,9 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
-from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
+from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking, oldest_first
 from history.support.rendering import repr_of, text_of
-from triggers.cli.parked.choosing import Selection, age_of, chosen, get, summary, walk, with_selection
+from triggers.cli.parked.choosing import Selection, chosen, get, summary, walk, with_selection
 from triggers.cli.parked.deciding import (
     COLUMNS,
     SHOWN,
@@ -78,8 +78,7 @@ def list_(
             for name in trigger_names(store, trigger):
                 drive(close_settled(name, store, lot, limit=LOOKED_AT))
         if selection.filters:
-            matching = {(label.trigger_name, label.id): label for label in walk(lot, selection)}.values()
-            found: Sequence[ParkedLabel] = sorted(matching, key=age_of)
+            found = oldest_first(walk(lot, selection))
             total = len(found)
         else:
             found = [ParkedLabel.of(parked) for parked in drive(lot.list(trigger=trigger, limit=limit))]

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from history.bridge import drive
+from history.bridge import drive, drive_each
 from history.store import HistoryStore
 from history.store.decisions import (
     LONGEST_UUID,
@@ -19,6 +19,7 @@ from history.store.decisions import (
     Ended,
     OperatorDecision,
 )
+from history.store.paging import pages
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.parked.choosing import NAMED, Selection, summary, walk
 from triggers.cli.shared.options import confirm
@@ -196,13 +197,8 @@ def decided_about(
 
 
 def _records(lot: Parking, trigger: str) -> Iterator[DecisionRecord]:
-    cursor: str | None = None
-    while True:
-        page = drive(lot.decisions(trigger, cursor=cursor))
+    for page in drive_each(pages(lambda cursor: lot.decisions(trigger, cursor=cursor))):
         yield from page.records
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def row_of(label: ParkedLabel) -> dict[str, Any]:
