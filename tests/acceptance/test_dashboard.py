@@ -229,6 +229,39 @@ def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_aud
     picture(page, "decisions")
 
 
+def test_a_key_is_heard_as_soon_as_there_is_something_to_see(page: Page) -> None:
+    page.goto(page.url + "parked")
+    page.get_by_role("link", name="book").first.click()
+    page.locator("[data-row] a").first.click()
+    expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
+    held = Held(page, "**/static/desk.js")
+    page.reload(wait_until="commit")
+    expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
+
+    # "s" and "d" of what is typed would be keys of other decisions.
+    page.keyboard.press("r")
+    page.keyboard.type("seen at the bank, declined")
+    reason = page.locator("input[data-key=r]")
+
+    expect(reason).to_have_value("seen at the bank, declined")
+    held.let_go()
+
+
+class Held:
+    """Keeps a file from a page, which goes on without it, until it is let go."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._routes: list[Route] = []
+        page.route(pattern, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        self._routes.append(route)
+
+    def let_go(self) -> None:
+        for route in self._routes:
+            route.continue_()
+
+
 @pytest.fixture
 def demo(doubtless: InProcess) -> Iterator[str]:
     """The address of a dashboard over what a demo has left, which ends as it should."""
