@@ -172,7 +172,10 @@ def test_what_tasks_hold_while_the_line_is_cut_is_theirs(
         eventually(lambda: is_drained(redis_url, "orders"))
 
     assert sorted(ran, key=str) == sorted([*names, "after"])
-    assert running.counts == {"orders": {"ok": len(names) + 1}}
+    # An acknowledgement on a connection that does not know yet that it is cut is of messages that come again.
+    counts = running.counts["orders"]
+    assert counts.keys() <= {"ok", "in doubt"}
+    assert sum(counts.values()) == len(names) + 1
 
 
 def test_acknowledgements_without_an_answer_are_of_messages_that_come_again(
