@@ -2,14 +2,13 @@
 
 import json
 import socket
-from http.client import HTTPConnection
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from history.errors import ConfigurationError
 from tests.fixtures.waiting import eventually
+from tests.integration.helpers import scrapes
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Consumer, FatalError, Message
 from triggers.testing.redis_server import RedisServer
@@ -20,21 +19,7 @@ ANY_PORT = "127.0.0.1:0"
 def ask(consumer: Any, path: str) -> tuple[int, str]:
     """Return status and body, as soon as it listens."""
     eventually(lambda: consumer.metrics_address != ANY_PORT)
-    host, _, port = consumer.metrics_address.rpartition(":")
-    connection = HTTPConnection(host, int(port), timeout=60)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    found = answer.status, answer.read().decode()
-    connection.close()
-    return found
-
-
-def samples(consumer: Any) -> dict[tuple[str, ...], float]:
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(ask(consumer, "/metrics")[1])
-        for sample in family.samples
-    }
+    return scrapes.ask(consumer.metrics_address, path)
 
 
 def test_the_metrics_add_up_with_what_the_service_saw(lane: Lane, redis_url: str) -> None:
@@ -53,7 +38,7 @@ def test_the_metrics_add_up_with_what_the_service_saw(lane: Lane, redis_url: str
     with lane.running(consumer):
         eventually(lambda: is_drained(redis_url, "orders"))
         eventually(lambda: sum(consumer.counts["orders"].values()) == 44)
-        found = samples(consumer)
+        found = scrapes.samples(consumer.metrics_address)
 
     assert found["doubtless_messages_total", "orders", "new"] == 41
     assert found["doubtless_messages_total", "orders", "duplicate"] == 3
