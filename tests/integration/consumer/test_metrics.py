@@ -38,7 +38,7 @@ def test_the_metrics_add_up_with_what_the_service_saw(lane: Lane, redis_url: str
     with lane.running(consumer):
         eventually(lambda: is_drained(redis_url, "orders"))
         eventually(lambda: sum(consumer.counts["orders"].values()) == 44)
-        found = scrapes.samples(consumer.metrics_address)
+        found = scrapes.samples(str(consumer.metrics_address))
 
     assert found["doubtless_messages_total", "orders", "new"] == 41
     assert found["doubtless_messages_total", "orders", "duplicate"] == 3

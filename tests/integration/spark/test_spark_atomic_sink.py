@@ -95,6 +95,7 @@ def test_each_row_is_written_once_within_and_across_batches(spark: SparkSession,
     assert shop.booked() == dict.fromkeys(names, 1)
     counted = [(one.batch_id, one.rows, one.new, one.duplicate, one.attempt) for one in sink.reports]
     assert counted == [(0, 23, 15, 8, 1), (1, 20, 5, 15, 1), (1, 20, 5, 15, 2)]
+    assert +sink.counts.by_query()["q"] == {"new": 20, "again": 5, "duplicate": 38}
     assert shop.outcomes(*names) == [EntryOutcome.OK] * 20
     assert drive(shop.store.stats("book")).started == 0
 
@@ -156,6 +157,7 @@ def test_what_a_dead_task_left_is_all_or_nothing(
     assert len(left) < 20
     assert set(left.values()) <= {1}
     assert (sink.reports[-1].new, sink.reports[-1].duplicate, sink.reports[-1].attempt) == (20, 0, 2)
+    assert +sink.counts.by_query()["q"] == {"new": 20}
 
 
 def test_rows_that_cannot_be_written_are_parked_and_the_others_are_written(

@@ -80,6 +80,7 @@ def test_rows_run_again_where_the_sink_is_idempotent(batches: Batches, step: Bat
     assert first == ([] if step is BatchStep.CLAIMED else ["a", "b"])
     assert batches.take() == ["a", "b", "c"]
     assert _counts(report) == (4, 3, 1, 0, 0)
+    assert report.again == (2 if step is BatchStep.COMPLETED else 0)
     assert batches.run(["a", "b", "c"]).duplicate == 3
 
 

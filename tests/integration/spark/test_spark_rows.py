@@ -14,7 +14,7 @@ from history.store.parking import ParkedKind
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.file_streams import FileStream
-from triggers import FatalError, Message, trigger
+from triggers import FatalError, Message, TransientError, trigger
 
 pytestmark = SPARK
 
@@ -60,3 +60,26 @@ def test_a_service_runs_once_for_each_row_on_the_executors(
     (parked,) = drive(store.parking.list())
     drive(store.close())
     assert (parked.uuid, parked.kind) == ("bad", ParkedKind.REJECTED)
+
+
+def test_rows_of_a_batch_that_has_to_come_again_count_as_new_once(
+    spark: SparkSession, redis_url: str
+) -> None:
+    @trigger("orders", name="book", history=redis_url, on_retry_failure="suspend")
+    def book(order: Order) -> None:
+        with connected(redis_url) as client:
+            if order.id == "b" and not client.exists("bank is open"):
+                raise TransientError("the bank is closed")
+
+    service = book.foreach_batch(uuid="uuid", body="value", query="q")
+    rows = spark.sql(
+        """select uuid, '{"id": "' || uuid || '"}' as value from values ('a'), ('b') as t (uuid)"""
+    )
+
+    with pytest.raises(TransientError, match="1 rows of batch 0 are undecided"):
+        service(rows, 0)
+    with connected(redis_url) as client:
+        client.set("bank is open", 1)
+    service(rows, 0)
+
+    assert +service.counts.by_query()["q"] == {"new": 2, "duplicate": 1}

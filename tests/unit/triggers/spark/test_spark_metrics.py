@@ -49,7 +49,7 @@ class Driver:
         self.listener.onQueryStarted(QueryStartedEvent.fromJson(said))
 
     def progress(self, **changed: Any) -> None:
-        said = {
+        said: dict[str, Any] = {
             "id": str(ORDERS),
             "runId": str(RUN),
             "name": "orders",
@@ -184,7 +184,8 @@ def test_what_goes_wrong_with_an_event_is_logged_and_touches_no_query(
 
 
 def _report(**counts: int) -> BatchReport:
-    return BatchReport(batch_id=7, query="orders", rows=sum(counts.values()), **counts)
+    given: dict[str, Any] = {"rows": sum(counts.values()), **counts}
+    return BatchReport(batch_id=7, query="orders", **given)
 
 
 def test_rows_are_counted_by_verdict_and_new_ones_once() -> None:
