@@ -1,4 +1,4 @@
-"""Over Spark Connect: sources, foreach_batch and the atomic sink, with a name for the query."""
+"""Over Spark Connect: sources, foreach_batch, the atomic sink and metrics, with a name for the query."""
 
 import json
 import os
@@ -63,4 +63,4 @@ def test_each_row_is_written_once_over_connect(
     once = {f"order-{number}": 1 for number in range(30)}
     assert booked == once
     assert Counter(json.loads(line)["uuid"] for line in lines) == once
-    assert json.loads(ended.stdout) == {"remembered": 30}
+    assert json.loads(ended.stdout) == {"remembered": 30, "read": [40, 40]}
