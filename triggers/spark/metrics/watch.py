@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+#: What a session raises that was stopped, or whose JVM or server is away.
+GONE: tuple[type[Exception], ...] = (*REFUSALS, OSError)
+
 
 @pointing()
 def watch(spark: "SparkSession", *handlers: "Handler", metrics: str | None = None) -> "StreamWatch":
@@ -123,7 +126,7 @@ class StreamWatch:
     def _listen_no_more(self, listener: QueryListener) -> None:
         try:
             self._spark.streams.removeListener(listener)
-        except (*REFUSALS, OSError) as error:  # such as of a session that was stopped
+        except GONE as error:
             _log.info("the listener of queries went with its session: %s", text_of(error))
 
     def _find_running(self) -> None:
