@@ -69,10 +69,10 @@ from history.store import (
 )
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
+from history.store.inspection import Capability, Refusal
 from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
-from history.store.permissions import Capability, Refusal
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
@@ -192,7 +192,7 @@ class RedisHistory(SingleVerbs):
         return await remarks_on(self._redis)
 
     async def refusals(self, trigger: str, capabilities: Collection[Capability]) -> Sequence[Refusal]:
-        """Return what the account may not do; see :class:`~history.store.permissions.TellingRefusals`."""
+        """Return what the account may not do; see :class:`~history.store.inspection.TellingRefusals`."""
         from history.redis.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
 
         return await refusals_in(self._redis, trigger, capabilities)

@@ -7,7 +7,7 @@ from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.connection.permissions import Use, commands_of, refusals_of
 from history.redis.control import CONTROL_KEY
 from history.redis.scripts import text_of
-from history.store.permissions import Capability, Refusal
+from history.store.inspection import Capability, Refusal
 
 #: Scripts, by the beginnings of their names; all others are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
@@ -61,7 +61,7 @@ _KEYS: Mapping[Capability, tuple[str, ...]] = {
 async def refusals_in(
     client: RedisClient, trigger: str, capabilities: Collection[Capability]
 ) -> Sequence[Refusal]:
-    """Return what the account may not do; see :class:`~history.store.permissions.TellingRefusals`."""
+    """Return what the account may not do; see :class:`~history.store.inspection.TellingRefusals`."""
     uses = [use_of(client, trigger, one) for one in Capability if one in capabilities]
     return await client.call("asking what its account may do", lambda: refusals_of(client.client, uses))
 

@@ -79,13 +79,12 @@ from history.store import (
 )
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
+from history.store.inspection import Capability, Refusal, Room
 from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
-from history.store.permissions import Capability, Refusal
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
-from history.store.room import Room
 
 T = TypeVar("T")
 
@@ -247,16 +246,16 @@ class SqlHistory(SingleVerbs):
         return await self._database.run("checking the database", remarks_on)
 
     async def refusals(self, trigger: str, capabilities: Collection[Capability]) -> Sequence[Refusal]:  # noqa: ARG002  (tables have no rows of their own accounts)
-        """Return what the role may not do; see :class:`~history.store.permissions.TellingRefusals`.
+        """Return what the role may not do; see :class:`~history.store.inspection.TellingRefusals`.
 
         SQLite has no roles: there an empty transaction is begun as one that writes.
         """
-        from history.sql.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
+        from history.sql.entries.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
 
         return await refusals_in(self._database, capabilities)
 
     async def room(self) -> Room | None:
-        """Return for how many connections there is room; see :class:`~history.store.room.TellingRoom`."""
+        """Return how many connections there may be; see :class:`~history.store.inspection.TellingRoom`."""
         from history.sql.database.room import room_of  # noqa: PLC0415  (as above)
 
         look = partial(room_of, engine=self._engine)

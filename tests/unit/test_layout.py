@@ -15,7 +15,7 @@ FULLER = {
     "triggers": 19,
     "triggers/cli": 17,
     "triggers/pipeline": 17,
-    "history/store": 17,
+    "history/store": 18,
     "history/redis/lua/entries": 18,
     "history/contract": 20,
 }

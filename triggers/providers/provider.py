@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_args, get_type_hints,
 from history.errors import UnavailableError
 from history.message import Message
 from history.store import HistoryStore
-from history.store.permissions import Refusal
+from history.store.inspection import Refusal
 from history.store.turning import Place
 from triggers.providers.backlog import TellingBacklog
 

@@ -6,7 +6,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import Use, refusals_of
-from history.store.permissions import Refusal
+from history.store.inspection import Refusal
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import unavailable
 

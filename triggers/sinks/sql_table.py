@@ -39,8 +39,8 @@ from history.sql.database.probe import circuit_for
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import ONE_CREATOR
+from history.store.inspection import Refusal
 from history.store.parking import encodable
-from history.store.permissions import Refusal
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import has_loop, settle_here, unavailable
 

@@ -16,7 +16,7 @@ from history.bridge import settled
 from history.redis.connection.durability import CHANNEL
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import answer_of
-from history.store.permissions import Refusal
+from history.store.inspection import Refusal
 
 #: What a script calls: a command, and its subcommand where it has some.
 _CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'(?:,\s*'([A-Z]+)')?")

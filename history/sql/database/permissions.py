@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from history.sql.database.engine import AnyConnection, fetch
 from history.sql.statements.dialects import Dialect, Sql, Statement, statement
-from history.store.permissions import Refusal
+from history.store.inspection import Refusal
 
 #: What of a text asks for which privileges; the group is the table or sequence. What is written under a
 #: condition, or returned, is read as well.

@@ -5,7 +5,7 @@ from sqlalchemy import QueuePool
 from history.sql.database.engine import AnyConnection, AnyEngine, fetch
 from history.sql.database.postgresql import POOLED
 from history.sql.statements.dialects import Dialect, statement
-from history.store.room import Room
+from history.store.inspection import Room
 
 # Every limit that may hold, -1 where there is none, and the connections that are open now.
 LIMITS = statement(
@@ -21,7 +21,7 @@ LIMITS = statement(
 
 
 async def room_of(connection: AnyConnection, engine: AnyEngine) -> Room | None:
-    """Return it, of a connection of an engine; see :class:`~history.store.room.TellingRoom`.
+    """Return it, of a connection of an engine; see :class:`~history.store.inspection.TellingRoom`.
 
     None for SQLite.
     """

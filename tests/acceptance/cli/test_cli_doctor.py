@@ -210,3 +210,106 @@ def test_a_provider_that_gives_messages_up_before_the_trigger_does_is_a_problem(
     assert not [row for row in late.json if row["level"] == "PROBLEM"]
     [problem] = [row for row in nobody.json if row["level"] == "PROBLEM"]
     assert "AWS_ACCESS_KEY_ID" in problem["remedy"]
+
+
+def test_what_the_account_may_not_do_is_named_with_the_remedy(
+    doubtless: InProcess, shop: Any, redis_url: str
+) -> None:
+    shop("journal=True, keep_result=True")
+    with client_of(redis_url) as client:
+        rules = "reset on >secret ~* &* +@all -zadd -xinfo -getrange"
+        client.execute_command("ACL", "SETUSER", "clerk", *rules.split())
+    url = redis_url.replace("redis://", "redis://clerk:secret@")
+
+    answer = doubtless("doctor", "clinic", "--provider", url, "--history", url, "--sink", url, "--json")
+
+    assert answer.code == 1
+    problems = {
+        (row["of"], row["finding"].split(":")[0]): row for row in answer.json if row["level"] == "PROBLEM"
+    }
+    assert set(problems) == {
+        ("provider", "it may not receive from orders"),
+        ("history of book", "it may not park messages and decide about them"),
+        ("history of book", "it may not keep results"),
+    }
+    parking = problems["history of book", "it may not park messages and decide about them"]
+    assert (parking["finding"].rpartition(": ")[2], parking["remedy"]) == (
+        "Redis refuses its user 'clerk' ZADD",
+        "ACL SETUSER clerk +zadd",
+    )
+    assert any("it takes claims and lets them go" in row["finding"] for row in answer.json)
+    with client_of(redis_url) as client:
+        found = b" ".join(client.scan_iter())
+    assert not [part for part in (b"parked", b"journal", b"orders") if part in found]
+
+
+def test_places_for_parking_and_journals_are_looked_at_and_a_server_that_is_away_is_named_once(
+    doubtless: InProcess, shop: Any, redis_url: str
+) -> None:
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    (doubtless.folder / "clinic.py").write_text(
+        "from triggers import trigger\n"
+        f"one = trigger('orders', name='one', parking={away!r}, journal={away!r})(print)\n"
+        "two = trigger('orders', name='two', parking='sqlite:////nowhere/at/all.sqlite3')(print)\n"
+        "parking = 'sqlite:///parked.sqlite3'\n"
+        f"three = trigger('orders', name='three', parking=parking, journal={redis_url!r})(print)\n"
+        "four = trigger('orders', name='four', parking='memory://', journal='ftp://x')(print)\n"
+    )
+
+    answer = doubtless("doctor", "clinic", "--history", redis_url, "--json")
+
+    rows = {row["of"]: row for row in answer.json if row["of"].startswith(("parking", "journal"))}
+    assert answer.code == 1
+    assert "unavailable" in rows["parking of one"]["finding"]
+    assert rows["journal of one"]["finding"].endswith("its server did not answer, see parking of one")
+    assert rows["parking of two"]["finding"] == "there is no folder /nowhere/at"
+    assert rows["parking of three"]["finding"] == "parked.sqlite3 can be written"
+    assert rows["journal of three"]["finding"] == "its account may keep the journal"
+    assert rows["parking of four"]["level"] == "warning"
+    assert "unknown URL scheme 'ftp'" in rows["journal of four"]["finding"]
+    assert not (doubtless.folder / "parked.sqlite3").exists()
+
+
+def test_a_server_that_all_share_is_waited_for_once(doubtless: InProcess, shop: Any) -> None:
+    away = f"127.0.0.1:{free_port()}"
+    words = ("--provider", f"redis://{away}/1", "--history", f"redis://clerk:secret@{away}/0")
+
+    answer = doubtless(
+        "doctor", "clinic", *words, "--sink", f"redis://{away}/0", "--sink", "dead-letter:", "--json"
+    )
+
+    problems = {row["of"]: row["finding"] for row in answer.json if row["level"] == "PROBLEM"}
+    assert "unavailable" in problems.pop("provider")
+    assert problems == dict.fromkeys(
+        ["history of book", "sink 1", "sink 2"],
+        "it was not looked at: its server did not answer, see provider",
+    )
+
+
+def test_guards_receive_from_no_provider(doubtless: InProcess, shop: Any, redis_url: str) -> None:
+    (doubtless.folder / "clinic.py").write_text(
+        f"from triggers.guards import protect\ncharge = protect('charge', history={redis_url!r})\n"
+    )
+
+    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--json")
+
+    assert answer.code == 0
+    assert not [row for row in answer.json if "receive from" in row["finding"]]
+    assert any("park messages" in row["finding"] for row in answer.json if row["of"] == "history of charge")
+
+
+def test_more_connections_than_postgresql_takes_are_a_warning(
+    doubtless: InProcess, shop: Any, postgres_url: str
+) -> None:
+    shop("concurrency=20")
+    words = ("doctor", "clinic", "--provider", postgres_url, "--history", postgres_url, "--json")
+
+    few, many = doubtless(*words), doubtless(*words, "--processes", "30")
+
+    (of_few,), (of_many,) = (
+        [row for row in answer.json if row["of"].startswith("connections")] for answer in (few, many)
+    )
+    assert (few.code, of_few["level"], many.code, of_many["level"]) == (0, "ok", 0, "warning")
+    assert "30 processes may need 1290 at a time" in of_many["finding"]
+    assert "max_connections" in of_many["finding"]
+    assert "--processes" in of_many["remedy"]

@@ -32,6 +32,12 @@ def history(redis_url: str, store: HistoryStore) -> str:
     return redis_url
 
 
+def test_a_reference_names_the_history(doubtless: InProcess, history: str) -> None:
+    answer = doubtless("history", "stats", "--json", "--history", "env:WHERE_IT_IS", WHERE_IT_IS=history)
+
+    assert (answer.code, len(answer.json)) == (0, 1)
+
+
 def test_stats_counts_what_each_trigger_remembers(doubtless: InProcess, history: str) -> None:
     answer = doubtless("history", "stats", "--json", "--history", history)
 

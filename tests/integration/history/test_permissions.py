@@ -13,7 +13,8 @@ from history.opening import open_history
 from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import queued
 from history.redis.permissions import use_of
-from history.store.permissions import Capability, Refusal, TellingRefusals
+from history.store.control import Verb
+from history.store.inspection import Capability, Refusal, TellingRefusals
 from tests.fixtures.servers.redis import connected
 from triggers.providers.redis_streams import permissions as of_streams
 
@@ -128,6 +129,8 @@ class TestPostgresql:
         assert refusals(role) == []
         store = open_history(role)
         (claim,) = drive(store.claim("book", ["u1"], "worker"))
+        drive(store.purge("book"))
+        drive(store.control.order(Verb.SUSPEND, ["book"]))
         drive(store.close())
         assert claim.found is None
 

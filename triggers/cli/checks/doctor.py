@@ -3,11 +3,12 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, open_history
 from history.store import HistoryStore
 from triggers.cli.checks.findings import Away, Finding, Level
@@ -30,6 +31,9 @@ from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION
 from triggers.consumer.options import AnyTrigger
 
+if TYPE_CHECKING:
+    from triggers.configuration import Configuration
+
 
 @with_general_options
 def doctor(
@@ -47,33 +51,54 @@ def doctor(
     uuid and lets it go again. It ends with 1 when there is a problem.
     """
     state = State.of(context)
-    triggers = collect(module, only, configuration=configuration_of(state), guards=True)
+    configuration = configuration_of(state)
+    triggers = collect(module, only, configuration=configuration, guards=True)
     history = history or (None if provider else URL)
-    findings = list(_all(triggers, provider, history, sink or [], processes))
+    away, rooms = Away(), Rooms(processes)
+    consumed = _consumed(module, triggers, configuration)
+    findings = [
+        *of_provider(away, provider, consumed, rooms),
+        *_of_triggers(away, triggers, history, rooms),
+        *_of_sinks(away, consumed, provider, sink or []),
+        *away.looked("connections", [rooms.findings]),
+        *_of_local_files(away, triggers),
+    ]
     rows: list[dict[str, Any]] = [finding._asdict() for finding in findings]
     state.show("what was looked at", ["level", "of", "finding", "remedy"], rows)
     if any(finding.level is Level.PROBLEM for finding in findings):
         raise typer.Exit(1)
 
 
-def _all(
-    triggers: Sequence[AnyTrigger],
-    provider: str | None,
-    history: str | None,
-    sinks: Sequence[str],
-    processes: int,
+def _consumed(
+    module: str, triggers: Sequence[AnyTrigger], configuration: "Configuration"
+) -> Sequence[AnyTrigger]:
+    """Return those that receive from a provider; guards do not."""
+    try:
+        names = {trigger.name for trigger in collect(module, configuration=configuration)}
+    except ConfigurationError:  # it has guards alone
+        return []
+    return [trigger for trigger in triggers if trigger.name in names]
+
+
+def _of_triggers(
+    away: Away, triggers: Sequence[AnyTrigger], history: str | None, rooms: Rooms
 ) -> Iterator[Finding]:
-    away, rooms = Away(), Rooms(processes)
-    yield from of_provider(away, provider, triggers, rooms)
     for trigger in triggers:
         of = f"history of {trigger.name}"
         yield from away.looked(f"trigger {trigger.name}", [partial(_of_trigger, trigger)])
         yield from away.looked(of, [partial(_of_history, away, of, trigger, history, rooms)])
         yield from of_parking(away, trigger.settings, rooms)
         yield from of_journal(away, trigger.settings, rooms)
+
+
+def _of_sinks(
+    away: Away, triggers: Sequence[AnyTrigger], provider: str | None, sinks: Sequence[str]
+) -> Iterator[Finding]:
     for number, sink in enumerate(sinks, 1):
         yield from away.looked(f"sink {number}", [partial(of_sink, away, number, sink, provider, triggers)])
-    yield from away.looked("connections", [rooms.findings])
+
+
+def _of_local_files(away: Away, triggers: Sequence[AnyTrigger]) -> Iterator[Finding]:
     for file in dict.fromkeys(trigger.settings.local_parking_file for trigger in triggers):
         yield from away.looked("local parking file", [partial(of_local_file, file)])
 

@@ -1,12 +1,13 @@
 """What ``doubtless doctor`` finds, and how one thing that is wrong keeps it from nothing else."""
 
+import re
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from history.bridge import drive
 from history.errors import ConfigurationError, NotPermittedError, UnavailableError
-from history.store.permissions import Refusal
+from history.store.inspection import Refusal
 from history.support.rendering import text_of
 from triggers.cli.shared.output import first_line
 
@@ -28,6 +29,18 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
+#: The ports of servers that a URL names by their host alone.
+_PORTS = {"redis": 6379, "rediss": 6379, "postgresql": 5432, "postgres": 5432}
+
+
+def server_of(address: str) -> str:
+    """Return the server in a URL, or in the address of a history: its host and port, or the whole."""
+    scheme, _, rest = address.partition(":")
+    host = re.split("[/?#]", rest.removeprefix("//"), maxsplit=1)[0].rpartition("@")[2]
+    port = _PORTS.get(scheme.partition("+")[0])
+    return f"{host}:{port}" if host and ":" not in host and port else host or address
+
+
 #: What looks at one thing; whatever it raises is a finding, too.
 Check = Callable[[], Iterable[Finding]]
 
@@ -40,6 +53,7 @@ class Away:
 
     def looked(self, of: str, checks: Sequence[Check], server: str | None = None) -> Iterator[Finding]:
         """Return what checks of one thing find, each once; if the first meets no server, it is the last."""
+        server = None if server is None else server_of(server)
         if server is not None and server in self._said:
             text = f"it was not looked at: its server did not answer, see {self._said[server]}"
             yield Finding(of, Level.PROBLEM, text)

@@ -8,12 +8,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from history.bridge import drive
 from history.opening import local_parking_file
+from history.store.inspection import Capability, Refusal
 from history.store.parking import Parking
-from history.store.permissions import Capability, Refusal
 from history.support.references import dereferenced
 from history.support.urls import split_url
 from triggers.cli.checks.findings import Away, Finding, Level, of_refusals
-from triggers.cli.checks.providers import SERVER
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import of_place
 from triggers.cli.shared.embedded import URL as EMBEDDED
@@ -115,7 +114,8 @@ def of_sink(
 ) -> Iterator[Finding]:
     """Look at one place for events."""
     of = f"sink {number}"
-    parts = split_url(dereferenced(url, "--sink"))
+    url = dereferenced(url, "--sink")
+    parts = split_url(url)
     file = Path(parts.path.removeprefix("/"))
     if parts.scheme.startswith("sqlite") and parts.path.strip("/") and not file.exists():
         yield of_file(of, file, "correct its URL, or make a folder that this user may write to")
@@ -123,7 +123,9 @@ def of_sink(
     with connected(provider or EMBEDDED) as link:
         sink = opened_sink(url, link)
         try:
-            server = SERVER if isinstance(sink, DeadLetterSink) else None
+            server = (
+                dereferenced(provider or EMBEDDED, "--provider") if parts.scheme == "dead-letter" else url
+            )
             yield from away.looked(of, [partial(_of_opened, of, sink, link, triggers)], server)
         finally:
             sink.close()

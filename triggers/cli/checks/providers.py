@@ -5,6 +5,7 @@ from functools import partial
 from time import perf_counter
 
 from history.bridge import drive
+from history.support.references import dereferenced
 from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import milliseconds_since
@@ -19,9 +20,6 @@ from triggers.providers.provider import (
     Provider,
     TellingPermissions,
 )
-
-#: As what the provider is noted where it is away.
-SERVER = "the provider"
 
 
 def of_provider(
@@ -46,7 +44,9 @@ def _of_url(away: Away, of: str, url: str, triggers: Sequence[AnyTrigger], rooms
             *(partial(_permissions, of, provider, trigger) for trigger in triggers),
             partial(rooms.noted, provider, of, receivers),
         ]
-        yield from away.looked(of, [partial(_answers, of, provider), *checks], SERVER)
+        yield from away.looked(
+            of, [partial(_answers, of, provider), *checks], dereferenced(url, "--provider")
+        )
 
 
 def _answers(of: str, provider: Provider) -> Iterator[Finding]:

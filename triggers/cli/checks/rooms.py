@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from history.bridge import drive
-from history.store.room import Room, TellingRoom
+from history.store.inspection import Room, TellingRoom
 from triggers.cli.checks.findings import Finding, Level
 
 #: What a process needs at one server beside what runs at the moment: reports, leases, and what is swept.

@@ -11,8 +11,8 @@ from history.bridge import drive
 from history.entry import Settlement
 from history.message import Uuid
 from history.store import HistoryStore
+from history.store.inspection import Capability, TellingRefusals
 from history.store.owners import owner_token
-from history.store.permissions import Capability, TellingRefusals
 from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
 from triggers.service.settings import Settings
 

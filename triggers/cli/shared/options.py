@@ -13,6 +13,7 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, local_parking_file, open_history
 from history.store import HistoryStore
 from history.store.parking import Parking
+from history.support.references import dereferenced
 from history.support.urls import origin, split_url
 from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.logs import LogFormat
@@ -104,6 +105,7 @@ def open_to_look(option: str, url: str) -> HistoryStore:
         ConfigurationError: it cannot be, or it is a file that is not there; naming the option.
     """
     with named(option, _LASTING_HISTORIES):
+        url = dereferenced(url, option)
         refuse_absent_file(option, url)
         return open_history(_at_once(url))
 

@@ -25,7 +25,7 @@ from history.redis.connection.forks import survive_forks
 from history.redis.connection.permissions import Use, refusals_of
 from history.redis.connection.probe import close_client, hang_up, pool_of, stranger_at
 from history.redis.connection.urls import open_client
-from history.store.permissions import Refusal
+from history.store.inspection import Refusal
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.redis_streams.settings import NAMES
 

@@ -18,8 +18,8 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.redis.connection.durability import Durability
 from history.redis.connection.probe import pool_of
+from history.store.inspection import Refusal
 from history.store.owners import process_token
-from history.store.permissions import Refusal
 from triggers.providers.backlog import Backlog, Place, in_order
 from triggers.providers.brokers.sending import is_later
 from triggers.providers.redis_streams import later as stream_later

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from history.sql.database.engine import AnyConnection
 from history.sql.database.permissions import needs_of, refusals_of, statements_of
 from history.sql.statements.dialects import Dialect
-from history.store.permissions import Refusal
+from history.store.inspection import Refusal
 from triggers.providers.sqljms import destinations, statements, tables
 from triggers.providers.sqljms.link import RESERVE, SqlLink
 from triggers.providers.sqljms.receiving import client_statements, pinning

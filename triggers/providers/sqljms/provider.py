@@ -20,9 +20,8 @@ from history.sql.database.engine import (
     refuse_other_drivers,
 )
 from history.sql.statements.dialects import Dialect, statement
+from history.store.inspection import Refusal, Room
 from history.store.owners import process_token
-from history.store.permissions import Refusal
-from history.store.room import Room
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.sqljms.destinations import TEMPORARY, Destination
 from triggers.providers.sqljms.link import SqlLink, as_providers
@@ -219,7 +218,7 @@ class SqlJms:
         return await refusals_in(self._link, destination, receives=subscription is not None)
 
     async def room(self) -> Room | None:
-        """Return for how many connections there is room; see :class:`~history.store.room.TellingRoom`."""
+        """Return how many connections there may be; see :class:`~history.store.inspection.TellingRoom`."""
         from history.sql.database.room import room_of  # noqa: PLC0415  (as above)
 
         return await self._link.ask(

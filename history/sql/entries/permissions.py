@@ -19,7 +19,7 @@ from history.sql.statements import (
 )
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.sql.tables.history import READ_META, Prepared
-from history.store.permissions import Capability, Refusal
+from history.store.inspection import Capability, Refusal
 
 _UPKEEP = (entries.PURGE, entries.PURGE_AHEAD, entries.BATCHES_AHEAD, entries.PURGE_BATCHES)
 _LOOKING = (entries.PIECE_END, entries.SCAN, entries.FORGET, entries.STATS, entries.TRIGGERS)
@@ -57,7 +57,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
 
 
 async def refusals_in(database: Prepared, capabilities: Collection[Capability]) -> Sequence[Refusal]:
-    """Return what the role may not do; see :class:`~history.store.permissions.TellingRefusals`."""
+    """Return what the role may not do; see :class:`~history.store.inspection.TellingRefusals`."""
     if database.dialect is Dialect.SQLITE:
         await database.run("looking whether it can be written", _begin, atomic=True)
         return []
