@@ -98,7 +98,7 @@ def _permissions(
     """Ask what the account may not do, and return it; what only others do is no problem of this trigger."""
     if not isinstance(store, TellingRefusals):
         return []
-    others = OF_OTHERS if Capability.MESSAGES in wanted else {}
+    others: Mapping[str, str] = OF_OTHERS if Capability.MESSAGES in wanted else {}
     ask = partial(store.refusals, trigger, [*wanted, *map(Capability, others)])
     return (yield from of_refusals(of, ask, ", ".join(wanted), others))
 
