@@ -58,13 +58,11 @@ class Away:
             text = f"it was not looked at: its server did not answer, see {self._said[server]}"
             yield Finding(of, Level.PROBLEM, text)
             return
-        said = set[Finding]()
+        said = set[tuple[Level, str]]()
         for number, check in enumerate(checks):
             try:
                 for finding in check():
-                    if finding not in said:
-                        yield finding
-                    said.add(finding)
+                    yield from _unsaid(finding, said)
             except UnavailableError as error:
                 yield _of_absence(of, error)
                 if number:
@@ -73,10 +71,15 @@ class Away:
                     self._said[server] = of
                 return
             except Exception as error:  # noqa: BLE001  (whatever it is, the other checks go on)
-                finding = _of_error(of, error)
-                if finding not in said:
-                    yield finding
-                said.add(finding)
+                yield from _unsaid(_of_error(of, error), said)
+
+
+def _unsaid(finding: Finding, said: set[tuple[Level, str]]) -> Iterator[Finding]:
+    """Yield a finding unless it was said before, be it while something else was done."""
+    words = (finding.level, re.sub(r" \(while [^)]*\)", "", finding.finding))
+    if words not in said:
+        said.add(words)
+        yield finding
 
 
 def of_refusals(
@@ -87,7 +90,7 @@ def of_refusals(
 ) -> Generator[Finding, None, Collection[str]]:
     """Ask what an account may not do, and return it; ``allowed`` is what it may where nothing is refused.
 
-    ``others`` are no problem if they are refused, and why.
+    ``others`` are no problem if they are refused, and why; told where nothing else is.
     """
     others = others or {}
     try:
@@ -100,6 +103,8 @@ def of_refusals(
     if not refused:
         yield Finding(of, Level.OK, f"its account may {allowed}")
     for doing, what, remedy in refusals:
+        if refused and doing in others:
+            continue
         level, note = (Level.OK, f" ({others[doing]})") if doing in others else (Level.PROBLEM, "")
         yield Finding(of, level, f"it may not {doing}{note}: {what}", remedy)
     return refused
