@@ -68,9 +68,14 @@ from history.store.times import instant, milliseconds
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
+    from history.store.inspection import Capability, Refusal, Room, TellingRefusals, TellingRoom
     from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, watermark=("Epoch", "Incoming", "Offset", "Outgoing", "Watermark"))
+    __getattr__ = lazy(
+        __name__,
+        inspection=("Capability", "Refusal", "Room", "TellingRefusals", "TellingRoom"),
+        watermark=("Epoch", "Incoming", "Offset", "Outgoing", "Watermark"),
+    )
 
 __all__ = [
     "CLAIM_BATCH",
@@ -86,6 +91,7 @@ __all__ = [
     "BatchRecord",
     "BatchState",
     "Beat",
+    "Capability",
     "Control",
     "Counts",
     "Decided",
@@ -122,10 +128,14 @@ __all__ = [
     "PeriodState",
     "Progress",
     "Purged",
+    "Refusal",
     "Report",
+    "Room",
     "ScanPart",
     "ScannedEntry",
     "SingleVerbs",
+    "TellingRefusals",
+    "TellingRoom",
     "TriggerState",
     "Verb",
     "Watermark",
