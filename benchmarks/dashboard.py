@@ -23,6 +23,7 @@ from history.message import Message, Uuid
 from history.store import CLAIM_BATCH
 from history.store.parking import Evidence, Parked, ParkedKind
 from triggers.dashboard import Access, Role, Token, create_app
+from triggers.dashboard.command import keep_what_is_loaded
 from triggers.dashboard.operations import Operations
 from triggers.testing.redis_server import RedisServer
 
@@ -70,6 +71,7 @@ async def measure(title: str, url: str, count: int, entries: int) -> None:
     token = Token.drawn("somebody", Role.ADMIN)
     app = create_app(url, access=Access(tokens=[token]), store=store)
     operations: Operations = app.state.operations
+    keep_what_is_loaded()
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as browser:
         await browser.post("/sign-in", data={"token": token.secret})

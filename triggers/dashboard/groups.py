@@ -1,12 +1,13 @@
 """Parked messages in groups: by cause, and by the host whose worker had begun them."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
-from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from history.store.parking import Evidence, ParkedKind, ParkedLabel
 from triggers.cli.parked.choosing import host_of
@@ -19,6 +20,9 @@ REASON_TEXT, ERROR_TEXT = 240, 120
 
 #: How many texts messages of one row and error may be kept for; where there are more, they are one group.
 MOST_TEXTS = 20
+
+#: How many lines are sorted in one go, which takes some milliseconds in which no other thread goes on.
+SORTED = 5_000
 
 _ROW = re.compile(r" \(row (\d{1,3})\)$")
 _QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*"|`[^`]*`)(?!\w)""")
@@ -35,6 +39,7 @@ class Cause(NamedTuple):
     text: str
 
 
+@lru_cache(maxsize=1_000)
 def cause_of(reason: str) -> Cause:
     """Return why a message is parked, without its numbers, uuids, tokens and quoted values."""
     found = _ROW.search(reason)
@@ -52,14 +57,55 @@ def _plain(word: str) -> str:
 class Line(NamedTuple):
     """What a list shows of a parked message, and what a decision about it needs."""
 
+    parked_at: datetime
     id: str
     uuid: str | None
-    parked_at: datetime
     copies: int
     owner: str | None
     fence: int | None
     reason: str
     error: str | None
+
+
+#: A line as it is kept: a tuple, and of no class. Python's garbage collector soon leaves such ones alone; a
+#: hundred thousand lines made it look through everything, for which all pages waited half a second.
+_Kept = tuple[datetime, str, str | None, int, str | None, int | None, str, str | None]
+
+
+class Lines(Sequence[Line]):
+    """Lines, each of them made when it is looked at."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: Sequence[_Kept] = ()) -> None:
+        self._kept = kept
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Lines": ...
+    def __getitem__(self, index: int | slice) -> "Line | Lines":
+        return Lines(self._kept[index]) if isinstance(index, slice) else Line._make(self._kept[index])
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Line]:
+        return map(Line._make, self._kept)
+
+    def some(self, ids: Collection[str] | None, until: datetime | None) -> "Lines":
+        """Return those of these ids, or all, that were parked until then."""
+        return Lines(
+            [
+                one
+                for one in self._kept
+                if (ids is None or one[1] in ids) and (until is None or one[0] <= until)
+            ]
+        )
+
+    def others(self, ids: Collection[str]) -> "Lines":
+        """Return those that are not of these ids."""
+        return Lines([one for one in self._kept if one[1] not in ids])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +122,7 @@ class Group:
     error_class: str | None
     count: int
     oldest: datetime
-    lines: Sequence[Line]
+    lines: Lines
     host: str | None = None
 
     @property
@@ -85,13 +131,9 @@ class Group:
         line = next(iter(self.lines), None)
         return None if line is None or (line.reason == self.reason and line.error is None) else line
 
-    def choose(self, ids: Collection[str] | None, until: datetime | None) -> list[Line]:
+    def choose(self, ids: Collection[str] | None, until: datetime | None) -> Lines:
         """Return some of its messages: those of these ids, or all, that were parked until then."""
-        return [
-            line
-            for line in self.lines
-            if (ids is None or line.id in ids) and (until is None or line.parked_at <= until)
-        ]
+        return self.lines.some(ids, until)
 
     def label(self, line: Line) -> ParkedLabel:
         """Return the label of one of its messages."""
@@ -110,7 +152,7 @@ class Group:
 
     def without(self, ids: Collection[str]) -> "Group | None":
         """Return what is left of it without these messages; None when nothing is."""
-        lines = [line for line in self.lines if line.id not in ids]
+        lines = self.lines.others(ids)
         count = self.count - (len(self.lines) - len(lines))
         if count <= 0:
             return None
@@ -149,6 +191,8 @@ def hosts_of(groups: Iterable[Group]) -> list[Host]:
     return sorted((Host(*one) for one in found.items()), key=lambda host: (-host.count, host.name))
 
 
+_LAST = datetime.max.replace(tzinfo=UTC)
+
 #: Trigger, kind, row and class of the error.
 _Facts = tuple[str, ParkedKind, int | None, str | None]
 
@@ -158,101 +202,157 @@ class _Heap:
     """Messages of one group while they are counted."""
 
     count: int = 0
-    oldest: datetime | None = None
-    lines: dict[str, Line] = field(default_factory=dict[str, Line])
+    oldest: datetime = _LAST
+    lines: dict[str, _Kept] = field(default_factory=dict[str, _Kept])
 
-    def add(self, label: ParkedLabel, line: Line | None) -> None:
+    def add(self, label: ParkedLabel, line: _Kept | None) -> None:
         self.count += 1
-        self.oldest = label.parked_at if self.oldest is None else min(self.oldest, label.parked_at)
+        self.oldest = min(self.oldest, label.parked_at)
         if line is not None:
-            self.lines[line.id] = line
+            self.lines[label.id] = line
+
+    def take_in(self, other: "_Heap") -> None:
+        self.count += other.count
+        self.oldest = min(self.oldest, other.oldest)
+        self.lines |= other.lines
+
+
+@dataclass(slots=True)
+class _Texts:
+    """The messages of one row and error by their texts; as soon as these are too many, in one heap.
+
+    All texts of that one begin with the parts of sentences that are ``common``.
+    """
+
+    heaps: defaultdict[str, _Heap] = field(default_factory=lambda: defaultdict(_Heap))
+    common: Sequence[str] | None = None
+
+    def heap(self, text: str) -> _Heap:
+        """Return where a message with this text is counted."""
+        if self.common is None and text not in self.heaps and len(self.heaps) == MOST_TEXTS:
+            self._put_together()
+        if self.common is None:
+            return self.heaps[text]
+        self.common = _both_begin(self.common, text)
+        return self.heaps[""]
+
+    def _put_together(self) -> None:
+        whole, texts = _Heap(), list(self.heaps)
+        for heap in self.heaps.values():
+            whole.take_in(heap)
+        self.heaps, self.common = defaultdict(_Heap, {"": whole}), texts[0].split("; ")
+        for text in texts:
+            self.common = _both_begin(self.common, text)
+
+
+def _both_begin(common: Sequence[str], text: str) -> Sequence[str]:
+    """Return the parts of sentences that a text, too, begins with."""
+    parts = text.split("; ", len(common))
+    same = 0
+    while same < min(len(common), len(parts)) and common[same] == parts[same]:
+        same += 1
+    return common[:same]
+
+
+def _nothing() -> None:
+    """Rest nobody."""
 
 
 class Counting:
-    """Counts and groups labels, one after the other; of the first :data:`LISTED` it keeps a line each."""
+    """Counts and groups labels, one after the other; of the first :data:`LISTED` it keeps a line each.
 
-    def __init__(self) -> None:
-        self._causes: dict[_Facts, dict[str, _Heap]] = {}
-        self._hosts: dict[tuple[str, ParkedKind, str], _Heap] = {}
-        self._known: dict[str, Cause] = {}
+    ``rest`` is called between pieces of what takes long at the end.
+    """
+
+    def __init__(self, rest: Callable[[], None] = _nothing) -> None:
+        self._causes: defaultdict[_Facts, _Texts] = defaultdict(_Texts)
+        self._hosts: defaultdict[tuple[str, ParkedKind, str], _Heap] = defaultdict(_Heap)
         self._listed = 0
+        self._rest = rest
 
     def add(self, label: ParkedLabel) -> bool:
         """Count a message; False when it was counted before."""
-        cause = self._known.get(label.reason) or self._known.setdefault(label.reason, cause_of(label.reason))
+        cause = cause_of(label.reason)
         facts = label.trigger_name, label.kind, cause.row, label.error_class
-        heap = self._causes.setdefault(facts, {}).setdefault(cause.text, _Heap())
+        heap = self._causes[facts].heap(cause.text)
         if label.id in heap.lines:
             return False
         line = _line(label) if self._listed < LISTED else None
         self._listed += line is not None
         heap.add(label, line)
         if (host := host_of(label)) is not None:
-            self._hosts.setdefault((label.trigger_name, label.kind, host), _Heap()).add(label, line)
+            self._hosts[label.trigger_name, label.kind, host].add(label, line)
         return True
 
     def by_cause(self) -> list[Group]:
         """Return the groups by cause, the largest first."""
-        return _in_order(group for facts, texts in self._causes.items() for group in _groups(facts, texts))
+        return _in_order(
+            group for facts, texts in self._causes.items() for group in self._groups(facts, texts)
+        )
 
     def by_host(self) -> list[Group]:
         """Return the groups by host, the largest first."""
         return _in_order(
-            _group(("host", *facts), facts[:2], f"a worker on {facts[2]} had begun it", [heap], host=facts[2])
+            self._group(
+                ("host", *facts), facts[:2], f"a worker on {facts[2]} had begun it", heap, host=facts[2]
+            )
             for facts, heap in self._hosts.items()
         )
 
+    def _groups(self, facts: _Facts, texts: _Texts) -> Iterator[Group]:
+        trigger, kind, row, error_class = facts
+        for text, heap in texts.heaps.items():
+            if texts.common is None:
+                reasons = {reason for *_, reason, _ in heap.lines.values()}
+                reason = reasons.pop() if len(reasons) == 1 else _in_row(text, row)
+            else:
+                beginning = "".join(f"{part}; " for part in texts.common)
+                reason = _in_row(f"{beginning}…", row)
+            key = (*facts, text if texts.common is None else None)
+            yield self._group(key, (trigger, kind), reason, heap, error_class=error_class)
 
-def _groups(facts: _Facts, texts: dict[str, _Heap]) -> Iterator[Group]:
-    trigger, kind, row, error_class = facts
-    if len(texts) > MOST_TEXTS:
-        reason = _in_row(f"{_beginning(texts)}…", row)
-        yield _group((*facts, None), (trigger, kind), reason, list(texts.values()), error_class=error_class)
-        return
-    for text, heap in texts.items():
-        reasons = {line.reason for line in heap.lines.values()}
-        reason = reasons.pop() if len(reasons) == 1 else _in_row(text, row)
-        yield _group((*facts, text), (trigger, kind), reason, [heap], error_class=error_class)
+    def _group(
+        self,
+        facts: tuple[object, ...],
+        of: tuple[str, ParkedKind],
+        reason: str,
+        heap: _Heap,
+        *,
+        error_class: str | None = None,
+        host: str | None = None,
+    ) -> Group:
+        lines = Lines(_sorted(heap.lines, self._rest))
+        return Group(_key(facts), *of, reason, error_class, heap.count, heap.oldest, lines, host)
 
 
-def _beginning(texts: Iterable[str]) -> str:
-    """Return the parts of sentences that all texts begin with."""
-    columns = zip(*(text.split("; ") for text in texts), strict=False)
-    return "".join(f"{column[0]}; " for column in takewhile(lambda column: len(set(column)) == 1, columns))
+def _sorted(kept: Mapping[str, _Kept], rest: Callable[[], None]) -> Sequence[_Kept]:
+    """Sort lines by their age, with rests: pieces first, then what two of them hold together."""
+    lines = list(kept.values())
+    pieces = [lines[start : start + SORTED] for start in range(0, len(lines), SORTED)]
+    for piece in pieces:
+        rest()
+        piece.sort()
+    while len(pieces) > 1:
+        rest()
+        pieces.append(sorted(pieces.pop(0) + pieces.pop(0)))
+    return pieces[0] if pieces else ()
 
 
 def _in_row(text: str, row: int | None) -> str:
     return text if row is None else f"{text} (row {row})"
 
 
-def _group(
-    facts: tuple[object, ...],
-    of: tuple[str, ParkedKind],
-    reason: str,
-    heaps: Sequence[_Heap],
-    *,
-    error_class: str | None = None,
-    host: str | None = None,
-) -> Group:
-    lines = sorted((line for heap in heaps for line in heap.lines.values()), key=_age)
-    count, oldest = sum(heap.count for heap in heaps), min(heap.oldest for heap in heaps if heap.oldest)
-    return Group(_key(facts), *of, reason, error_class, count, oldest, lines, host)
-
-
 def _in_order(groups: Iterable[Group]) -> list[Group]:
     return sorted(groups, key=lambda group: (-group.count, group.key))
 
 
-def _line(label: ParkedLabel) -> Line:
+def _line(label: ParkedLabel) -> _Kept:
     error = None if label.error_message is None else label.error_message[:ERROR_TEXT]
     evidence, reason = label.evidence, label.reason[:REASON_TEXT]
-    return Line(
-        label.id, label.uuid, label.parked_at, label.copies, evidence.owner, evidence.fence, reason, error
+    return (
+        *(label.parked_at, label.id, label.uuid, label.copies),
+        *(evidence.owner, evidence.fence, reason, error),
     )
-
-
-def _age(line: Line) -> tuple[datetime, str]:
-    return line.parked_at, line.id
 
 
 def _key(facts: tuple[object, ...]) -> str:

@@ -156,15 +156,20 @@ class Surveyor:
             self._condition.notify_all()
 
     def _make(self, ended: Callable[[], bool]) -> Survey:
-        counting, seen = Counting(), 0
+        counting, seen = Counting(self._rest), 0
         for label in walk(self._store.parking, Selection()):
             if ended():
                 return Survey()
             seen += counting.add(label)
-            if self._background and seen % STEP == 0:
-                time.sleep(BREATH)  # the pages' turn
+            if seen % STEP == 0:
+                self._rest()
         sizes = {name: drive(self._store.stats(name)) for name in drive(self._store.triggers())}
         return Survey(counting.by_cause(), counting.by_host(), sizes, self._clock())
+
+    def _rest(self) -> None:
+        """Let the pages have their turn."""
+        if self._background:
+            time.sleep(BREATH)
 
 
 def _without(survey: Survey, gone: Collection[tuple[str, str]]) -> Survey:

@@ -1,11 +1,16 @@
 """Groups of parked messages: by cause, however its text differs from message to message, and by host."""
 
+import gc
+import random
+from datetime import timedelta
+
 import pytest
 
-from history.store.parking import Evidence, ParkedKind
+from history.store.parking import Evidence, ParkedKind, ParkedLabel
 from tests.integration.dashboard.browser import Browser, text_of
-from tests.integration.dashboard.conftest import Site
-from triggers.dashboard.groups import MOST_TEXTS, cause_of
+from tests.integration.dashboard.conftest import NOON, Site
+from triggers.dashboard import groups
+from triggers.dashboard.groups import MOST_TEXTS, Counting, cause_of
 from triggers.dashboard.pages.failures import CAUSES
 
 STARTED = "an earlier run started and never finished; kept for you to decide"
@@ -105,3 +110,50 @@ def test_all_that_a_dead_host_held_is_decided_at_once_with_its_count(site: Site,
     assert "worker-3" in preview
     assert job.closed == len(dead)
     assert sorted(site.ids()) == sorted([living.id, unknown.id])
+
+
+def label(number: int) -> ParkedLabel:
+    """Return one of many labels, each with a reason of its own."""
+    customer = str(number).translate(str.maketrans("0123456789", "aeioulmnrs"))
+    return ParkedLabel(
+        id=f"{number:024x}",
+        trigger_name="book",
+        kind=ParkedKind.IN_DOUBT,
+        reason=f"{STARTED}; resolver: {customer} has none (row 11)",
+        evidence=Evidence(owner=f"host-{number % 3}:1:2"),
+        parked_at=NOON + timedelta(seconds=number),
+    )
+
+
+def test_the_oldest_are_first_however_many_are_sorted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "SORTED", 3)
+    rests: list[str] = []
+    counting = Counting(lambda: rests.append("a rest"))
+    numbers = random.sample(range(100), 32)
+    for number in numbers:
+        counting.add(label(number))
+
+    (group,) = counting.by_cause()
+
+    assert [line.uuid or int(line.id, 16) for line in group.lines] == sorted(numbers)
+    assert (group.count, group.oldest) == (32, NOON + timedelta(seconds=min(numbers)))
+    assert group.reason == f"{STARTED}; … (row 11)"
+    assert [line.id for line in group.choose({f"{max(numbers):024x}"}, None)] == [f"{max(numbers):024x}"]
+    assert len(rests) == 11 + 10, "before each piece, and before two are put together"
+
+
+def test_counting_leaves_little_for_the_garbage_collector_which_all_pages_wait_for() -> None:
+    many = [label(number) for number in range(3_000)]
+    cause_of.cache_clear()
+    gc.collect()
+    before = len(gc.get_objects())
+
+    counting = Counting()
+    for one in many:
+        counting.add(one)
+    found = counting.by_cause(), counting.by_host()
+    gc.collect()
+
+    remembered = cause_of.cache_info().currsize
+    assert sum(len(group.lines) for group in (*found[0], *found[1])) == 2 * len(many)
+    assert len(gc.get_objects()) - before - remembered < len(many) / 10

@@ -141,7 +141,7 @@ def chosen(lot: Parking, parked_ids: Sequence[str], selection: Selection) -> Seq
 def walk(lot: Parking, selection: Selection) -> Iterator[ParkedLabel]:
     """Yield the labels that the filters let through, in no particular order; one may come twice."""
     for page in drive_each(label_pages(lot, selection.trigger, limit=PAGE)):
-        yield from filter(selection.lets_through, page.labels)
+        yield from filter(selection.lets_through, page.labels) if selection.filters else page.labels
 
 
 def get(lot: Parking, parked_id: str) -> Parked:
