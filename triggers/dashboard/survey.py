@@ -1,7 +1,8 @@
 """What is parked, counted and grouped beside the pages, so that none waits for a hundred thousand labels.
 
 A survey walks through the labels of all parked messages, never through the messages, and keeps of each what a
-list shows. It is made again while somebody looks, with pauses several times as long as it takes.
+list shows. It is made again while somebody looks, with pauses several times as long as it takes; for scrapes
+with much longer ones.
 """
 
 import logging
@@ -34,6 +35,10 @@ PAUSE, TIMES = 3.0, 4.0
 
 #: For how long after the last look surveys go on, in seconds.
 INTEREST = 60.0
+
+#: The shortest age at which a scrape has another survey made, in seconds; and how many times as long as the
+#: last one took it is at least.
+SCRAPED, TIMES_SCRAPED = 60.0, 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,34 +89,52 @@ class Surveyor:
         self._store, self._clock = store, clock
         self._background = background
         self._latest = Survey()
-        self._looked_at = clock()
+        self._looked_at = clock() - INTEREST
         self._gone: set[tuple[str, str]] = set()
         self._condition = Condition()
         self._thread: Thread | None = None
-        self._closed = self._waited = False
+        self._closed = self._waited = self._wanted = self._making = False
+        self._took = 0.0
         self._failed: DoubtlessError | None = None
 
     def latest(self) -> Survey:
-        """Return the last survey; the first time wait a moment for it.
+        """Return the last survey; where there is none, or an old one, the first who looks waits a moment.
 
         Raises:
             DoubtlessError: the history did not answer, and there is no survey of before.
         """
         if not self._background:
-            self._put(self._make(lambda: False))
+            self._put(self._make(lambda: False), self._clock())
             return self._latest
         with self._condition:
             self._looked_at = self._clock()
-            if self._thread is None and not self._closed:
-                self._thread = Thread(target=self._run, name="survey", daemon=True)
-                self._thread.start()
-            self._condition.notify_all()
-            if self._latest.made_at is None and not self._waited:
-                self._condition.wait_for(lambda: self._latest.made_at is not None, PATIENCE)
+            self._begin()
+            before = self._latest.made_at
+            if not self._waited and (before is None or self._clock() - before > INTEREST):
                 self._waited = True
+                self._condition.wait_for(lambda: self._latest.made_at != before, PATIENCE)
             if self._latest.made_at is None and self._failed is not None:
                 raise self._failed
             return self._latest
+
+    def scraped(self) -> Survey:
+        """Return the last survey for a scrape, which waits for none and has another one made now and then."""
+        if not self._background:
+            return self.latest()
+        with self._condition:
+            made_at = self._latest.made_at
+            due = None if made_at is None else made_at + max(SCRAPED, TIMES_SCRAPED * self._took)
+            if not self._making and (due is None or self._clock() >= due):
+                self._wanted = True
+                self._begin()
+            return self._latest
+
+    def _begin(self) -> None:
+        """Start the thread, or have it look whether there is something to do."""
+        if self._thread is None and not self._closed:
+            self._thread = Thread(target=self._run, name="survey", daemon=True)
+            self._thread.start()
+        self._condition.notify_all()
 
     @property
     def sizes(self) -> Mapping[str, HistoryStats]:
@@ -138,21 +161,27 @@ class Surveyor:
             began = self._clock()
             with self._condition:
                 self._gone.clear()
+                self._wanted, self._making = False, True
             try:
-                self._put(self._make(lambda: self._closed))
-                self._failed = None
+                self._put(self._make(lambda: self._closed), began)
             except Exception as error:  # noqa: BLE001  (whatever a store raises: the next one may succeed)
                 self._failed = error if isinstance(error, DoubtlessError) else None
+                self._took = self._clock() - began
                 _log.warning("parked messages were not counted, which is tried again: %s", text_of(error))
-            took = self._clock() - began
             with self._condition:
-                self._condition.wait_for(lambda: self._closed, max(PAUSE, TIMES * took))
-                self._condition.wait_for(lambda: self._closed or self._clock() - self._looked_at < INTEREST)
+                self._making = False
+                self._condition.wait_for(lambda: self._closed, max(PAUSE, TIMES * self._took))
+                self._condition.wait_for(lambda: self._closed or self._is_asked_for())
 
-    def _put(self, survey: Survey) -> None:
+    def _is_asked_for(self) -> bool:
+        """Whether somebody looks, or a scrape wants another one."""
+        return self._wanted or self._clock() - self._looked_at < INTEREST
+
+    def _put(self, survey: Survey, began: float) -> None:
         with self._condition:
             if not self._closed:
                 self._latest = _without(survey, self._gone) if self._background else survey
+                self._failed, self._waited, self._took = None, False, (survey.made_at or began) - began
             self._condition.notify_all()
 
     def _make(self, ended: Callable[[], bool]) -> Survey:

@@ -26,6 +26,16 @@ NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 TOKENS = {role: Token.drawn(f"a {role.word}", role) for role in Role}
 
 
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Order(BaseModel):
     id: str
 

@@ -16,7 +16,7 @@ from history.opening import open_history
 from history.store.control import Counts, Report, TriggerState
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser, text_of
-from tests.integration.dashboard.conftest import TOKENS, Site
+from tests.integration.dashboard.conftest import TOKENS, Clock, Site
 from triggers.dashboard import Access, ProxyHeader, Role, create_app
 from triggers.dashboard.access.gate import AGAIN, COOKIE, Gate
 from triggers.dashboard.access.sessions import Sessions
@@ -28,14 +28,6 @@ from triggers.dashboard.pulse import Pulse
 from triggers.dashboard.rendering import render
 from triggers.dashboard.survey import Surveyor
 from triggers.dashboard.visit import Visit
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def beat(site: Site, new: int, **more: object) -> None:

@@ -11,11 +11,16 @@ from history.bridge import drive
 from history.message import Message
 from history.store.control import Counts, Report, TriggerState
 from tests import ROOT
+from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser
-from tests.integration.dashboard.conftest import NOON, TOKENS, Site
+from tests.integration.dashboard.conftest import NOON, TOKENS, Clock, Site
 from triggers import trigger
-from triggers.dashboard import Access, ProxyHeader, Role
+from triggers.dashboard import Access, ProxyHeader, Role, survey
+from triggers.dashboard.survey import Surveyor
 from triggers.providers.opening import open_provider
+
+#: How often it is scraped before a survey would surely have been made.
+MANY = 20
 
 
 def scraped(browser: Browser) -> dict[tuple[str, str], float]:
@@ -109,6 +114,29 @@ def test_what_waits_at_a_provider_is_said(site: Site, tmp_path: Path) -> None:
         labels: value for (name, labels), value in found.items() if name == "doubtless_backlog_messages"
     }
     assert [value for labels, value in sorted(places.items()) if "queue://orders" in labels] == [0, 0, 2]
+
+
+def test_scrapes_have_the_history_counted_now_and_then_and_people_who_look_at_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PAUSE", 0.0)
+    monkeypatch.setattr(survey, "TIMES", 0.0)
+    clock, seen = Clock(), list[float | None]()
+    surveyor = Surveyor(site.store, clock=clock)
+
+    assert eventually(lambda: surveyor.scraped().made_at is not None)
+    site.park("order-1")
+    clock.now = survey.SCRAPED - 1
+    eventually(lambda: seen.append(surveyor.scraped().made_at) or len(seen) > MANY)
+    clock.now = survey.SCRAPED
+    assert eventually(lambda: surveyor.scraped().count == 1)
+    site.park("order-2")
+    clock.now += 1
+    looked = eventually(lambda: latest if (latest := surveyor.latest()).count == 2 else None)
+
+    surveyor.close()
+    assert set(seen) == {0.0}
+    assert looked.made_at == clock.now
 
 
 # The secret is drawn anew in each process, so it must not be part of the test's name.

@@ -96,8 +96,8 @@ def _messages(overview: Overview) -> Metric:
 
 
 def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
-    """Say what the survey found: it is made beside the scrape, and the first one has none."""
-    survey = operations.surveyor.latest()
+    """Say what the last survey found: it is made beside the scrapes, and the first of these has none."""
+    survey = operations.surveyor.scraped()
     if survey.sizes is None:
         return
     oldest = dict.fromkeys(reading.triggers, reading.overview.now)
