@@ -93,7 +93,8 @@ def _of_limit(trigger: AnyTrigger, destination: str, limit: DeliveryLimit) -> It
             f"max_delivery_count ({most}): it is not parked, and no event tells of it; {limit.then}",
             f"set max_delivery_count to {limit.deliveries - 1} or less, or raise the provider's limit",
         )
-    elif limit.deliveries is not None:
+        return
+    if limit.deliveries is not None:
         yield Finding(
             of,
             Level.OK,

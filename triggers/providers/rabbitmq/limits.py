@@ -5,8 +5,10 @@ is told the first that differs: so they are found out one by one. With what is a
 made: an argument is always among them that RabbitMQ refuses for a new one.
 """
 
+import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 
 from history.errors import ConfigurationError, NotPermittedError
 from triggers.providers.provider import DeliveryLimit
@@ -43,7 +45,8 @@ async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None
     for _ in range(_MOST):
         wrong = _NO_LIMIT if kind == "quorum" else _NO_TYPE
         try:
-            await declare({**known, **wrong})
+            with _unlogged():
+                await declare({**known, **wrong})
         except NotPermittedError:
             return unseen("its account may not declare the queue, and so not ask how it is declared")
         except ConfigurationError as error:
@@ -65,6 +68,18 @@ async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None
         else:
             known[name] = value
     return unseen("RabbitMQ does not say how the queue is declared")
+
+
+@contextmanager
+def _unlogged() -> Generator[None]:
+    """Keep pika from warning of a refusal that is the answer."""
+    log = logging.getLogger("pika.channel")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def limit_of(arguments: Mapping[str, object], version: int) -> DeliveryLimit | None:
