@@ -34,6 +34,12 @@ HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"docume
 #: Pages besides those that a test names.
 MORE = ("failures", "providers", "spark", "query?trigger=book&query=orders-to-lake")
 
+#: How many demos are run at most until one leaves something In Doubt.
+DEMOS = 5
+
+#: What a demo says that is of interest here, before the last word of a line.
+DEMO_SAYS = ("In Doubt, parked", "the dashboard is at")
+
 NOT_KNOWN = "an earlier run started and never finished; kept for you to decide (row 10)"
 
 
@@ -47,6 +53,7 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox"], timeout=PATIENCE * 1000
         )
+        expect.set_options(timeout=PATIENCE * 1000)  # for all that is expected anywhere
         yield browser
         browser.close()
 
@@ -84,7 +91,6 @@ def page(chromium: Browser, address: str) -> Iterator[Page]:
     window.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
     asked: set[str] = set()
     window.on("request", lambda request: asked.add("/".join(request.url.split("/")[:3])))
-    expect.set_options(timeout=PATIENCE * 1000)
     window.goto(address)
     expect(window.get_by_role("heading", name="Overview")).to_be_visible()
     yield window
@@ -188,6 +194,13 @@ def park(store: HistoryStore, uuid: str, parked_at: datetime, **more: object) ->
     drive(store.parking.park([Parked.model_validate(known | more)]))
 
 
+def press(page: Page, *keys: str) -> None:
+    """Press keys, one after another; a page that is still loading hears none of ours."""
+    page.wait_for_load_state("domcontentloaded")
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def picture(page: Page, name: str) -> None:
     """Make a picture for the docs, where that is asked for."""
     if folder := os.environ.get("DOUBTLESS_SCREENSHOTS"):
@@ -204,20 +217,16 @@ def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_aud
         page.wait_for_timeout(15_000)  # for a curve
     picture(page, "overview")
 
-    page.keyboard.press("g")
+    press(page, "g")
     expect(page.get_by_role("heading", name="In Doubt desk")).to_be_visible()
     expect(page.get_by_role("link", name="book")).to_have_count(2)
     picture(page, "desk")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press(page, "j", "Enter")
     expect(page.get_by_text("12 messages: an earlier run")).to_be_visible()
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("k")
-    page.keyboard.press("Enter")
+    press(page, "j", "j", "k", "Enter")
     expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
     picture(page, "message")
-    page.keyboard.press("r")
+    press(page, "r")
     page.keyboard.type("it is not in the bank's list")
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 of 1 closed")).to_be_visible()
@@ -264,14 +273,37 @@ class Held:
 
 @pytest.fixture
 def demo(doubtless: InProcess) -> Iterator[str]:
-    """The address of a dashboard over what a demo has left, which ends as it should."""
-    words = ("demo", "--on", "redis", "--count", "100", "--no-spark", "--dashboard")
-    process = doubtless.start(*words)
+    """The address of a dashboard over what a demo has left In Doubt, which ends as it should.
+
+    Nothing is In Doubt where the worker is through before anybody sees that it is half way, as on a busy
+    machine: then the demo is run again.
+    """
+    for _ in range(DEMOS):
+        with demonstrated(doubtless) as (address, in_doubt):
+            if in_doubt:
+                yield address
+                return
+    pytest.fail(f"of {DEMOS} demos none had anything in flight when its worker was killed")
+
+
+@contextmanager
+def demonstrated(doubtless: InProcess) -> Generator[tuple[str, int]]:
+    """Run a demo; return the address of its dashboard, and how many messages are In Doubt there."""
+    process = doubtless.start("demo", "--on", "redis", "--count", "300", "--no-spark", "--dashboard")
     assert process.stdout is not None
-    yield next(line for line in process.stdout if "the dashboard is at" in line).split()[-1]
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
+    try:
+        lines: dict[str, str] = {}
+        while "the dashboard is at" not in lines:
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            lines |= {said: line.split()[-1] for said in DEMO_SAYS if said in line}
+        yield lines["the dashboard is at"], int(lines["In Doubt, parked"])
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_newcomer_runs_what_the_demo_left_in_doubt(chromium: Browser, demo: str) -> None:
@@ -284,7 +316,7 @@ def test_a_newcomer_runs_what_the_demo_left_in_doubt(chromium: Browser, demo: st
     expect(window.get_by_role("heading", name="demo-booking in doubt")).to_be_visible()
     window.locator("[data-row] a").first.click()
     expect(window.get_by_role("heading", name="Did demo-booking happen for")).to_be_visible()
-    window.keyboard.press("r")
+    press(window, "r")
     window.keyboard.type("I have looked")
     window.keyboard.press("Enter")
     expect(window.get_by_text("1 of 1 closed")).to_be_visible()
@@ -297,8 +329,8 @@ def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: Hist
     page.goto(page.url + "parked")
     page.get_by_role("link", name="book").first.click()
     page.get_by_role("checkbox", name="tick order-2").check()
-    page.keyboard.press("j")
-    page.keyboard.press("x")
+    press(page, "j", "x")
+    expect(page.get_by_role("checkbox", name="tick order-3")).to_be_checked()
     page.get_by_label("decision").select_option("done")
     page.get_by_role("button", name="those that are ticked").click()
     expect(page.get_by_role("heading", name="Settle as done: 2 messages?")).to_be_visible()
