@@ -76,10 +76,9 @@ class Container(NamedTuple):
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         """Run a command in it, to its end, and return what it printed."""
-        command, here = [DOUBTLESS, *words], self.path(instructions()["WORKDIR"])
         ended = subprocess.run(
-            command,
-            cwd=here,
+            [DOUBTLESS, *words],
+            cwd=self.path(instructions()["WORKDIR"]),
             env=self.environment(),
             input=stdin,
             capture_output=True,
