@@ -218,7 +218,9 @@ def hear(
     alarm = _alarm(state.columns, report, log_end, tail)
     if alarm is not None:
         return Turn(replace(state, alarm=alarm), (alarm,))
-    state = replace(_confirmed(state, report, tail, now, settings), greets=False)
+    # What was on its way before the greeting says nothing of what a restored publisher has forgotten.
+    greets = state.greets and state.greeting_due is None
+    state = replace(_confirmed(state, report, tail, now, settings), greets=greets)
     if report.rereceive_count > state.columns.resend_count:
         return _honour_if_due(_requested(state, report.rereceive_count, now + settings.resend_urgency), now)
     return Turn(state, (Announce(probe=False),) if report.asking else ())

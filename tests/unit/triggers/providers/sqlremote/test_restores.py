@@ -221,6 +221,24 @@ def test_a_greeting_of_a_restored_publisher_that_is_lost_is_sent_again() -> None
     assert world.is_alarmed
 
 
+def test_what_was_said_before_a_restore_answers_no_greeting_after_it() -> None:
+    world = Restored()
+    x, y = world.ends
+    y.run(("poll",))  # what it says is still on its way when the other end has been restored
+    backup = x.back_up()
+    world.make(Commit(0, 0))
+    world.make(Run(0, ("send",)))
+    world.carrier.fate = lambda: Fate.IS_LOST  # the confirmation
+    y.run(("poll",))
+    x.restore(backup)
+    x.run(("poll",))
+
+    world.settle()
+
+    assert y.applied != x.committed
+    assert world.is_alarmed
+
+
 class TestOlderVersions:
     """A peer that knows nothing of chains goes on as before."""
 
