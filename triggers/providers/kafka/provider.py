@@ -1,6 +1,5 @@
 """Kafka: a topic is a destination, a consumer group is a subscription."""
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +9,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
-from history.support.forks import at_fork, keep
+from history.support.forks import at_fork
 from history.support.references import dereferenced
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver
@@ -21,18 +20,11 @@ from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.consumer import KafkaConsumer, KnownBy
 from triggers.providers.kafka.lag import lag_of
 from triggers.providers.kafka.membership import Membership
-from triggers.providers.kafka.publisher import PATIENCE, Publisher
+from triggers.providers.kafka.publisher import Publisher
+from triggers.providers.kafka.publishers import Publishers
 from triggers.providers.kafka.receiver import GroupReceiver, name_of
-from triggers.providers.kafka.settings import (
-    KafkaSettings,
-    consuming,
-    dead_letters_of,
-    producing,
-    sharing,
-    transacting,
-)
+from triggers.providers.kafka.settings import KafkaSettings, consuming, dead_letters_of, sharing
 from triggers.providers.kafka.share import ShareMember, check_driver
-from triggers.providers.kafka.transactions import TransactionalPublisher
 from triggers.providers.provider import NO_LIMITS, Arrival, DeliveryLimit, Limits, Received
 
 if TYPE_CHECKING:  # it loads SQLAlchemy
@@ -79,15 +71,18 @@ class Kafka:
     and a share group drops what it has delivered too often.
     """
 
-    def __init__(self, url: BrokerUrl, settings: KafkaSettings, *, shell: Shell | None = None) -> None:
+    def __init__(
+        self,
+        url: BrokerUrl,
+        settings: KafkaSettings,
+        *,
+        shell: Shell | None = None,
+        publishers: Publishers | None = None,
+    ) -> None:
         self._url = url
         self._settings = settings
         self._shell = shell or ThreadShell()
-        self._lock = threading.Lock()
-        self._publisher: Publisher | None = None
-        self._transactional: TransactionalPublisher | None = None
-        self._process = os.getpid()
-        at_fork(self, _in_child)
+        self._publishers = publishers or Publishers(url, settings)
 
     @classmethod
     def from_url(cls, url: str, *, offsets: "str | OffsetHistory | None" = None) -> "Kafka":
@@ -105,7 +100,7 @@ class Kafka:
 
     def for_asyncio(self) -> "Kafka":
         """Return a provider of the same brokers for an event loop; it must be closed by itself."""
-        return Kafka(self._url, self._settings, shell=TaskShell())
+        return Kafka(self._url, self._settings, shell=TaskShell(), publishers=self._publishers)
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages, wait for the reports of delivery, and return their JMSMessageIDs."""
@@ -119,20 +114,10 @@ class Kafka:
             await self._shell.call("doubtless-kafka-send", partial(publisher().publish, topic, records))
 
     def _sending(self) -> Publisher:
-        """Return what sends messages of a program: in transactions, where these have an id."""
-        if self._settings.transactional_id is None:
-            return self._publishing()
-        with self._lock:
-            if self._transactional is None:
-                settings = transacting(self._url, self._settings, PATIENCE)
-                self._transactional = TransactionalPublisher(settings)
-            return self._transactional
+        return self._publishers.sending(self)
 
     def _publishing(self) -> Publisher:
-        with self._lock:
-            if self._publisher is None or not self._publisher.usable:
-                self._publisher = Publisher(producing(self._url, self._settings, PATIENCE))
-            return self._publisher
+        return self._publishers.publishing(self)
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:
         """Join the subscription's group."""
@@ -220,15 +205,9 @@ class Kafka:
         lag = lag_of(consuming(self._url, self._settings, group, "doubtless-lag"), destination)
         return Backlog(destination=destination, subscription=subscription, waiting=lag)
 
-    def leave_to_parent(self) -> None:
-        """In a forked child: begin anew, and leave the producer to the parent, whose thread it needs."""
-        keep(self._publisher, self._transactional)
-        self._publisher, self._transactional, self._lock = None, None, threading.Lock()
-
     async def close(self) -> None:
-        """End the producer; everything that was sent has been reported. Receivers are to be closed before."""
-        with self._lock:
-            self._publisher = self._transactional = None
+        """End the producer, unless its twin for another kind of callers uses it; close receivers before."""
+        self._publishers.leave(self)
 
 
 class KafkaWithOffsets(Kafka):
@@ -266,6 +245,7 @@ class KafkaWithOffsets(Kafka):
         *,
         offsets: "str | OffsetHistory",
         shell: Shell | None = None,
+        publishers: Publishers | None = None,
     ) -> None:
         if settings.share:
             raise ConfigurationError(
@@ -273,9 +253,15 @@ class KafkaWithOffsets(Kafka):
                 "a share group has none",
                 "leave share=true out of the provider's URL, or offsets= and give the trigger a history",
             )
-        super().__init__(url, settings, shell=shell)
+        super().__init__(url, settings, shell=shell, publishers=publishers)
+        self._begin()
+        at_fork(self, KafkaWithOffsets._begin)
         self._history = _opened(offsets) if isinstance(offsets, str) else offsets
         self._rows: SqlOffsets | None = None
+
+    def _begin(self) -> None:
+        #: Around the opening of :attr:`_rows`.
+        self._lock = threading.Lock()
 
     @property
     def history(self) -> "OffsetHistory":
@@ -284,7 +270,13 @@ class KafkaWithOffsets(Kafka):
 
     def for_asyncio(self) -> "KafkaWithOffsets":
         """Return a provider of the same brokers and database for an event loop; close it by itself."""
-        return KafkaWithOffsets(self._url, self._settings, offsets=self._history, shell=TaskShell())
+        return KafkaWithOffsets(
+            self._url,
+            self._settings,
+            offsets=self._history,
+            shell=TaskShell(),
+            publishers=self._publishers,
+        )
 
     def _member_of(self, topic: str, group: str, name: str) -> Callable[[Inbox], Membership]:
         from triggers.providers.kafka.positions import Positions  # noqa: PLC0415  (it loads SQLAlchemy)
@@ -336,7 +328,3 @@ def forget_offsets(url: str, *, group: str, topic: str) -> int:
         return drive(rows.forget(group, topic))
     finally:
         drive(rows.close())
-
-
-def _in_child(provider: Kafka) -> None:
-    provider.leave_to_parent()

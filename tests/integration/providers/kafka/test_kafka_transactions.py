@@ -4,6 +4,7 @@ What consumers see is tested on noida-db, for the mock cluster shows everybody w
 fail is tested on the mock cluster.
 """
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.noida_server import NoidaServer
-from triggers import Producer
+from triggers import Producer, Retry
 from triggers.providers.contract.common import SOON, arrivals, take
 from triggers.providers.kafka import transactions
 from triggers.providers.kafka.provider import Kafka
@@ -168,6 +169,27 @@ def test_who_is_locked_out_by_another_of_its_id_says_so_and_can_begin_anew(
     assert read(noida, topic) == ["one", "two", "three"]
     drive(first.close())
     drive(second.close())
+
+
+async def test_blocking_and_asyncio_callers_of_one_producer_share_its_id(
+    noida: NoidaServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Producer(noida.url(an_id()), retry=Retry(max_attempts=0))
+
+    for number in range(2):
+        await producer.asend(topic, f"a{number}")
+        await asyncio.to_thread(producer.send, topic, f"b{number}")
+    await asyncio.gather(
+        *(producer.asend(topic, f"c{number}") for number in range(3)),
+        *(asyncio.to_thread(producer.send, topic, f"d{number}") for number in range(3)),
+    )
+    producer.close()
+    await producer.asend(topic, "e")
+
+    assert "has taken over" not in caplog.text
+    found = await asyncio.to_thread(read, noida, topic)
+    await producer.aclose()
+    assert sorted(found) == ["a0", "a1", "b0", "b1", "c0", "c1", "c2", "d0", "d1", "d2", "e"]
 
 
 def test_producers_of_two_ids_leave_each_other_alone(noida: NoidaServer, topic: str) -> None:
