@@ -11,8 +11,8 @@ _CODES = driver.KafkaError
 #: None of the brokers is connected. As all names of librdkafka's own errors it begins with an underscore.
 ALL_BROKERS_DOWN: int = _CODES._ALL_BROKERS_DOWN  # noqa: SLF001
 
-#: There is no such topic, or not yet.
-UNKNOWN_TOPIC: int = _CODES.UNKNOWN_TOPIC_OR_PART
+#: There is no such topic, or not yet, or no longer: as the brokers say it, and as librdkafka does.
+_NO_TOPIC: tuple[int, ...] = (_CODES.UNKNOWN_TOPIC_OR_PART, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001
 
 #: Another producer has begun under the same ``transactional.id``.
 FENCED: tuple[int, ...] = (
@@ -68,8 +68,16 @@ def is_refusal(error: Any) -> bool:
     return bool(error.fatal()) or any(error.code() in codes for codes, *_ in _REFUSALS)
 
 
-def no_topic(topic: str) -> ConfigurationError:
-    """Say that a topic does not exist, and is not made by itself."""
-    return ConfigurationError(
-        "destination", f"Kafka has no topic {topic!r}", "create it, or correct its name"
-    )
+def is_no_topic(error: object) -> bool:
+    """Whether an error of the driver's, which may be a KafkaException or what stands in it, says that."""
+    reason: Any = error.args[0] if isinstance(error, driver.KafkaException) else error
+    return isinstance(reason, driver.KafkaError) and reason.code() in _NO_TOPIC
+
+
+class NoTopicError(ProviderUnavailableError):
+    """There is no such topic, or not yet: the brokers make it when it is asked for, or somebody does."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__("Kafka", f"receiving from {topic!r}")
+        self.args = (f"Kafka has no topic {topic!r}",)
+        self.__cause__ = LookupError("create it, or correct its name")

@@ -19,9 +19,9 @@ from triggers.providers.kafka.codec import Consumed, Record
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.errors import (
     ALL_BROKERS_DOWN,
-    UNKNOWN_TOPIC,
+    NoTopicError,
+    is_no_topic,
     is_refusal,
-    no_topic,
     translated,
 )
 from triggers.providers.provider import ProviderUnavailableError
@@ -155,7 +155,7 @@ class Membership(ABC):
         deadline = time.monotonic() + _APPEARING
         while not self._exists():
             if time.monotonic() > deadline:
-                raise no_topic(self._topic)
+                raise NoTopicError(self._topic)
             time.sleep(_LOOKING)
 
     def _exists(self) -> bool:
@@ -166,17 +166,15 @@ class Membership(ABC):
             client.poll(0)  # which tells why
             raise self._error or self._translated(error, "connecting") from error
         problem = None if found is None else found.error
-        if problem is not None and is_refusal(problem):
+        if problem is not None and is_refusal(problem) and not is_no_topic(problem):
             raise self._translated(problem, "receiving")
         return found is not None and problem is None and bool(found.partitions)
 
     def _on_error(self, error: Any) -> None:
         if error.code() == ALL_BROKERS_DOWN:
             self._doubts = True  # the driver may not be asked anything from inside of this call
-        elif is_refusal(error):
+        elif is_no_topic(error) or is_refusal(error):
             self._error = self._translated(error, "receiving")
-        elif error.code() == UNKNOWN_TOPIC:
-            self._error = no_topic(self._topic)
 
     def _look_for_brokers(self) -> None:
         """Tell brokers that closed what nobody used from brokers that are away."""
@@ -187,6 +185,8 @@ class Membership(ABC):
             self._error = self._error or self._translated(error, "receiving")
 
     def _translated(self, error: BaseException, doing: str) -> Exception:
+        if is_no_topic(error):
+            return NoTopicError(self._topic)
         return translated(error, topic=self._topic, doing=doing)
 
     def _answer_all(self) -> None:
