@@ -221,6 +221,7 @@ class Producer:
 
     def close(self) -> None:
         """End the background work and give the connections back; what waits stays on disk."""
+        self._leave_to_parent()
         with self._lock:
             sender, self._blocking = self._blocking, None
         if sender is not None:
@@ -254,9 +255,13 @@ class Producer:
     ) -> None:
         await self.aclose()
 
-    def _sender(self) -> Sender:
+    def _leave_to_parent(self) -> None:
+        """In a forked child begin anew: it has none of its parent's threads, and maybe their locks."""
         if self._process != os.getpid():
-            self._begin()  # a forked child has none of its parent's threads
+            self._begin()
+
+    def _sender(self) -> Sender:
+        self._leave_to_parent()
         with self._lock:
             if self._blocking is None:
                 self._blocking = Sender(
@@ -265,6 +270,7 @@ class Producer:
             return self._blocking
 
     def _async_sender(self) -> Sender:
+        self._leave_to_parent()
         return self._asyncio.of_running(self._sender_for_asyncio)
 
     def _sender_for_asyncio(self, _: asyncio.AbstractEventLoop) -> Sender:

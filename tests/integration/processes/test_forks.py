@@ -24,7 +24,7 @@ from history.errors import ConfigurationError
 from history.message import Uuid
 from history.opening import open_history
 from tests.fixtures.servers.webhook_server import WebhookServer
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.unit.helpers.given_up import event
 from triggers import Message
 from triggers.detection.table import HistoryUse
@@ -285,3 +285,39 @@ class TestThreadsAndFiles:
         assert count == 1 + 10 * (CHILDREN + 1)
         assert queue.size() == count
         queue.close()
+
+    def test_a_child_drains_a_queue_that_its_parent_was_draining(self, tmp_path: Path) -> None:
+        queue = ClientQueue(tmp_path / "queue", alias="orders")
+        draining, go_on = threading.Event(), threading.Event()
+
+        def drain() -> None:
+            with queue.draining() as mine:
+                assert mine
+                draining.set()
+                go_on.wait()
+
+        def mine() -> bool:
+            with queue.draining() as mine:
+                return mine
+
+        heard, saying = os.pipe()
+
+        def take_turn() -> None:
+            os.write(saying, b"mine" if mine() else b"busy")
+            eventually(mine)
+
+        parent = threading.Thread(target=drain)
+        parent.start()
+        assert draining.wait(PATIENCE)
+        child = fork(_blocking(take_turn), blocking=True)
+
+        try:
+            assert os.read(heard, 4) == b"busy", "the parent has the lock, also after the child has closed it"
+            assert not mine()
+        finally:
+            go_on.set()
+            parent.join()
+            for end in (heard, saying):
+                os.close(end)
+            assert all_done([child])
+            queue.close()

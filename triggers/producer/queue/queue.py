@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -95,6 +95,8 @@ class ClientQueue:
         self._lock = threading.Lock()
         self._forking = False
         self._connection: sqlite3.Connection | None = None
+        #: What holds, or asks for, the drainers' lock.
+        self._turns: list[sqlite3.Connection] = []
 
     def _before_fork(self) -> None:
         """Close the file: a child with a connection of its parent believes to hold locks that it has not."""
@@ -109,6 +111,11 @@ class ClientQueue:
 
     def _in_child(self) -> None:
         keep(self._connection)  # closing it would let go of the parent's locks
+        if self._forking:  # nobody was using one of them
+            for lock in self._turns:
+                # SQLite would believe for ever that this process has the lock. The parent keeps it: a process
+                # lets go of its own locks only. There is nothing in that file that closing could change.
+                lock.close()
         self._begin()
 
     def put(self, destination: str, messages: Iterable[Message]) -> None:
@@ -284,21 +291,33 @@ class ClientQueue:
     @contextmanager
     def draining(self) -> Generator[bool]:
         """Take the drainers' lock while entered; False when somebody else has it."""
+        with self._lock:
+            lock, mine = self._take_turn()
+            self._turns.append(lock)
+        try:
+            yield mine
+        finally:
+            with self._lock:
+                if lock in self._turns:  # else this process was forked meanwhile
+                    self._turns.remove(lock)
+                lock.close()
+
+    def _take_turn(self) -> tuple[sqlite3.Connection, bool]:
+        """Ask for the drainers' lock; return what holds it, and whether it does."""
         file = self.file.with_name(f"{self.file.name}-drain")
         try:
             make_private(file)
             lock = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise ClientQueueUnavailableError(self.file, "locking it", error) from error
-        with closing(lock):
-            try:
-                lock.execute("BEGIN EXCLUSIVE")
-                mine = True
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                    raise ClientQueueUnavailableError(self.file, "locking it", error) from error
-                mine = False
-            yield mine
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                return lock, False
+            lock.close()
+            raise ClientQueueUnavailableError(self.file, "locking it", error) from error
+        return lock, True
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
