@@ -165,6 +165,12 @@ class Judge:
         for run in runs:
             if run.never_began and run.owner is not None and run.message.uuid is not None:
                 self._note_undecided(None, run.owner, [run.message.uuid])
+        if self.leases is not None and self.undecided.known:
+            self.leases.do_soon("releasing what was claimed and not begun", self._release_soon)
+
+    async def _release_soon(self, store: HistoryStore) -> None:
+        """Let others have, before their lease is over, what was claimed here by a task that was cancelled."""
+        await self.undecided.release_in(store, self.settings.name, on_their_way=True)
 
     def _note_undecided(self, error: BaseException | None, owner: str, uuids: Sequence[str]) -> None:
         """Remember a claim that was sent, and of which nobody knows what became, or under which nobody runs.

@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: Done by the thread with the history that leases are renewed in.
+Errand = Callable[[HistoryStore], Coroutine[Any, Any, None]]
+
 #: How many times a lease is renewed before it would be over: two renewals may fail.
 RENEWALS_PER_LEASE = 3
 
@@ -78,6 +81,17 @@ class LeaseKeeper:
         self._starting = threading.Lock()
         self._closed = threading.Event()
         self._idle = False
+        #: What is to be done from when on, monotonic, by its name.
+        self._errands: dict[str, tuple[float, Errand]] = {}
+
+    def do_soon(self, name: str, errand: "Errand") -> None:
+        """Have the thread do something with the history, well before a lease that began now is over.
+
+        Once, under one name; until it is done where the history is away.
+        """
+        self._errands.setdefault(name, (time.monotonic() + self._seconds / LOOKS_PER_LEASE, errand))
+        if self._thread is None:
+            self._start()
 
     def hold(self, run: Run, asked: float) -> None:
         """Renew the lease of a run until it is let go; it was asked for at ``asked``, monotonic."""
@@ -138,7 +152,7 @@ class LeaseKeeper:
         with self._starting:
             # In this order: who holds something after this line starts a thread, or is seen by the next one.
             self._thread = None
-            if not self._held:
+            if not self._held and not self._errands:
                 return True
             self._thread = threading.current_thread()
             return False
@@ -146,6 +160,7 @@ class LeaseKeeper:
     def _look(self) -> tuple[float, bool]:
         """Renew what is due; return the seconds until the next look, and whether anything was held."""
         looked = time.monotonic()
+        self._run_errands(looked)
         held = list(self._held)
         due = [run for run in held if self._due(run) <= looked and _is_renewed(run)]
         for start in range(0, len(due), self._most):
@@ -155,8 +170,23 @@ class LeaseKeeper:
                 self._renew(some)
         # What failed just now is tried again with what is due next: a server that is away is not pressed.
         ahead = [at for run in list(self._held) if (at := self._due(run)) > looked]
-        pause = min(ahead, default=looked + self._interval) - time.monotonic()
-        return min(max(pause, self._seconds / LOOKS_PER_LEASE), self._interval), bool(held)
+        errands = [at for at, _ in list(self._errands.values())]
+        pause = min(ahead + errands, default=looked + self._interval) - time.monotonic()
+        busy = bool(held or errands)
+        return min(max(pause, self._seconds / LOOKS_PER_LEASE), self._interval), busy
+
+    def _run_errands(self, now: float) -> None:
+        for name, (due, errand) in list(self._errands.items()):
+            if due > now or self._closed.is_set():
+                continue
+            del self._errands[name]
+            try:
+                self._ask(errand(self.store))
+            except Exception as error:  # noqa: BLE001  (the leases are to be renewed, whatever becomes of it)
+                if _is_absence(error):
+                    self._errands.setdefault(name, (now + self._interval, errand))
+                else:
+                    _log.warning("%s failed", name, exc_info=error, extra={"trigger": self._trigger})
 
     def _due(self, run: Run) -> float:
         return run.alive_until - self._seconds + self._interval

@@ -23,7 +23,8 @@ A worker that has fetched several messages may claim the next one together with 
 then on. Many tasks may make their steps 2, and their steps 7, in common calls (``sharing.gathered``).
 
 A task that is cancelled is not a process that died. Cancelled before the service was called, its claim is
-remembered as one under which nothing ran (:mod:`triggers.pipeline.undecided`), and the next delivery is NEW.
+remembered as one under which nothing ran (:mod:`triggers.pipeline.undecided`), and the next delivery is NEW;
+where there is a lease, it is released before that is over, so that other processes find nothing In Doubt.
 Cancelled while the service runs, nobody knows what it did: the next delivery is IN_DOUBT. Cancelled after
 that, steps 5 to 7 are done to their end all the same, for which the cancellation waits
 :data:`history.shell.PATIENCE` at most; the next delivery is a DUPLICATE.

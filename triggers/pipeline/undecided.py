@@ -64,11 +64,11 @@ class UndecidedClaims:
                 self._tokens.pop(uuid, None)
                 self._unseen.discard(uuid)
 
-    async def release_in(self, store: HistoryStore, trigger: str) -> None:
+    async def release_in(self, store: HistoryStore, trigger: str, *, on_their_way: bool = False) -> None:
         """Release what is left of undecided claims, some in each call, by a store that answers again.
 
         What is not there yet may come: a server that stood still carries out what it had received when it
-        goes on. So it stays known.
+        goes on. So it stays known; and where the calls were made just now, is looked for another time, too.
 
         Raises:
             Exception: whatever the store does; it is done another time.
@@ -78,11 +78,18 @@ class UndecidedClaims:
         with self._lock:
             some = list(self._unseen)[:LOOKED_AT]
             self._unseen.difference_update(some)
-        entries = await store.lookup(trigger, some)
-        left = [
-            Settlement(Uuid(uuid), entry.fence, None, entry.owner)
-            for uuid, entry in zip(some, entries, strict=True)
-            if entry is not None and self.is_ours(uuid, entry)
-        ]
-        if left:
-            await store.settle(trigger, left)
+        again = some
+        try:
+            entries = await store.lookup(trigger, some)
+            left = [
+                Settlement(Uuid(uuid), entry.fence, None, entry.owner)
+                for uuid, entry in zip(some, entries, strict=True)
+                if entry is not None and self.is_ours(uuid, entry)
+            ]
+            if left:
+                await store.settle(trigger, left)
+            found = {settlement.uuid for settlement in left}
+            again = [uuid for uuid in some if on_their_way and uuid not in found]
+        finally:
+            with self._lock:
+                self._unseen.update(uuid for uuid in again if uuid in self._tokens)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from history.entry import Claim
+from history.bridge import drive
+from history.entry import Claim, Entry, State
 from history.memory import MemoryHistory
-from tests.fixtures.waiting import PATIENCE
+from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Message, Status, Trigger, trigger
 
 
@@ -71,9 +72,10 @@ class Booking:
         task = asyncio.create_task(delivery)
         await asyncio.wait_for(self.history.asked.wait(), PATIENCE)
         task.cancel()
-        asyncio.get_running_loop().call_later(0.01, self.history.may_answer.set)
+        answering = asyncio.get_running_loop().call_later(0.01, self.history.may_answer.set)
         with pytest.raises(asyncio.CancelledError):
             await task
+        answering.cancel()  # else it might answer what is asked next
         self.history.pauses, self.holds = "", False
 
 
@@ -145,3 +147,23 @@ def test_what_has_run_is_completed_though_its_task_is_cancelled_meanwhile(
         return await book.deliver("one", 2), book.runs
 
     assert asyncio.run(delivered()) == (Status.DUPLICATE, ["one"])
+
+
+def test_what_was_claimed_by_a_cancelled_task_and_not_begun_is_soon_free_for_other_processes() -> None:
+    async def left() -> Sequence[Entry | None]:
+        book = Booking(timedelta(seconds=3))
+        await book.cancel(book.deliver("claiming", 1), "claim")
+        book.history.asked.clear()
+        book.holds = True
+        await book.cancel(book.trigger.ahandle_batch([message("runs"), message("waits")]))
+
+        def entries() -> Sequence[Entry | None]:
+            return drive(book.history.lookup("book", ["claiming", "waits", "runs"]))
+
+        await asyncio.to_thread(eventually, lambda: entries()[:2] == [None, None])
+        return entries()
+
+    running = asyncio.run(left())[2]
+
+    assert running is not None, "nobody knows what it has done"
+    assert running.state is State.STARTED

@@ -1,9 +1,13 @@
 """What is remembered of claims without an answer is bounded."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from history.entry import Entry, Fence, State
+from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory
 from triggers.pipeline.undecided import MOST, TOKENS, UndecidedClaims
 
@@ -52,3 +56,40 @@ def test_what_somebody_else_runs_is_not_released() -> None:
         ]
 
     assert asyncio.run(claimed()) == [None, State.STARTED]
+
+
+class Away(MemoryHistory):
+    """A history that does not answer ``lookup`` the first time."""
+
+    asked = False
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        self.asked, again = True, self.asked
+        if not again:
+            raise HistoryUnavailableError("looking")
+        return await super().lookup(trigger, uuids)
+
+
+def test_what_could_not_be_released_is_released_another_time() -> None:
+    async def claimed() -> Sequence[Entry | None]:
+        store, undecided = Away(), UndecidedClaims()
+        await store.claim("book", ["ours"], "our token", timedelta(minutes=1))
+        undecided.note("our token", ["ours"])
+        with pytest.raises(HistoryUnavailableError):
+            await undecided.release_in(store, "book")
+        await undecided.release_in(store, "book")
+        return await store.lookup("book", ["ours"])
+
+    assert asyncio.run(claimed()) == [None]
+
+
+def test_a_claim_that_is_on_its_way_is_released_when_it_has_come() -> None:
+    async def claimed() -> Sequence[Entry | None]:
+        store, undecided = MemoryHistory(), UndecidedClaims()
+        undecided.note("our token", ["ours"])
+        await undecided.release_in(store, "book", on_their_way=True)
+        await store.claim("book", ["ours"], "our token", timedelta(minutes=1))
+        await undecided.release_in(store, "book")
+        return await store.lookup("book", ["ours"])
+
+    assert asyncio.run(claimed()) == [None]
