@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # The package with what the demo needs, and what the tests, style and types need besides.
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
+# The bytecode of all tests, and of what they import.
+COMPILED := $(VENV)/.compiled
 
 .DEFAULT_GOAL := help
 
@@ -41,15 +43,21 @@ demo-dashboard: $(RUN)  ## The same, then the dashboard over it: run what is In 
 	@.ci/setup redis
 	@$(BIN)/doubtless demo --on redis --no-spark --dashboard
 
+# In a fresh clone each worker would do it, all at the same time. What is wrong with a test is said where it runs.
+$(COMPILED): $(DEV)
+	@echo "compiling the tests"
+	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
+	@touch $@
+
 # Many tests wait for real servers and for processes that they kill: seven workers for two cores.
-test: $(DEV) servers  ## Run the tests, a small form of each proof among them
+test: $(COMPILED) servers  ## Run the tests, a small form of each proof among them
 	$(BIN)/pytest -n 7 --dist loadgroup -m "not prove"
 
 browser: $(DEV) servers  ## Run the tests of the dashboard in a browser, which are a part of prove
 	@.ci/setup browser
 	$(BIN)/pytest tests/acceptance/test_dashboard.py
 
-prove: $(DEV) servers  ## Run the long proofs: soaks, processes that are killed, the dashboard in a browser, planted bugs
+prove: $(COMPILED) servers  ## Run the long proofs: soaks, processes that are killed, the dashboard in a browser, planted bugs
 	@.ci/setup browser
 	$(BIN)/pytest -n 3 --dist loadgroup -m "prove or proof" --proof=docs/proof.md
 
