@@ -46,15 +46,17 @@ class PostgresServer:
     """``postgres`` on a free TCP port of 127.0.0.1, with its data in ``folder``.
 
     It writes every commit to disk before it answers; other settings go in ``settings``, in the words of
-    postgresql.conf. Where we are root, the server runs as the user ``postgres``, who is given ``folder`` and
-    must be able to reach it.
+    postgresql.conf. ``auth`` is how it checks the password, in the words of pg_hba.conf: for ``md5`` a client
+    computes a quarter as long. Where we are root, the server runs as the user ``postgres``, who is given
+    ``folder`` and must be able to reach it.
 
     Raises:
         ConfigurationError: PostgreSQL is not installed.
     """
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, *, auth: str = "scram-sha-256", **settings: str) -> None:
         self.folder = folder
+        self._auth = auth
         self.port = free_port()
         self._settings = settings
         self._password = secrets.token_urlsafe(12)
@@ -100,7 +102,7 @@ class PostgresServer:
         password = self.folder / "password"
         password.touch(mode=0o644)
         password.write_text(self._password)
-        words = ["--auth=scram-sha-256", "--username=postgres", f"--pwfile={password}"]
+        words = [f"--auth={self._auth}", "--username=postgres", f"--pwfile={password}"]
         words += ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         try:
             self._spawn([programs / "initdb", "-D", self.folder / "data", *words]).wait()
