@@ -106,3 +106,16 @@ class TestPlans:
         engine.dispose()
         assert "doubtless_history" in plan
         assert "Seq Scan on" not in plan, plan
+
+    def test_a_scan_that_there_is_no_way_round_is_not_compiled_first(self, postgres_url: str) -> None:
+        engine = open_engine(postgres_url, asyncio=False)
+        assert isinstance(engine, Engine)
+        with engine.connect() as connection:
+            connection.execute(text("CREATE TABLE small (number INT)"))
+
+            lines = connection.execute(text("EXPLAIN ANALYZE SELECT SUM(number) FROM small"))
+            plan = "\n".join(lines.scalars())
+
+        engine.dispose()
+        assert "Seq Scan on small" in plan
+        assert "JIT" not in plan, plan
