@@ -29,6 +29,7 @@ COMMAND_LINE = {
     "triggers.cli.shared.lazy_group",
     "triggers.cli.shared.logs",
     "triggers.cli.shared.output",
+    "triggers.cli.shared.signatures",
 }
 
 

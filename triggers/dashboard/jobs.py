@@ -14,7 +14,7 @@ from history.store import CLAIM_BATCH, HistoryStore
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
 from history.support.rendering import text_of
-from triggers.cli.parked.commands import run_row
+from triggers.cli.parked.running import BROKE_OFF, run_row
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.survey import Surveyor
 from triggers.pipeline.parking.decisions import GONE, decide
@@ -287,7 +287,7 @@ class Jobs:
                     taken, until = [], time.monotonic() + TURN
         finally:
             self._surveyor.take_out(taken)
-            why = "the dashboard was stopped" if self._ending.is_set() else "the run before it broke off"
+            why = "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF
             for label in waiting:
                 drive(outcomes.add(label, f"not run: {why}", closed=False))
 

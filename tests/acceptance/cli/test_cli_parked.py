@@ -260,6 +260,62 @@ def test_run_of_a_message_that_fails_again_is_exit_code_1_and_it_stays(
     assert (still.uuid, still.error_class) == ("u1", "triggers.FatalError")
 
 
+def test_run_of_all_that_a_host_held_leaves_what_the_module_cannot_run(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    held: Any = {"evidence": Evidence(owner="worker-3:7:ab")}
+    park(
+        store,
+        aside("u1", "N-1", **held),
+        aside("u2", "P-2", trigger_name="ship", **held),
+        aside("u3", "N-3", trigger_name="invoice", **held),
+        aside("u4", 1, kind=ParkedKind.UNREADABLE, message=None, raw={"a": "b"}, **held),
+        aside("u5", "N-5", evidence=Evidence(owner="worker-4:7:ab")),
+    )
+    words = ("parked", "run", "shop", "--host", "worker-3", "--history", redis_url)
+
+    looked = doubtless(*words, "--dry-run", "--json")
+    answer = doubtless(*words, stdin="y\n")
+
+    assert sorted(row["uuid"] for row in looked.json) == ["u1", "u2"]
+    for said in (looked.err, answer.err):
+        assert "shop cannot run, and leaves parked: " in said
+        assert "invoice: 1 in doubt (u3)" in said
+        assert "book: 1 unreadable (u4)" in said
+    assert answer.code == 1
+    assert "u3: still parked: it has no trigger 'invoice'; name the module that has it" in answer.out
+    assert "u4: still parked: u4u4 was no message" in answer.out
+    assert sorted(done(doubtless)) == ["N-1", "P-2"]
+    assert sorted(ids_in(store)) == ["u3u3", "u4u4", "u5u5"]
+
+
+def test_what_breaks_off_for_one_trigger_is_shown_and_the_others_run(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    (doubtless.folder / "broken.py").write_text(
+        "from shop import book\n"
+        "from triggers import trigger\n"
+        '@trigger("orders", name="ship", history="nowhere://at-all")\n'
+        "def ship() -> None: ...\n"
+    )
+    times = [datetime(2024, 1, 1, hour, tzinfo=UTC) for hour in range(3)]
+    for uuid, name, at in zip(("u1", "u2", "u3"), ("ship", "ship", "book"), times, strict=True):
+        park(store, aside(uuid, "N-1", trigger_name=name, parked_at=at))
+    words = ("parked", "run", "broken", "--kind", "in-doubt", "--yes", "--history", redis_url)
+
+    answer = doubtless(*words)
+
+    assert answer.code == 2
+    assert [line.split(": ")[:3] for line in answer.out.splitlines()] == [
+        ["u1", "still parked", "it broke off"],
+        ["u2", "still parked", "the run before it broke off"],
+        ["u3", "closed", "it was not seen before; the service succeeded (row 7)"],
+    ]
+    assert "nowhere" in answer.err
+    assert done(doubtless) == ["N-1"]
+    assert sorted(ids_in(store)) == ["u1u1", "u2u2"]
+
+
 def test_run_awaits_a_coroutine_function(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:
     park(store, aside("u1", "P-1", trigger_name="ship"))
 

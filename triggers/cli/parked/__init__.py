@@ -1,4 +1,4 @@
 """``doubtless parked``: ``commands.py`` has the commands, and ``choosing.py`` finds what they are about.
 
-``deciding.py`` asks, carries a decision out, and shows what was decided.
+``deciding.py`` asks, carries a decision out, and shows what was decided; ``running.py`` runs the service.
 """

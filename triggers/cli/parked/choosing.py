@@ -1,15 +1,10 @@
 """Which parked messages a command is about: those of some ids, or all that the filters let through."""
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import wraps
-from typing import Any
-
-import typer
 
 from history.bridge import drive, drive_each
 from history.errors import ConfigurationError, DoubtlessError
@@ -22,8 +17,6 @@ from history.store.parking import (
     label_pages,
     oldest_first,
 )
-from triggers.cli.shared.durations import duration_of
-from triggers.cli.shared.options import TRIGGER_OPTION
 
 #: How many labels one call reads.
 PAGE = 500
@@ -41,16 +34,6 @@ class KindWord(StrEnum):
 
 
 _KINDS = {word: ParkedKind[word.name] for word in KindWord}
-
-_FILTERS: dict[str, tuple[Any, Any]] = {
-    "trigger": (str | None, TRIGGER_OPTION),
-    "kind": (KindWord | None, typer.Option(None, help="Only those of this kind.")),
-    "uuid": (str | None, typer.Option(None, help='Only uuids like this: "order-*", "?" is any character.')),
-    "containing": (str | None, typer.Option(None, help="Only those whose reason or error has this text.")),
-    "host": (str | None, typer.Option(None, help="Only those that were started on this host.")),
-    "older": (str | None, typer.Option(None, help="Only what was parked longer ago: 90s, 15m, 2h, 7d.")),
-    "newer": (str | None, typer.Option(None, help="Only what was parked since then: 90s, 15m, 2h, 7d.")),
-}
 
 
 class NotParkedError(DoubtlessError):
@@ -93,34 +76,7 @@ class Selection:
         )
 
 
-def with_selection(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take filters; it gets them as ``selection``."""
-
-    @wraps(command)
-    def run(context: typer.Context, **options: Any) -> None:
-        given = {name: options.pop(name) for name in _FILTERS}
-        for name in ("older", "newer"):
-            given[name] = None if given[name] is None else duration_of(f"--{name}", given[name])
-        command(context, selection=Selection(**given), **options)
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    own = [
-        parameter.replace(kind=kind)
-        for name, parameter in inspect.signature(command).parameters.items()
-        if name != "selection"
-    ]
-    added = [
-        inspect.Parameter(name, kind, default=option, annotation=type_)
-        for name, (type_, option) in _FILTERS.items()
-    ]
-    vars(run)["__signature__"] = inspect.Signature([*own, *added])
-    types = {name: type_ for name, (type_, _) in _FILTERS.items()}
-    rest = {name: type_ for name, type_ in command.__annotations__.items() if name != "selection"}
-    run.__annotations__ = {**rest, **types}
-    return run
-
-
-def chosen(lot: Parking, parked_ids: Sequence[str], selection: Selection) -> Sequence[ParkedLabel]:
+def chosen(lot: Parking, parked_ids: Sequence[str] | None, selection: Selection) -> Sequence[ParkedLabel]:
     """Find each message once, before anything is done to one: by ids, or else by filters.
 
     Raises:

@@ -21,7 +21,8 @@ from history.store.decisions import (
 )
 from history.store.paging import pages
 from history.store.parking import ParkedLabel, Parking
-from triggers.cli.parked.choosing import NAMED, Selection, summary, walk
+from triggers.cli.parked.choosing import NAMED, Selection, chosen, summary, walk
+from triggers.cli.parked.options import Request
 from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import State
 
@@ -47,23 +48,17 @@ _WORDS = {DecisionKind.DONE: "done", DecisionKind.DISCARD: "discarded"}
 
 
 def carry_out(
-    state: State,
-    labels: Sequence[ParkedLabel],
-    decision: OperatorDecision,
-    *,
-    lot: Parking,
-    store: HistoryStore | None,
-    dry_run: bool,
-    yes: bool,
+    state: State, kind: DecisionKind, request: Request, *, lot: Parking, store: HistoryStore | None
 ) -> None:
     """Show what a decision is about, ask, and carry it out; the exit code is 1 where something is left."""
     from triggers.pipeline.parking.decisions import decide  # noqa: PLC0415  (listing needs no pipeline)
 
-    if dry_run or not labels:
+    labels = chosen(lot, request.parked_ids, request.selection)
+    if request.dry_run or not labels:
         return preview(state, labels)
-    if not yes:
-        confirm(f"{_QUESTIONS[decision.kind]} {summary(labels)}?")
-    verdicts = drive(decide(labels, decision, lot=lot, store=store))
+    if not request.yes:
+        confirm(f"{_QUESTIONS[kind]} {summary(labels)}?")
+    verdicts = drive(decide(labels, decision_of(kind, request), lot=lot, store=store))
     closed = [verdict.label for verdict in verdicts if verdict.left is None]
     left = [verdict for verdict in verdicts if verdict.left is not None]
     if state.as_json:
@@ -74,13 +69,13 @@ def carry_out(
             ]
         )
     elif len(closed) > SHOWN:
-        state.say(f"{_WORDS[decision.kind]}: {summary(closed)}")
+        state.say(f"{_WORDS[kind]}: {summary(closed)}")
     elif closed:
-        state.show(_WORDS[decision.kind], COLUMNS, [row_of(label) for label in closed])
+        state.show(_WORDS[kind], COLUMNS, [row_of(label) for label in closed])
     for verdict in left[:SHOWN]:
         state.say(f"{verdict.label.uuid or verdict.label.id}: still parked: {verdict.left}")
     if left:
-        state.note(f"{len(closed)} {_WORDS[decision.kind]}, {len(left)} still parked")
+        state.note(f"{len(closed)} {_WORDS[kind]}, {len(left)} still parked")
         raise typer.Exit(1)
     return None
 
@@ -101,9 +96,9 @@ def note(lot: Parking, labels: Sequence[ParkedLabel], decision: OperatorDecision
     drive(decide(labels, decision, lot=lot, store=None))
 
 
-def decision_of(kind: DecisionKind, reason: str | None, by: str | None) -> OperatorDecision:
+def decision_of(kind: DecisionKind, request: Request) -> OperatorDecision:
     """Return the decision of a command, by who was named or is logged in."""
-    return OperatorDecision(kind=kind, by=by or _login(), reason=reason)
+    return OperatorDecision(kind=kind, by=request.by or _login(), reason=request.reason)
 
 
 def _login() -> str:

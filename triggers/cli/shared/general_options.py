@@ -1,6 +1,5 @@
 """``--json``, ``--verbose`` and ``--config``, which every command takes."""
 
-import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 from triggers.cli.shared.configured import blaming, fill, keys_of
 from triggers.cli.shared.logs import log_more
 from triggers.cli.shared.output import State
+from triggers.cli.shared.signatures import Options, take
 
 _JSON_OPTION: Any = typer.Option(False, "--json", help="Print data as JSON, one document.")
 _VERBOSE_OPTION: Any = typer.Option(
@@ -22,11 +22,11 @@ _CONFIG_OPTION: Any = typer.Option(
     show_default=False,
     help="Read this file; by default what DOUBTLESS_CONFIG names, else doubtless.toml in this folder.",
 )
-_GENERAL: tuple[tuple[str, Any, Any], ...] = (
-    ("json", _JSON_OPTION, bool),
-    ("verbose", _VERBOSE_OPTION, bool),
-    ("config", _CONFIG_OPTION, Path | None),
-)
+_GENERAL: Options = {
+    "json": (bool, _JSON_OPTION),
+    "verbose": (bool, _VERBOSE_OPTION),
+    "config": (Path | None, _CONFIG_OPTION),
+}
 
 
 def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,16 +49,4 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
         with blaming(fill(context, options, keys)):
             command(context, **options)
 
-    kind = inspect.Parameter.KEYWORD_ONLY
-    added = [
-        inspect.Parameter(name, kind, default=option, annotation=annotation)
-        for name, option, annotation in _GENERAL
-    ]
-    signature = inspect.signature(command)
-    own = [parameter.replace(kind=kind) for parameter in signature.parameters.values()]
-    vars(run)["__signature__"] = signature.replace(parameters=[*own, *added])
-    run.__annotations__ = {
-        **command.__annotations__,
-        **{name: annotation for name, _, annotation in _GENERAL},
-    }
-    return run
+    return take(run, command, _GENERAL)

@@ -1,0 +1,84 @@
+"""The options of ``doubtless parked``: which messages, and how somebody decides about them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import typer
+
+from triggers.cli.parked.choosing import KindWord, Selection
+from triggers.cli.shared.durations import duration_of
+from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, YES_OPTION
+from triggers.cli.shared.signatures import Options, take
+
+LOCAL_OPTION: Any = typer.Option(False, "--local", help="In this machine's file, not beside the history.")
+_IDS: Any = typer.Argument(None, help="Ids, or beginnings of them that are unique; or give filters.")
+_REASON_OPTION: Any = typer.Option(None, "--reason", help="Why; it is kept with the decision.")
+_BY_OPTION: Any = typer.Option(None, "--by", help="Who has decided; the name of the login by default.")
+_DRY_RUN_OPTION: Any = typer.Option(False, "--dry-run", help="Only show what it would be about.")
+
+_FILTERS: Options = {
+    "trigger": (str | None, TRIGGER_OPTION),
+    "kind": (KindWord | None, typer.Option(None, help="Only those of this kind.")),
+    "uuid": (str | None, typer.Option(None, help='Only uuids like this: "order-*", "?" is any character.')),
+    "containing": (str | None, typer.Option(None, help="Only those whose reason or error has this text.")),
+    "host": (str | None, typer.Option(None, help="Only those that were started on this host.")),
+    "older": (str | None, typer.Option(None, help="Only what was parked longer ago: 90s, 15m, 2h, 7d.")),
+    "newer": (str | None, typer.Option(None, help="Only what was parked since then: 90s, 15m, 2h, 7d.")),
+}
+
+_DECIDING: Options = {
+    "parked_ids": (list[str] | None, _IDS),
+    "history": (str | None, HISTORY_OPTION),
+    "local": (bool, LOCAL_OPTION),
+    "reason": (str | None, _REASON_OPTION),
+    "by": (str | None, _BY_OPTION),
+    "dry_run": (bool, _DRY_RUN_OPTION),
+    "yes": (bool, YES_OPTION),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What somebody asks of a command that decides: about which messages, why, and whether it asks back."""
+
+    selection: Selection
+    parked_ids: list[str] | None
+    history: str | None
+    local: bool
+    reason: str | None
+    by: str | None
+    dry_run: bool
+    yes: bool
+
+
+def with_selection(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take filters; it gets them as ``selection``."""
+
+    @wraps(command)
+    def run(context: typer.Context, **options: Any) -> None:
+        selection = _selection(options)
+        command(context, selection=selection, **options)
+
+    return take(run, command, _FILTERS, instead_of="selection")
+
+
+def with_request(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take what every decision takes, filters too; it gets it as ``request``."""
+
+    @wraps(command)
+    def run(context: typer.Context, **options: Any) -> None:
+        given = {name: options.pop(name) for name in _DECIDING}
+        request = Request(selection=_selection(options), **given)
+        command(context, request=request, **options)
+
+    return take(run, command, {**_DECIDING, **_FILTERS}, instead_of="request")
+
+
+def _selection(options: dict[str, Any]) -> Selection:
+    """Take the filters out of what a command line gives."""
+    given = {name: options.pop(name) for name in _FILTERS}
+    for name in ("older", "newer"):
+        given[name] = None if given[name] is None else duration_of(f"--{name}", given[name])
+    return Selection(**given)
