@@ -32,7 +32,7 @@ pytestmark = pytest.mark.prove
 HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
 
 #: Pages besides those that a test names.
-MORE = ("failures", "providers", "spark", "query?trigger=book&query=orders-to-lake")
+MORE = ("parked?by=host", "failures", "providers", "spark", "query?trigger=book&query=orders-to-lake")
 
 #: How many demos are run at most until one leaves something In Doubt.
 DEMOS = 5
@@ -341,6 +341,19 @@ def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: Hist
     expect(page.get_by_text("2 of 2 closed")).to_be_visible()
 
     assert before - drive(store.parking.count()) == 2
+
+
+def test_somebody_decides_once_about_all_that_a_host_held(page: Page, store: HistoryStore) -> None:
+    page.goto(page.url + "parked")
+    page.get_by_role("link", name="by host of the worker").click()
+    page.get_by_label("decision about worker-1").select_option("discard")
+    page.get_by_role("button", name="all 16").click()
+    expect(page.get_by_role("row", name="3 book rejected")).to_be_visible()
+    page.get_by_label("Why?").fill("worker-1 burnt, and all was sent again")
+    page.get_by_role("button", name="Discard 16").click()
+    expect(page.get_by_role("row", name="book 15 of 15 closed")).to_be_visible()
+
+    assert drive(store.parking.count()) == 0
 
 
 def test_what_waits_what_failed_and_what_spark_did_is_one_click_away(page: Page) -> None:
