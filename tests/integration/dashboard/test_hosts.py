@@ -120,6 +120,19 @@ def test_what_is_parked_after_the_preview_is_left_alone_whatever_its_trigger(
     assert sorted(shop.ids()) == sorted(one.id for one in late)
 
 
+def test_more_than_was_shown_is_not_decided_whatever_the_clocks_said(shop: Site, operator: Browser) -> None:
+    park(shop, "book", "order-1", minutes=9)
+    park(shop, "ship", "order-1")
+    preview = preview_of(operator, "discard")
+    park(shop, "book", "order-2", minutes=5)
+
+    answer = operator.send("/decide", **fields_of(preview), reason="old ones")
+
+    assert answer.status_code == 400
+    assert "2 of book are parked, and you were shown 1" in text_of(answer.text)
+    assert len(shop.ids()) == 3
+
+
 def test_what_cannot_be_run_here_stays_parked_and_the_preview_says_so(shop: Site, operator: Browser) -> None:
     park(shop, "book", "order-1")
     left = [

@@ -1,10 +1,10 @@
 """Deciding: a preview that says how many, a reason that must be given, and what came of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 
@@ -21,6 +21,11 @@ PATIENCE = 1.0
 
 #: How many messages a preview names.
 NAMED = 10
+
+#: How many digits a number of messages has at most.
+LONGEST_NUMBER = 9
+
+T = TypeVar("T")
 
 Fields = Sequence[tuple[str, str]]
 
@@ -128,14 +133,12 @@ def _wanted(text: str | None) -> DecisionKind:
 
 def _chosen(visit: Visit) -> Choice:
     """Find the messages that a form or an address names: one, some of a group, or all of some groups."""
-    keys, untils, ids = _given(visit, "key"), _given(visit, "until"), _given(visit, "id")
+    keys, ids = _given(visit, "key"), _given(visit, "id")
     if not keys:
-        return _one(visit, next(iter(_given(visit, "trigger")), ""), next(iter(ids), ""), untils)
-    if untils and len(untils) != len(keys):
-        raise ConfigurationError("until", "it is not given for each group", "open the page again")
+        return _one(visit, next(iter(_given(visit, "trigger")), ""), next(iter(ids), ""))
     survey = visit.operations.surveyor.latest()
-    moments = dict(zip(keys, map(_instant, untils) if untils else [None] * len(keys), strict=True))
-    groups = [group for key in moments if (group := survey.group(key)) is not None]
+    untils, shown = _of_each(visit, "until", keys, _instant), _of_each(visit, "shown", keys, _number)
+    groups = [group for key in dict.fromkeys(keys) if (group := survey.group(key)) is not None]
     hosts = {group.host for group in groups}
     if not groups:
         raise ConfigurationError("group", "nothing is left of it", "look at the others")
@@ -145,7 +148,7 @@ def _chosen(visit: Visit) -> Choice:
     if not ids and not everything:
         raise ConfigurationError("messages", "none is chosen", "tick some, or decide about the whole group")
     some = None if everything else set(ids)
-    parts = [_part(group, some, moments[group.key]) for group in groups]
+    parts = [_part(group, some, untils.get(group.key), shown.get(group.key)) for group in groups]
     fields = [("all", "yes")] if everything else [("id", one) for one in dict.fromkeys(ids)]
     return Choice([part for part in parts if part.messages], fields, groups[0].reason)
 
@@ -155,18 +158,35 @@ def _given(visit: Visit, name: str) -> Sequence[str]:
     return visit.form.get(name, ()) if visit.form else visit.request.query_params.getlist(name)
 
 
-def _part(group: Group, ids: set[str] | None, until: datetime | None) -> Part:
+def _of_each(visit: Visit, name: str, keys: Sequence[str], read: Callable[[str], T]) -> Mapping[str, T]:
+    """Return what is said by a name of each group, by the groups' keys; nothing where it is not said."""
+    given = _given(visit, name)
+    if given and len(given) != len(keys):
+        raise ConfigurationError(name, "it is not given for each group", "open the page again")
+    return dict(zip(keys, map(read, given), strict=False))
+
+
+def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int | None) -> Part:
+    """Choose messages of a group, of which at most so many were shown.
+
+    One that is parked later is not always the newest: clocks differ, and a survey takes its time.
+    """
     if until is None and group.lines:
         until = group.lines[-1].parked_at
-    fields = [("key", group.key), *([] if until is None else [("until", until.isoformat())])]
-    return Part(group.trigger, group.kind, group.choose(ids, until), group.label, fields)
+    messages = group.choose(ids, until)
+    if shown is not None and len(messages) > shown:
+        problem = f"{len(messages)} of {group.trigger} are parked, and you were shown {shown}"
+        raise ConfigurationError("group", problem, "look at them again")
+    moments = [] if until is None else [("until", until.isoformat())]
+    fields = [("key", group.key), *moments, ("shown", str(len(messages)))]
+    return Part(group.trigger, group.kind, messages, group.label, fields)
 
 
-def _one(visit: Visit, trigger: str, id_: str, untils: Sequence[str]) -> Choice:
+def _one(visit: Visit, trigger: str, id_: str) -> Choice:
     parked = drive(visit.operations.store.parking.get(id_, trigger=trigger)) if id_ else None
     if parked is None or parked.id != id_:
         return Choice([])
-    if any(parked.parked_at > _instant(until) for until in untils):
+    if any(parked.parked_at > _instant(until) for until in _given(visit, "until")):
         raise ConfigurationError(
             parked.uuid or id_, "it was parked again since you looked", "look at it anew"
         )
@@ -187,3 +207,9 @@ def _instant(text: str) -> datetime:
     if found is None or found.tzinfo is None:
         raise ConfigurationError("until", f"{text!r} is no time", "open the page again")
     return found
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
+        raise ConfigurationError("shown", f"{text!r} is no number", "open the page again")
+    return int(text)
