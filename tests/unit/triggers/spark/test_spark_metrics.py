@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 from uuid import UUID
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
 )
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, MissingExtraError
 from tests import ROOT
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch, watch
 from triggers.spark.metrics import watch as watching
@@ -237,6 +238,15 @@ class ConnectSession(Session):
 def test_what_cannot_be_watched_is_refused(session: Any, handlers: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"^watch: .*{words}"):
         watch(session, *handlers)
+
+
+def test_an_address_without_the_extra_says_which_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    for module in ("endpoint", "exposition"):
+        monkeypatch.delitem(sys.modules, f"triggers.metrics.{module}", raising=False)
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'doubtless\[metrics\]'"):
+        watch(cast("Any", Session()), metrics="127.0.0.1:0")
 
 
 def test_spark_connect_needs_listeners_that_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
