@@ -16,7 +16,7 @@ from triggers.cli.parked.deciding import decision_rows
 from triggers.cli.why import Judging, stories
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, jobs
-from triggers.dashboard.jobs import Job
+from triggers.dashboard.jobs import Job, Jobs
 from triggers.detection.table import Policy
 from triggers.pipeline.parking.decisions import decide
 
@@ -149,7 +149,7 @@ def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
     names = [f"slow-{number}" for number in range(jobs.WORKERS)]
     site.app.state.operations.close()
     site.serve([named(name) for name in (*names, "quick")], Access(tokens=list(TOKENS.values())))
-    carried_out = site.app.state.operations.jobs
+    carried_out: Jobs = site.app.state.operations.jobs
 
     def decided(kind: DecisionKind, name: str, uuid: str) -> Job:
         label = ParkedLabel.of(site.park(uuid, trigger_name=name))
