@@ -40,8 +40,8 @@ SESSION = {
     "client_connection_check_interval": "10s",
     # A plan that was prepared while a table had ten rows would scan it when it has a million.
     "enable_seqscan": "off",
-    # Before PostgreSQL 18 a scan that there is no way round then seems so dear that it is compiled first, each
-    # time it is run: that takes half a second, where the scan of a small table takes a millisecond.
+    # Before PostgreSQL 18 a scan that there is no way round then seems so dear that it is compiled each time:
+    # that takes half a second, where the scan of a small table takes a millisecond.
     "jit": "off",
 }
 
