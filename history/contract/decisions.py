@@ -11,7 +11,7 @@ from history.entry import Claim, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore
 from history.store.decisions import Decided, DecisionKind, DecisionRecord, Ended, OperatorDecision
-from history.store.paging import pages
+from history.support.paging import pages
 
 
 def by_somebody(kind: DecisionKind = DecisionKind.DONE, reason: str = "looked it up") -> OperatorDecision:

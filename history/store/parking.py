@@ -20,8 +20,8 @@ from pydantic import (
 
 from history.message import UNDEFINED_COUNT, Message, body_as_json
 from history.store.decisions import Decided, DecisionPage, OperatorDecision
-from history.store.paging import pages
 from history.store.texts import EncodableText as EncodableText  # noqa: PLC0414  (so checkers see it exported)
+from history.support.paging import pages
 from history.support.rendering import encodable as encodable  # noqa: PLC0414  (as above)
 
 #: How the names of properties begin that providers set, and change from delivery to delivery.

@@ -9,7 +9,7 @@ import typer
 from history.bridge import drive, drive_each
 from history.entry import Entry, digest
 from history.store import HistoryStore, ScannedEntry
-from history.store.paging import pages
+from history.support.paging import pages
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import (
     HISTORY_OPTION,

@@ -8,7 +8,7 @@ import pytest
 
 from history.bridge import SuspendedError, blocking, drive, drive_each, settled
 from history.errors import ConfigurationError
-from history.store.paging import pages
+from history.support.paging import pages
 
 
 async def double(number: int) -> int:

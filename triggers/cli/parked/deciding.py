@@ -19,8 +19,8 @@ from history.store.decisions import (
     Ended,
     OperatorDecision,
 )
-from history.store.paging import pages
 from history.store.parking import ParkedLabel, Parking
+from history.support.paging import pages
 from triggers.cli.parked.choosing import NAMED, Selection, chosen, summary, walk
 from triggers.cli.parked.options import Request
 from triggers.cli.shared.options import confirm

@@ -150,6 +150,9 @@ class SimulatedLeases:
         """Renew it no longer."""
         self._held.pop(run, None)
 
+    def do_soon(self, name: str, errand: object) -> None:
+        """Do nothing: nobody cancels anything here, so that only the dead have something to be done."""
+
     def close(self) -> None:
         """Renew nothing any more, as the dead do."""
         self._held.clear()
