@@ -68,7 +68,7 @@ def is_refusal(error: Any) -> bool:
     return bool(error.fatal()) or any(error.code() in codes for codes, *_ in _REFUSALS)
 
 
-def is_no_topic(error: object) -> bool:
+def is_no_topic(error: Any) -> bool:
     """Whether an error of the driver's, which may be a KafkaException or what stands in it, says that."""
     reason: Any = error.args[0] if isinstance(error, driver.KafkaException) else error
     return isinstance(reason, driver.KafkaError) and reason.code() in _NO_TOPIC
