@@ -70,7 +70,8 @@ def is_refusal(error: Any) -> bool:
 
 def is_no_topic(error: Any) -> bool:
     """Whether an error of the driver's, which may be a KafkaException or what stands in it, says that."""
-    reason: Any = error.args[0] if isinstance(error, driver.KafkaException) else error
+    driven: Any = error
+    reason = driven.args[0] if isinstance(error, driver.KafkaException) else driven
     return isinstance(reason, driver.KafkaError) and reason.code() in _NO_TOPIC
 
 
