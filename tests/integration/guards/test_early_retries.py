@@ -59,13 +59,19 @@ def test_a_retry_of_celery_that_comes_at_once_waits_for_no_lease() -> None:
         sent.append(about["headers"]["id"])
 
     task = app.task(bind=True, name="impatient")(impatient)
+
+    def leave_logging_alone(**_about: Any) -> None:
+        """Keep Celery from setting up the logs of this process, as it does where nobody else has."""
+
     signals.before_task_publish.connect(note)
+    signals.setup_logging.connect(leave_logging_alone)
     try:
         with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False):
             task.apply_async(task_id="one")
             eventually(lambda: done or len(sent) > 2)
     finally:
         signals.before_task_publish.disconnect(note)
+        signals.setup_logging.disconnect(leave_logging_alone)
         app.close()
 
     assert (done, sent) == (["one"], ["one", "one"]), "the first, its retry, and no third for a later time"
