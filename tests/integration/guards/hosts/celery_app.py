@@ -48,8 +48,8 @@ def step(self: Any, done: list[str], name: str) -> list[str]:
 if "DIES_ONCE" in os.environ:  # between what the guard has done and what Celery does next
     _handle = Guard.handle_message
 
-    def _die_once(guard: Guard, message: Message, call: Callable[[], Any]) -> Outcome:
-        outcome = _handle(guard, message, call)
+    def _die_once(guard: Guard, message: Message, call: Callable[[], Any], **terms: Any) -> Outcome:
+        outcome = _handle(guard, message, call, **terms)
         died = Path(os.environ["DIES_ONCE"])
         if outcome.executed and not died.exists():
             died.touch()
