@@ -196,7 +196,7 @@ class TestSettings:
         with pytest.raises(ValueError, match=f"task lossy: {setting}: is off"):
             tasks.app.task(base=base, name="lossy", lazy=False, **{setting: False})(lossy)
 
-    @pytest.mark.filterwarnings("ignore:Task name")  # other tests import their tasks anew
+    @pytest.mark.filterwarnings("ignore::Warning")  # other tests import their tasks anew
     def test_a_worker_of_green_threads_does_not_start(
         self, lone: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -208,7 +208,7 @@ class TestSettings:
             celery_worker.WorkController(app=lone, pool="solo")
         celery_worker.WorkController(app=unguarded, pool="solo")
 
-    @pytest.mark.filterwarnings("ignore:Task name")  # other tests import their tasks anew
+    @pytest.mark.filterwarnings("ignore::Warning")  # other tests import their tasks anew
     def test_in_shadow_it_starts_and_says_what_it_would_be_refused_for(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
