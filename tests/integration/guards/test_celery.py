@@ -194,7 +194,7 @@ class TestSettings:
 
         base = tasks.book.__class__.__mro__[1]
         with pytest.raises(ValueError, match=f"task lossy: {setting}: is off"):
-            tasks.app.task(base=base, name="lossy", lazy=False, **{setting: False})(lossy)
+            tasks.app.task(base=base, name="lossy", lazy=False, shared=False, **{setting: False})(lossy)
 
     @pytest.mark.filterwarnings("ignore::Warning")  # other tests import their tasks anew
     def test_a_worker_of_green_threads_does_not_start(
