@@ -179,6 +179,8 @@ def _be_green(monkeypatch: pytest.MonkeyPatch) -> None:
     patched: Any = ModuleType("gevent.monkey")
     patched.is_module_patched = {"threading"}.__contains__
     monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
+    # The guarded tasks of other tests are shared with every application that there is.
+    monkeypatch.setattr("celery._state._on_app_finalizers", set[Any]())
 
 
 def _pay(order: str) -> None:
@@ -196,7 +198,6 @@ class TestSettings:
         with pytest.raises(ValueError, match=f"task lossy: {setting}: is off"):
             tasks.app.task(base=base, name="lossy", lazy=False, shared=False, **{setting: False})(lossy)
 
-    @pytest.mark.filterwarnings("ignore::Warning")  # other tests import their tasks anew
     def test_a_worker_of_green_threads_does_not_start(
         self, lone: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -208,7 +209,6 @@ class TestSettings:
             celery_worker.WorkController(app=lone, pool="solo")
         celery_worker.WorkController(app=unguarded, pool="solo")
 
-    @pytest.mark.filterwarnings("ignore::Warning")  # other tests import their tasks anew
     def test_in_shadow_it_starts_and_says_what_it_would_be_refused_for(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
