@@ -181,6 +181,8 @@ def _be_green(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
     # The guarded tasks of other tests are shared with every application that there is.
     monkeypatch.setattr("celery._state._on_app_finalizers", set[Any]())
+    # What a worker sets for its whole process.
+    monkeypatch.setattr("celery._state._task_join_will_block", False)
 
 
 def _pay(order: str) -> None:
