@@ -4,6 +4,7 @@ import gc
 import logging
 import signal
 from collections.abc import Generator, Iterator
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -76,6 +77,23 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_runtest_teardown() -> None:
     """Forget what a command that ran in this process has set for the rest of it."""
     logging.getLogger(VERDICT_LOGGER).setLevel(logging.NOTSET)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """Let a worker report what cannot be encoded, such as half a character in a log line: it would end it."""
+    return _encodable((yield))
+
+
+def _encodable(part: object) -> object:
+    if isinstance(part, str):
+        return part if part.isascii() else part.encode(errors="backslashreplace").decode()
+    if isinstance(part, dict):
+        parts = cast("dict[object, object]", part)
+        return {_encodable(key): _encodable(value) for key, value in parts.items()}
+    if isinstance(part, list | tuple):
+        return [_encodable(one) for one in cast("list[object]", part)]
+    return part
 
 
 @pytest.hookimpl(trylast=True)
