@@ -91,8 +91,10 @@ def _encodable(part: object) -> object:
     if isinstance(part, dict):
         parts = cast("dict[object, object]", part)
         return {_encodable(key): _encodable(value) for key, value in parts.items()}
-    if isinstance(part, list | tuple):
+    if isinstance(part, list):
         return [_encodable(one) for one in cast("list[object]", part)]
+    if isinstance(part, tuple):
+        return tuple(_encodable(one) for one in cast("tuple[object, ...]", part))
     return part
 
 
