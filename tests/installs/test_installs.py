@@ -317,4 +317,4 @@ def test_the_command_that_an_error_names_installs_what_is_missing(tmp_path: Path
 
 @each_of(*(kind for kind in EACH if kind.extra == "dashboard"))
 def test_the_dashboard_has_its_pages_and_what_they_load(environment: Environment, tmp_path: Path) -> None:
-    assert use(environment, tmp_path, "dashboard_page.py") == "200 200 200 200"
+    assert use(environment, tmp_path, "dashboard_page.py") == "200 200 200 200 200"

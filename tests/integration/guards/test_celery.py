@@ -250,7 +250,7 @@ def test_what_a_task_calls_of_itself_is_a_part_of_its_run(lone: Any) -> None:
     def factorial(number: int) -> Any:
         return 1 if number <= 1 else number * task(number - 1)
 
-    task = lone.task(name="factorial")(factorial)
+    task = lone.task(name="factorial", shared=False)(factorial)
 
     assert task.apply(args=(5,), task_id="f-1").get() == 120
 
@@ -261,7 +261,7 @@ def test_a_duplicate_without_a_result_backend_is_ignored(lone: Any) -> None:
     def pay(order: str) -> None:
         paid.append(order)
 
-    task = lone.task(name="pay", uuid="order")(pay)
+    task = lone.task(name="pay", shared=False, uuid="order")(pay)
 
     states = [task.apply(args=("o-1",), task_id=task_id).state for task_id in ("a", "b")]
 

@@ -58,7 +58,7 @@ def test_a_retry_of_celery_that_comes_at_once_waits_for_no_lease() -> None:
     def note(**about: Any) -> None:
         sent.append(about["headers"]["id"])
 
-    task = app.task(bind=True, name="impatient")(impatient)
+    task = app.task(bind=True, name="impatient", shared=False)(impatient)
 
     def leave_logging_alone(**_about: Any) -> None:
         """Keep Celery from setting up the logs of this process, as it does where nobody else has."""

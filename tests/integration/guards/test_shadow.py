@@ -25,7 +25,7 @@ Work = Callable[[str], Any]
 
 def _celery(history: MemoryHistory, work: Work) -> None:
     app = celery.Celery("shop", broker="memory://")
-    task = app.task(name="book", base=celery_guarded(history=history, shadow=True))(work)
+    task = app.task(name="book", shared=False, base=celery_guarded(history=history, shadow=True))(work)
     assert not task.acks_late, "in shadow the guard leaves the host's settings as they are"
     for _ in range(2):
         assert task.apply(args=("N-1",), task_id="one").get() == "booked"
@@ -103,7 +103,7 @@ def test_a_task_whose_key_cannot_be_read_runs(caplog: pytest.LogCaptureFixture) 
     def book(order: str) -> str:
         return order
 
-    task = app.task(name="book", base=base, uuid="order_id")(book)
+    task = app.task(name="book", shared=False, base=base, uuid="order_id")(book)
 
     assert task.apply(args=("N-1",)).get() == "N-1"
     assert "book: in shadow it runs; without: no uuid can be read" in caplog.text
@@ -120,7 +120,7 @@ def test_a_retry_of_the_host_is_called_by_its_name(caplog: pytest.LogCaptureFixt
         return "booked"
 
     history = MemoryHistory()
-    task = app.task(name="book", bind=True, base=celery_guarded(history=history))(book)
+    task = app.task(name="book", shared=False, bind=True, base=celery_guarded(history=history))(book)
 
     assert task.apply(task_id="one").get() == "booked"
     assert "one: it was not seen before; it failed, and its host runs it again" in caplog.text

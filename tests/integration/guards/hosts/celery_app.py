@@ -32,13 +32,14 @@ _of_book: dict[str, Any] = (
 )
 
 
-@app.task(name="book", **_of_book)
+# Not shared with other applications: a test that imports this anew would register them twice.
+@app.task(name="book", shared=False, **_of_book)
 def book(order: str) -> str:
     """Book an order, which may be sent under several ids."""
     return work(order)
 
 
-@app.task(base=_base, name="step", bind=True)
+@app.task(base=_base, name="step", shared=False, bind=True)
 def step(self: Any, done: list[str], name: str) -> list[str]:
     """Do a link of a chain."""
     work(f"{self.request.id}")
@@ -60,7 +61,7 @@ if "DIES_ONCE" in os.environ:  # between what the guard has done and what Celery
     guard_class.handle_message = _die_once
 
 
-@app.task(base=_base, name="flaky", bind=True, autoretry_for=(OSError,), retry_backoff=False)
+@app.task(base=_base, name="flaky", shared=False, bind=True, autoretry_for=(OSError,), retry_backoff=False)
 def flaky(self: Any) -> str:
     """Fail twice, and be sent again by Celery."""
     effects.note("try", str(self.request.retries))
@@ -72,7 +73,7 @@ def flaky(self: Any) -> str:
 flaky.default_retry_delay = 0
 
 
-@app.task(base=_base, name="broken")
+@app.task(base=_base, name="broken", shared=False)
 def broken(order: str) -> None:
     """Fail for good."""
     del order

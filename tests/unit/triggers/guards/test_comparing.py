@@ -211,7 +211,7 @@ class TestCelery:
                 raise ValueError("nothing to pay")
             return f"{order}: {amount}"
 
-        yield app.task(base=base, name="pay", uuid="order")(pay)
+        yield app.task(base=base, name="pay", shared=False, uuid="order")(pay)
         app.close()
 
     def called(self, task: Any, task_id: str, *args: Any, **kwargs: Any) -> Any:
