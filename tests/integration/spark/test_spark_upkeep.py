@@ -87,7 +87,10 @@ def test_what_has_expired_is_gone_after_the_next_batch(
 
 
 @pytest.mark.parametrize("kind", ["atomic sink", "service"])
-def test_the_other_pipelines_tidy_up_as_well(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_the_other_pipelines_tidy_up_as_well(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(purging, "LOOKING", 10)
     url = f"sqlite:///{tmp_path}/history.sqlite3"
     engine = create_engine(url)
     with engine.begin() as connection:
