@@ -29,6 +29,7 @@ from triggers.providers.rabbitmq.settings import (
     address_of,
     arguments_of,
     dead_letters_of,
+    queue_at,
     queue_of,
     unknown_backlog,
 )
@@ -252,17 +253,13 @@ class Amqp:
         connection = await self._connected()
         if not connection.is_rabbitmq:
             return unseen("this broker does not tell over AMQP 1.0; ActiveMQ Artemis has a limit of 10")
-        queue, _ = unknown_backlog(destination, subscription)
-        management = Management(connection)
-        await connection.link(management)
+        management = await self._managed(connection)
         try:
-            arguments = await management.queue_arguments(queue)
+            arguments = await management.queue_arguments(queue_at(destination, subscription))
         except NotPermittedError:
             return unseen("its account may not look at the queue")
         except ConfigurationError:  # there is none yet
             return None
-        finally:
-            await management.close()
         return limit_of(arguments, 4)
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
@@ -274,12 +271,12 @@ class Amqp:
         return [await self._backlog(connection, *place) for place in places]
 
     async def _backlog(self, connection: Connection, destination: str, subscription: str) -> Backlog:
-        queue, unknown = unknown_backlog(destination, subscription)
+        unknown = unknown_backlog(destination, subscription)
         if not connection.is_rabbitmq:
             return unknown
         management = await self._managed(connection)
         try:
-            waiting, consumers = await management.counts_of(queue)
+            waiting, consumers = await management.counts_of(queue_at(destination, subscription))
         except ConfigurationError:  # there is no such queue
             return unknown
         return replace(unknown, waiting=waiting, consumers=consumers)

@@ -33,6 +33,7 @@ from triggers.providers.rabbitmq.settings import (
     address_of,
     arguments_of,
     dead_letters_of,
+    queue_at,
     queue_of,
     unknown_backlog,
 )
@@ -212,8 +213,7 @@ class RabbitMQ:
         """
         from triggers.providers.rabbitmq.limits import limit_of_queue  # noqa: PLC0415  (no consumer asks)
 
-        plain = destination.startswith(QUEUE)
-        queue = destination.removeprefix(QUEUE) if plain else queue_of(destination, subscription)
+        queue = queue_at(destination, subscription)
         connection = await self._connected()
 
         async def declare(arguments: Mapping[str, object]) -> None:
@@ -230,7 +230,7 @@ class RabbitMQ:
         return [await self._backlog(*place) for place in places]
 
     async def _backlog(self, destination: str, subscription: str) -> Backlog:
-        queue, unknown = unknown_backlog(destination, subscription)
+        queue, unknown = queue_at(destination, subscription), unknown_backlog(destination, subscription)
         # A channel for each: it ends where there is no such queue.
         channel = await (await self._connected()).channel(lambda _: None)
         try:

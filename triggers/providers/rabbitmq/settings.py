@@ -55,11 +55,18 @@ def queue_of(destination: str, subscription: str) -> str:
     return f"{destination}:{subscription}"
 
 
-def unknown_backlog(destination: str, subscription: str) -> tuple[str, Backlog]:
-    """Return the queue of a place, and its backlog without numbers; of a ``queue:NAME`` all are one."""
+def queue_at(destination: str, subscription: str) -> str:
+    """Name the queue that is read at a place; ``queue:NAME`` is one for all subscriptions."""
     if destination.startswith(QUEUE):
-        return destination.removeprefix(QUEUE), Backlog(destination=destination)
-    return queue_of(destination, subscription), Backlog(destination=destination, subscription=subscription)
+        return destination.removeprefix(QUEUE)
+    return queue_of(destination, subscription)
+
+
+def unknown_backlog(destination: str, subscription: str) -> Backlog:
+    """Return the backlog of a place without numbers; of a ``queue:NAME`` all are one."""
+    if destination.startswith(QUEUE):
+        return Backlog(destination=destination)
+    return Backlog(destination=destination, subscription=subscription)
 
 
 def address_of(destination: str) -> tuple[str, str]:
