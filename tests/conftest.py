@@ -4,6 +4,8 @@ import gc
 import logging
 import signal
 from collections.abc import Generator, Iterator
+from itertools import count
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -47,6 +49,9 @@ ACCEPTANCE = ROOT / "tests" / "acceptance"
 #: Every process of the run takes over what its first one has measured.
 SLOWNESS = slowness()
 
+#: The numbers of the folders of tests.
+_FOLDERS = count()
+
 #: The groups that last longest, these first: each has one worker to itself, for which all others would wait.
 LONG_GROUPS = ("spark", "spark-edges", "activemq", "rabbitmq")
 
@@ -60,6 +65,18 @@ def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """Give each test a folder whose name no test of this process has had.
+
+    The folder of a test that passed is deleted, and pytest gives its name to another. Spark's driver and its
+    Python workers would take the files of the one for those of the other: they keep histories open by URL.
+    """
+    folder = tmp_path / str(next(_FOLDERS))
+    folder.mkdir()
+    return folder
 
 
 @pytest.hookimpl(wrapper=True)
