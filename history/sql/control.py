@@ -27,7 +27,7 @@ from history.sql.statements.control import (
 )
 from history.sql.statements.dialects import Dialect
 from history.sql.tables.history import CONTROL_TABLES, STATISTICS, Prepared
-from history.sql.tables.making import make_tables, table_exists
+from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store import instant, milliseconds
 from history.store.control import (
     FORGOTTEN_AFTER,
@@ -64,7 +64,13 @@ class SqlControl:
     def __init__(self, database: Prepared, address: str) -> None:
         self._database = database
         self._address = address
-        self._ready = False
+        self._tables = AddedTables(
+            database,
+            look=partial(table_exists, table=STATISTICS),
+            make=partial(make_tables, tables=CONTROL_TABLES),
+            looking="looking for the consumers",
+            creating="creating the tables of the consumers",
+        )
 
     @property
     def address(self) -> str:
@@ -96,12 +102,7 @@ class SqlControl:
         return await self._run("sweeping", partial(_sweep, silence=milliseconds(silence)), atomic=True)
 
     async def _run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        doing = f"{doing} the consumers"
-        if not self._ready:
-            if not await self._database.run(doing, partial(table_exists, table=STATISTICS)):
-                await self._database.run(doing, partial(make_tables, tables=CONTROL_TABLES), atomic=True)
-            self._ready = True
-        return await self._database.run(doing, step, atomic=atomic)
+        return await self._tables.run(f"{doing} the consumers", step, atomic=atomic)
 
 
 async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:

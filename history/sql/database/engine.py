@@ -36,6 +36,7 @@ from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.shell import begin, or_undo, to_its_end
 from history.sql.database.errors import is_conflict, is_unanswered, translated
+from history.sql.database.files import follow_file, times_replaced
 from history.sql.database.forks import survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.postgresql import open_postgresql, with_hosts
@@ -216,8 +217,9 @@ def _configure_sqlite(connection: DBAPIConnection, _record: object) -> None:
 
 
 def _make_safe(engine: AnyEngine) -> None:
-    """Have an engine survive forks, and tasks that are cancelled."""
+    """Have an engine survive forks, files that are replaced, and tasks that are cancelled."""
     survive_forks(engine)
+    follow_file(engine)
     if isinstance(engine, AsyncEngine) and engine.dialect.driver == "aiosqlite":
         pool = engine.sync_engine.pool
         if not event.contains(pool, "invalidate", _roll_back_first):
@@ -295,6 +297,11 @@ class Database(Protocol):
         """Whose SQL to speak."""
         ...
 
+    @property
+    def times_replaced(self) -> int:
+        """How often the file was another one than before; what was made there has to be made again."""
+        ...
+
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step; ``atomic`` when it has several statements that stand or fall together.
 
@@ -342,6 +349,11 @@ class Pooled:
     def dialect(self) -> Dialect:
         """Whose SQL to speak."""
         return Dialect(self.engine.dialect.name)
+
+    @property
+    def times_replaced(self) -> int:
+        """How often a file of SQLite was another one than before; see :class:`Database`."""
+        return times_replaced(self.engine)
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step; again when it met a connection that had died in the pool, or a conflict."""
@@ -456,6 +468,11 @@ class Joined:
     def dialect(self) -> Dialect:
         """Whose SQL to speak."""
         return Dialect(self.connection.dialect.name)
+
+    @property
+    def times_replaced(self) -> int:
+        """Always none: a transaction stays where it has begun."""
+        return 0
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:  # noqa: ARG002
         """Do one step as a part of the transaction."""

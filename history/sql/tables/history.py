@@ -327,11 +327,22 @@ class Prepared:
     ready: bool = False
     look: Step[bool] | None = None
     make: Step[None] | None = None
+    _times_replaced: int = 0
 
     @property
     def dialect(self) -> Dialect:
         """Whose SQL to speak."""
         return self.inner.dialect
+
+    @property
+    def times_replaced(self) -> int:
+        """How often the file was another one than before."""
+        return self.inner.times_replaced
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its tables are there, in the file that is there now."""
+        return self.ready and self._times_replaced == self.inner.times_replaced
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step.
@@ -345,8 +356,10 @@ class Prepared:
 
     async def prepare(self) -> Pooled | None:
         """Make the tables if need be; return the pool, or None inside somebody's transaction."""
-        if not self.ready:
+        if not self.is_ready:
+            times = self.inner.times_replaced
             await self._prepare()
+            self._times_replaced = times
         return self.inner if isinstance(self.inner, Pooled) else None
 
     async def _prepare(self) -> None:
@@ -371,7 +384,7 @@ class Prepared:
 
     def joined(self, connection: AnyConnection) -> "Prepared":
         """Return the same database inside somebody's transaction."""
-        return Prepared(Joined(connection), ready=self.ready, look=self.look, make=self.make)
+        return Prepared(Joined(connection), ready=self.is_ready, look=self.look, make=self.make)
 
     async def close(self) -> None:
         """Give the connections back."""

@@ -60,11 +60,13 @@ class AddedTables:
     looking: str
     creating: str
     ready: bool = False
+    _times_replaced: int = 0
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step."""
-        if not self.ready:
+        times = self.database.times_replaced
+        if not self.ready or times != self._times_replaced:
             if not await self.database.run(self.looking, self.look):
                 await self.database.run(self.creating, self.make, atomic=True)
-            self.ready = True
+            self.ready, self._times_replaced = True, times
         return await self.database.run(doing, step, atomic=atomic)

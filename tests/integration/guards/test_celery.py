@@ -125,6 +125,26 @@ def test_chains_retries_results_and_failures_are_as_without_the_guard(shop: Shop
     assert kept.message.body == {"task": "broken", "args": ["1"], "kwargs": {}}
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("canvas", ["plain", "chained"])
+@pytest.mark.parametrize("dies", [False, pytest.param(True, marks=pytest.mark.crash)])
+def test_a_task_that_is_replaced_by_itself_goes_on(
+    shop: Shop, tasks: Any, tmp_path: Path, *, canvas: str, dies: bool
+) -> None:
+    """Celery gives it the id of what it replaces, and what followed the first one follows the last."""
+    if dies:  # after the first page was read and replaced, before Celery has acknowledged it
+        shop.environment["DIES_ONCE"] = str(tmp_path / "died")
+    shop.start()
+
+    read = (tasks.pages.s(1, canvas) | tasks.step.si([], "after"))()
+
+    assert read.get(timeout=PATIENCE) == ["after"]
+    counts = Counter(words[0] for words in shop.effects.lines())
+    assert [counts[f"page-{page}"] for page in (1, 2, 3)] == [1, 1, 1]
+    assert set(counts.values()) == {1}
+    assert not dies or (tmp_path / "died").exists()
+
+
 @pytest.mark.crash
 @pytest.mark.timeout(300)
 def test_a_chain_goes_on_where_a_process_died_before_it_sent_the_next_link(

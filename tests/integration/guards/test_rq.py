@@ -50,3 +50,9 @@ def test_what_rq_tries_again_runs_again(effects: Ledger, redis_url: str) -> None
     assert enqueue(redis_url, "1", fails=1, retry=rq.Retry(max=2)) == ("finished", "booked 1")
 
     assert effects.counts() == {"1": 2}
+
+
+def test_a_job_that_is_repeated_runs_each_time(effects: Ledger, redis_url: str) -> None:
+    assert enqueue(redis_url, "1", repeat=rq.Repeat(times=2))[0] == "finished"
+
+    assert effects.counts() == {"1": 3}

@@ -1,5 +1,6 @@
 """The client-side queue: what waits on disk, in which order it leaves, and what is given up."""
 
+import logging
 import os
 import sqlite3
 import tempfile
@@ -646,6 +647,32 @@ class TestFile:
         with queue._using("testing") as connection:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+    def test_a_file_that_is_deleted_is_made_anew_for_all_processes(
+        self, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue, another = ClientQueue(file, alias="shop"), ClientQueue(file, alias="shop")
+        queue.put("orders", [Message(body="x", uuid="lost")])
+        file.unlink()
+        queue.put("orders", [Message(body="x", uuid="a")])
+
+        another.put("orders", [Message(body="x", uuid="b")])
+
+        assert [queue.size(), another.size()] == [2, 2]
+        (alarm,) = (one.getMessage() for one in caplog.records if one.levelno == logging.CRITICAL)
+        assert alarm.startswith(f"{file} was deleted while it was open")
+        assert "messages that waited in the other one are not sent" in alarm
+
+    def test_a_queue_that_was_closed_may_find_another_file(
+        self, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue = ClientQueue(file, alias="shop")
+        queue.put("orders", [Message(body="x", uuid="a")])
+        queue.close()
+        file.unlink()
+
+        assert queue.size() == 0
+        assert caplog.records == []
 
     def test_a_forked_child_may_use_the_queue_of_its_parent(self, file: Path) -> None:
         queue = ClientQueue(file, alias="shop")

@@ -8,6 +8,7 @@ the outcome                 Celery
 NEW, succeeded              the result, as without the guard
 NEW, ``self.retry()``,      the entry is released, and Celery's retry runs it again
 ``autoretry_for``
+NEW, ``self.replace()``     the replacement runs; by the same task, it is a run of its own under this id
 NEW, any other failure      FAILURE; the task is parked, with what it was called with
 DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
                             it, so that chains go on; else the copy is ignored
@@ -28,6 +29,7 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
+from triggers.guards.celery.replacing import mark, uuid_of
 from triggers.guards.guard import Guard
 from triggers.guards.host import (
     AWAY_FOR,
@@ -95,9 +97,14 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         setattr(request, _TAKEN, True)  # what the task calls of itself is a part of this run
         return _Run(task, guards.of(task.name), celery).of(args, kwargs)
 
+    def replace(task: Any, sig: Any) -> Any:
+        mark(sig, task)
+        return celery.Task.replace(task, sig)
+
     members: dict[str, Any] = {
         "__doc__": "A task that runs once for each id or key.",
         "__call__": call,
+        "replace": replace,
         "on_bound": classmethod(bound),
         "abstract": True,
         "uuid": None,
@@ -207,9 +214,12 @@ class _Run:
 
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         key: Key | None = self._task.uuid
-        if key is None:
-            return str(self._task.request.id)
-        return key_of(self._task.name, key, self._task.run, args, kwargs)
+        named = (
+            key_of(self._task.name, key, self._task.run, args, kwargs)
+            if key is not None
+            else self._task.request.id
+        )
+        return uuid_of(str(named), self._task.request)
 
     def _answer(self, outcome: Outcome) -> Any:
         if outcome.executed:

@@ -20,6 +20,7 @@ from pathlib import Path
 from history.errors import UnavailableError
 from history.message import Message
 from history.support.forks import at_fork, keep
+from history.support.open_files import OpenFile
 from history.support.private_files import make_private
 from history.support.rendering import name_of, text_of
 from history.support.spoilt import readable
@@ -95,6 +96,8 @@ class ClientQueue:
         self._lock = threading.Lock()
         self._forking = False
         self._connection: sqlite3.Connection | None = None
+        self._opened = OpenFile(self.file, lost="messages that waited in the other one are not sent")
+        self._identity: tuple[int, int] | None = None
         #: What holds, or asks for, the drainers' lock.
         self._turns: list[sqlite3.Connection] = []
 
@@ -323,6 +326,7 @@ class ClientQueue:
         """Close the file; the next use opens it again."""
         with self._lock:
             connection, self._connection = self._connection, None
+            self._opened.forget()
             if connection is not None:
                 connection.close()
 
@@ -331,9 +335,7 @@ class ClientQueue:
         """Use the connection, one thread at a time; what is written stands or falls together."""
         with self._lock:
             try:
-                if self._connection is None:
-                    self._connection = self._open()
-                connection = self._connection
+                connection = self._current()
                 if not writing:
                     yield connection
                     return
@@ -346,6 +348,16 @@ class ClientQueue:
                     raise
             except sqlite3.Error as error:
                 raise ClientQueueUnavailableError(self.file, doing, error) from error
+
+    def _current(self) -> sqlite3.Connection:
+        """Return the connection to the file that is there now."""
+        if self._connection is not None and self._opened.look() != self._identity:
+            self._connection.close()
+            self._connection = None
+        if self._connection is None:
+            self._connection = self._open()
+            self._identity = self._opened.look()
+        return self._connection
 
     def _open(self) -> sqlite3.Connection:
         try:

@@ -60,7 +60,7 @@ class SqlLink:
         greeting = LINEAGE.greet if engine.dialect.name == Dialect.POSTGRESQL else None
         self._own = Pooled(own, owned, greet=greeting)
         self._line = Prepared(self._own, look=tables_exist, make=create)
-        self._identity: int | None = None
+        self._identity: tuple[int, int | None] = 0, None
         self._block = _Block()
         self._lock = threading.Lock()
         at_fork(self, SqlLink._renew)
@@ -78,6 +78,11 @@ class SqlLink:
     def is_asyncio(self) -> bool:
         """Whether the driver is asyncio's."""
         return isinstance(self.engine, AsyncEngine)
+
+    @property
+    def times_replaced(self) -> int:
+        """How often its file was another one than before; what was known of it is void then."""
+        return self._line.times_replaced
 
     async def run(self, doing: str, work: Step[T], *, atomic: bool = False) -> T:
         """Do one step, and once more where it met a connection that had died in the pool.
@@ -119,9 +124,11 @@ class SqlLink:
 
     async def identity(self) -> int:
         """Return the number of this database; the tables are made if need be."""
-        if self._identity is None:
-            self._identity = await self.run("looking for its tables", identity_of)
-        return self._identity or 0
+        known, times = self.known_identity, self.times_replaced
+        if known is None:
+            known = await self.run("looking for its tables", identity_of)
+            self._identity = times, known
+        return known or 0
 
     async def channel(self) -> str | None:
         """Return how the names of PostgreSQL's channels begin; a queue's or subscription's id follows."""
@@ -134,13 +141,14 @@ class SqlLink:
         """
         if self.dialect is Dialect.POSTGRESQL:
             await self.identity()
-        elif not self._line.ready:
+        elif not self._line.is_ready:
             await self._line.joined(connection).prepare()
 
     @property
     def known_identity(self) -> int | None:
         """The number of this database, if anybody has asked for it."""
-        return self._identity
+        times, number = self._identity
+        return number if times == self.times_replaced else None
 
     async def message_ids(self, connection: AnyConnection, count: int) -> int:
         """Reserve ids for messages that are sent on a connection; return the first.

@@ -73,6 +73,18 @@ def flaky(self: Any) -> str:
 flaky.default_retry_delay = 0
 
 
+@app.task(base=_base, name="pages", shared=False, bind=True)
+def pages(self: Any, page: int, canvas: str = "plain") -> str:
+    """Read a page, and be replaced by itself for the next one, until the third."""
+    work(f"page-{page}")
+    if page == 3:
+        return "read"
+    following = self.s(page + 1, canvas)
+    if canvas == "chained":
+        following = step.si([], "beside") | self.si(page + 1, canvas)
+    return str(self.replace(following))
+
+
 @app.task(base=_base, name="broken", shared=False)
 def broken(order: str) -> None:
     """Fail for good."""

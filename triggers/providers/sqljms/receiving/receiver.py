@@ -90,6 +90,7 @@ class SqlReceiver:
         self._source = Source(name.destination.kind, 0)
         self._held: dict[int, int] = {}
         self._lost = self._unknown = self._closed = False
+        self._times_replaced = 0
         self._reap_due = self._sweep_due = 0.0
         self._shares: dict[int, bool] = {}
 
@@ -104,8 +105,12 @@ class SqlReceiver:
         Raises:
             ConfigurationError: a living consumer has the name.
         """
+        times = self._connection.link.times_replaced
+        if times != self._times_replaced:
+            self._held.clear()
+            self._shares.clear()
         await self._connection.run("opening a consumer", self._enter, atomic=True)
-        self._lost = False
+        self._lost, self._times_replaced = False, times
         await self._connection.attend(self._source.number)
 
     async def _enter(self, connection: AnyConnection) -> None:
@@ -149,8 +154,11 @@ class SqlReceiver:
             raise
 
     async def _look_around(self) -> None:
-        """Come back from being presumed dead; remove the dead; find what a lost answer left behind."""
-        if self._lost:
+        """Come back from being presumed dead; remove the dead; find what a lost answer left behind.
+
+        In another file than before nobody knows this consumer, or another one has its number.
+        """
+        if self._lost or self._times_replaced != self._connection.link.times_replaced:
             await self.open()
         if self._unknown:
             await self._release_all([self._client.number], known=list(self._held))
