@@ -1,59 +1,79 @@
 """Files that may be deleted or replaced by another, a backup for one, while a process has them open.
 
 SQLite goes on with the file that it has opened, which no other process finds any more, and says nothing. Its
-own test of that, by number of the file on its device, is the one here; it makes it too late, and not always.
+own test of that, by the number of the file on its device, is the one here; it makes it late, and not always.
 """
 
 import logging
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 _log = logging.getLogger(__name__)
+
+
+class Identity(NamedTuple):
+    """Which file it is, whatever its name."""
+
+    device: int
+    number: int
 
 
 @dataclass(slots=True)
 class OpenFile:
     """A file of SQLite, and which one its path led to when that was last looked at. Safe between threads.
 
-    ``times`` counts how often it was another one than before.
+    ``deleted`` and ``replaced`` say what that means to its users, for the log. ``times`` counts how often it
+    was replaced, or came back.
     """
 
     path: Path
-    #: What those who use it lose with it, for the log.
-    lost: str
+    deleted: str
+    replaced: str
     times: int = 0
-    #: Device and number; None where there was no file.
-    identity: tuple[int, int] | None = None
+    _opened: Identity | None = None
+    _missing: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def look(self) -> tuple[int, int] | None:
-        """Return which file the path leads to, in one call of the system; say so once where it is another."""
+    def look(self) -> Identity | None:
+        """Return which file is there, in one call of the system; say so once where it is another, or none.
+
+        One of no length, that is not the one known, counts as none: it is being copied there, or made.
+        """
         try:
             found = self.path.stat()
-            now = (found.st_dev, found.st_ino)
+            now = Identity(found.st_dev, found.st_ino)
+            if now != self._opened and self._opened and not found.st_size:
+                now = None
         except OSError:
             now = None
-        if now != self.identity:
+        if now != self._opened or self._missing:
             self._note(now)
         return now
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there was a file, and is none."""
+        return self.look() is None and self._opened is not None
 
     def forget(self) -> None:
         """Note that it is not open any more: another one may be there at the next look."""
         with self._lock:
-            self.identity = None
+            self._opened, self._missing = None, False
 
-    def _note(self, now: tuple[int, int] | None) -> None:
+    def _note(self, now: Identity | None) -> None:
         with self._lock:
-            before, self.identity = self.identity, now
-            if before is None or before == now:
-                return
-            self.times += 1
-        became = "deleted" if now is None else "replaced by another file"
-        _log.critical(
-            "%s was %s while it was open. What is there now is used, or made: %s. Stop all processes that use"
-            " a file of SQLite before you delete, move or restore it",
-            self.path,
-            became,
-            self.lost,
-        )
+            before, was_missing = self._opened, self._missing
+            self._missing = now is None and before is not None
+            if now is not None:
+                self._opened = now
+            is_another = now is not None and before not in {None, now}
+            # One that is there again may be another one with a number that was free again.
+            self.times += is_another or (was_missing and now is not None)
+        if is_another:
+            _log.critical("%s was replaced by another file while it was open: %s", self.path, self.replaced)
+        elif self._missing and not was_missing:
+            _log.critical("%s was deleted while it was open: %s", self.path, self.deleted)
+        elif was_missing and now is not None:
+            _log.warning("%s is there again, and is used", self.path)

@@ -1,5 +1,9 @@
-"""Engines to a file of SQLite that is deleted or replaced while they run: they open what is there now."""
+"""Engines to a file of SQLite that is deleted or replaced while they run.
 
+One that is replaced is opened. None is made where there was one: a backup may be about to be copied there.
+"""
+
+import sqlite3
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -13,11 +17,18 @@ from history.sql.database.forks import file_of
 from history.sql.statements.dialects import Dialect
 from history.support.open_files import OpenFile
 
+#: What it means, for the log.
+DELETED = (
+    "nothing is read or written until it is there again; to begin with an empty one, start the processes "
+    "anew. Stop them before you delete, move or restore it"
+)
+REPLACED = (
+    "that one is used now, messages that it does not know are NEW again, and what was parked or queued in "
+    "the other one is gone. Stop all processes before you move or restore it"
+)
+
 #: Under this key a connection remembers which file it has opened.
 _OPENED = "doubtless_file"
-
-#: What is lost with a file, for the log.
-LOST = "messages that it does not know are NEW again, and what was stored in the other one is gone"
 
 _files: "WeakKeyDictionary[Engine, OpenFile]" = WeakKeyDictionary()
 
@@ -28,15 +39,23 @@ def follow_file(engine: Engine | AsyncEngine) -> None:
     path = file_of(pooled) if pooled.dialect.name == Dialect.SQLITE else None
     if path is None or pooled in _files:
         return
-    _files[pooled] = file = OpenFile(Path(path), LOST)
+    _files[pooled] = file = OpenFile(Path(path), DELETED, REPLACED)
+
+    def refuse(*_about: object) -> None:
+        if file.is_gone:
+            raise _gone(file)
 
     def note(_connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        record.info[_OPENED] = file.look()
+        record.info[_OPENED] = file.look(), file.times
 
     def compare(_connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
-        if record.info.get(_OPENED) != file.look():
+        found = file.look()
+        if found is None:
+            raise _gone(file)
+        if record.info.get(_OPENED) != (found, file.times):
             raise DisconnectionError  # the pool closes this one, and connects again
 
+    event.listen(pooled, "do_connect", refuse)
     event.listen(pooled, "connect", note)
     event.listen(pooled, "checkout", compare)
 
@@ -48,6 +67,11 @@ def times_replaced(engine: Engine | AsyncEngine) -> int:
         return 0
     file.look()
     return file.times
+
+
+def _gone(file: OpenFile) -> sqlite3.OperationalError:
+    """Return what SQLAlchemy translates as it does all errors of the driver: the database is away."""
+    return sqlite3.OperationalError(f"{file.path} was deleted while it was open")
 
 
 def _pooled(engine: Engine | AsyncEngine) -> Engine:

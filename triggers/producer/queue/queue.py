@@ -20,7 +20,7 @@ from pathlib import Path
 from history.errors import UnavailableError
 from history.message import Message
 from history.support.forks import at_fork, keep
-from history.support.open_files import OpenFile
+from history.support.open_files import Identity, OpenFile
 from history.support.private_files import make_private
 from history.support.rendering import name_of, text_of
 from history.support.spoilt import readable
@@ -30,6 +30,9 @@ from triggers.producer.settings import DEFAULT_QUEUE_LIMIT, UNLIMITED
 from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
+
+#: What a file takes with it that is deleted or replaced.
+_LOST = "and messages that waited in the other one are not sent"
 
 
 class ClientQueueFullError(ProviderUnavailableError):
@@ -96,8 +99,8 @@ class ClientQueue:
         self._lock = threading.Lock()
         self._forking = False
         self._connection: sqlite3.Connection | None = None
-        self._opened = OpenFile(self.file, lost="messages that waited in the other one are not sent")
-        self._identity: tuple[int, int] | None = None
+        self._opened = OpenFile(self.file, f"one is made, {_LOST}", f"that one is used now, {_LOST}")
+        self._identity: Identity | None = None
         #: What holds, or asks for, the drainers' lock.
         self._turns: list[sqlite3.Connection] = []
 

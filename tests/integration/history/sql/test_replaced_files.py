@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from history.bridge import drive
-from history.errors import ConfigurationError
+from history.errors import HistoryUnavailableError
 from history.sql import SqlHistory
 from history.store.control import Report
 from history.store.journal import JournalLine
@@ -21,7 +21,7 @@ from history.store.parking import Parked, ParkedKind
 from tests.fixtures.waiting import eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 from triggers import Message, trigger
-from triggers.providers.provider import Arrival, Receiver
+from triggers.providers.provider import Arrival, ProviderUnavailableError, Receiver
 from triggers.providers.sqljms.provider import SqlJms
 
 HOUR = timedelta(hours=1)
@@ -41,27 +41,26 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "history.sqlite3"
 
 
-def deleted(file: Path, _backup: Path) -> None:
+def delete(file: Path) -> None:
     for one in file.parent.glob(f"{file.name}*"):
         one.unlink()
 
 
-def deleted_alone(file: Path, _backup: Path) -> None:
-    file.unlink()
-
-
-def restored(file: Path, backup: Path) -> None:
-    deleted(file, backup)
+def copied(file: Path, backup: Path) -> None:
+    delete(file)
     shutil.copy(backup, file)
 
 
 def moved(file: Path, backup: Path) -> None:
     shutil.copy(backup, copy := file.with_name("copy"))
-    deleted(file, backup)
+    delete(file)
     copy.rename(file)
 
 
-LOSSES = [deleted, deleted_alone, restored, moved]
+def made_by_another(file: Path, _backup: Path) -> None:
+    file.unlink(missing_ok=True)
+    with opened(f"sqlite:///{file}") as another:
+        drive(another.check())
 
 
 def backed_up(file: Path) -> Path:
@@ -83,7 +82,7 @@ def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno == logging.CRITICAL]
 
 
-@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("lose", [copied, moved, made_by_another])
 def test_all_processes_meet_in_the_file_that_is_there_now(
     file: Path, lose: Callable[[Path, Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,13 +94,34 @@ def test_all_processes_meet_in_the_file_that_is_there_now(
         lose(file, backup)
 
         assert claimed(store, "after the backup")
-        assert claimed(store, "before the backup") is (lose in {deleted, deleted_alone})
+        assert claimed(store, "before the backup") is (lose is made_by_another)
         with opened(f"sqlite:///{file}") as another:
             assert not claimed(another, "after the backup")
             assert claimed(another, "by another process")
         assert not claimed(store, "by another process")
-    assert f"{file} was" in alarms(caplog)[0]
-    assert "while it was open" in alarms(caplog)[0]
+    assert alarms(caplog)[0].startswith(f"{file} was replaced by another file while it was open")
+
+
+def test_none_is_made_where_one_was_deleted_and_it_may_come_back(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A backup may be about to be copied there, which a file in use would spoil."""
+    with opened(f"sqlite:///{file}") as store:
+        assert claimed(store, "a")
+        file.rename(aside := file.with_name("aside"))
+        for _ in range(2):
+            with pytest.raises(HistoryUnavailableError):
+                claimed(store, "a")
+        file.touch()
+        with pytest.raises(HistoryUnavailableError):
+            claimed(store, "a")
+
+        aside.rename(file)
+
+        assert not claimed(store, "a")
+        assert claimed(store, "b")
+    (alarm,) = alarms(caplog)
+    assert alarm.startswith(f"{file} was deleted while it was open: nothing is read or written until")
 
 
 def test_nothing_is_said_where_nothing_happens(file: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -118,7 +138,7 @@ def test_nothing_is_said_where_nothing_happens(file: Path, caplog: pytest.LogCap
 def test_fences_go_on_above_those_of_the_lost_file(file: Path) -> None:
     with opened(f"sqlite:///{file}") as store:
         (first,) = drive(store.claim(TRIGGER, ["a"], "me"))
-        file.unlink()
+        made_by_another(file, file)
         (second,) = drive(store.claim(TRIGGER, ["a"], "you"))
 
         assert second.found is None
@@ -142,6 +162,10 @@ def test_every_part_makes_its_tables_anew(file: Path) -> None:
     with opened(f"sqlite:///{file}") as store:
         _all_parts(store)
         file.unlink()
+        with pytest.raises(HistoryUnavailableError):
+            drive(store.check())
+        with closing(sqlite3.connect(file)) as another:
+            another.execute("CREATE TABLE orders (id)")  # not of ours, under a number that was free again
 
         _all_parts(store)
 
@@ -149,28 +173,31 @@ def test_every_part_makes_its_tables_anew(file: Path) -> None:
 async def test_tasks_follow_as_well(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = SqlHistory.from_url(f"sqlite:///{file}").for_asyncio()
     await store.claim(TRIGGER, ["a"], "me")
-    deleted_alone(file, file)
+    await asyncio.to_thread(file.unlink)
+    with pytest.raises(HistoryUnavailableError):
+        await store.claim(TRIGGER, ["a"], "me")
+    await asyncio.to_thread(made_by_another, file, file)
 
     claims = await asyncio.gather(*(store.claim(TRIGGER, ["a", f"b{n}"], f"{n}") for n in range(20)))
 
     assert sum(claim[0].found is None for claim in claims) == 1
     assert all(claim[1].found is None for claim in claims)
-    assert len([one for one in alarms(caplog) if "while it was open" in one]) == 1
+    assert len([one for one in alarms(caplog) if "was deleted while it was open" in one]) == 1
     await store.close()
 
 
-def test_a_folder_that_is_away_is_named_and_may_come_back(file: Path) -> None:
+def test_a_folder_that_is_away_is_waited_for(file: Path) -> None:
     file = file.parent / "mounted" / file.name
     file.parent.mkdir()
     with opened(f"sqlite:///{file}") as store:
         assert claimed(store, "a")
-        shutil.rmtree(file.parent)
+        file.parent.rename(away := file.parent.with_name("away"))
 
-        with pytest.raises(ConfigurationError, match="cannot be opened"):
-            claimed(store, "a")
-        file.parent.mkdir()
-        assert claimed(store, "a")
+        with pytest.raises(HistoryUnavailableError):
+            claimed(store, "b")
+        away.rename(file.parent)
         assert not claimed(store, "a")
+        assert claimed(store, "b")
 
 
 def test_an_atomic_service_writes_to_the_file_that_is_there_now(file: Path) -> None:
@@ -182,6 +209,9 @@ def test_an_atomic_service_writes_to_the_file_that_is_there_now(file: Path) -> N
     message = Message(body={}, uuid="a", destination="orders")
     assert book.handle(message).status == "NEW"
     file.unlink()
+    lost = book.handle(message)
+    assert (lost.executed, lost.acknowledge) == (False, False)
+    made_by_another(file, file)
 
     assert [book.handle(message).status for _ in range(2)] == ["NEW", "DUPLICATE"]
     book.close()
@@ -203,10 +233,18 @@ def test_a_consumer_of_sql_jms_receives_what_is_sent_to_the_new_file(file: Path)
     drive(producer.send("queue://orders", [Message(body="a", uuid="a")]))
     assert received(receiver) == ["a"]
     file.unlink()
+    with pytest.raises(ProviderUnavailableError):
+        drive(producer.send("queue://orders", [Message(body="lost", uuid="lost")]))
+    with closing(sqlite3.connect(file)):
+        pass  # as another process begins
 
-    drive(producer.send("queue://orders", [Message(body="b", uuid="b")]))
+    with pytest.raises(ProviderUnavailableError):
+        drive(receiver.receive(10))
+    third = SqlJms.from_url(f"sqlite:///{file}")
+    drive(third.send("queue://orders", [Message(body="b", uuid="b")]))
+    drive(producer.send("queue://orders", [Message(body="c", uuid="c")]))
 
-    assert received(receiver) == ["b"]
+    assert received(receiver) == ["b", "c"]
     drive(receiver.close())
-    for provider in (producer, consumer):
+    for provider in (producer, consumer, third):
         drive(provider.close())
