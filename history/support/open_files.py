@@ -6,6 +6,7 @@ own test of that, by the number of the file on its device, is the one here; it m
 
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -41,13 +42,12 @@ class OpenFile:
 
         One of no length, that is not the one known, counts as none: it is being copied there, or made.
         """
-        try:
+        now: Identity | None = None
+        with suppress(OSError):
             found = self.path.stat()
             now = Identity(found.st_dev, found.st_ino)
             if now != self._opened and self._opened and not found.st_size:
                 now = None
-        except OSError:
-            now = None
         if now != self._opened or self._missing:
             self._note(now)
         return now
