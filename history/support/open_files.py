@@ -6,7 +6,6 @@ own test of that, by the number of the file on its device, is the one here; it m
 
 import logging
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -42,13 +41,17 @@ class OpenFile:
 
         One of no length, that is not the one known, counts as none: it is being copied there, or made.
         """
-        now: Identity | None = None
-        with suppress(OSError):
+        known = self._opened
+        try:
             found = self.path.stat()
-            now = Identity(found.st_dev, found.st_ino)
-            if now != self._opened and self._opened and not found.st_size:
-                now = None
-        if now != self._opened or self._missing:
+        except OSError:
+            now = None
+        else:
+            if known and known.number == found.st_ino and known.device == found.st_dev:
+                now = known
+            else:
+                now = Identity(found.st_dev, found.st_ino) if found.st_size or not known else None
+        if now is not known or self._missing:
             self._note(now)
         return now
 
