@@ -54,6 +54,12 @@ def text_of(error: BaseException) -> str:
     return encodable(_shortened(text, LONGEST_TEXT))
 
 
+def first_line(error: BaseException) -> str:
+    """Return what an exception says, without the further lines of drivers; its class, if it is silent."""
+    lines = [line for line in text_of(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else name_of(error)
+
+
 def told_of(error: BaseException) -> str:
     """Return an exception in one piece: its class and what it says."""
     return f"{name_of(error)}: {text_of(error)}"

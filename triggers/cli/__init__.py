@@ -13,10 +13,11 @@ from typing import TextIO
 import typer
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from history.support.rendering import first_line
 from triggers.cli.commands import Commands
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.logs import log_to_stderr
-from triggers.cli.shared.output import State, first_line
+from triggers.cli.shared.output import State
 
 app = typer.Typer(
     name="doubtless",

@@ -8,9 +8,9 @@ from threading import Lock
 from typing import Any
 
 from history.bridge import drive
+from history.support.rendering import first_line
 from history.support.urls import origin
 from triggers.cli.checks.backlog import places_of
-from triggers.cli.shared.output import first_line
 from triggers.consumer.options import AnyTrigger
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.opening import open_provider

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from history.bridge import drive
 from history.errors import ConfigurationError, NotPermittedError, UnavailableError
 from history.store.inspection import Refusal
-from history.support.rendering import text_of
-from triggers.cli.shared.output import first_line
+from history.support.rendering import first_line, text_of
 
 
 class Level(StrEnum):

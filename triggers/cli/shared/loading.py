@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from history.errors import ConfigurationError
 from history.support.namesakes import OURS, hidden_in, hiding
-from triggers.cli.shared.output import first_line
+from history.support.rendering import first_line
 from triggers.declaration.decorator import Trigger
 from triggers.guards.guard import Guard
 from triggers.guards.host import APPLICATIONS

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from history.support.rendering import name_of, text_of
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -98,12 +96,6 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Return what an exception says, without the further lines of drivers; its class, if it is silent."""
-    lines = [line for line in text_of(error).splitlines() if line.strip()]
-    return lines[0].strip() if lines else name_of(error)
 
 
 def _fits(text: str, encoding: str) -> bool:
