@@ -60,12 +60,16 @@ def follow_file(engine: Engine | AsyncEngine) -> None:
     event.listen(pooled, "checkout", compare)
 
 
-def times_replaced(engine: Engine | AsyncEngine) -> int:
-    """Return how often an engine's file was another one than before; looks at it. 0 for a server."""
+def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:
+    """Return how often an engine's file was another one than before; 0 for a server.
+
+    That is found whenever a connection is given out, or by a ``look`` now.
+    """
     file = _files.get(_pooled(engine))
     if file is None:
         return 0
-    file.look()
+    if look:
+        file.look()
     return file.times
 
 

@@ -53,7 +53,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, Database, Joined, Pooled, Step, execute, fetch
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.columns import refuse_foreign
-from history.sql.tables.making import ONE_CREATOR, make_table, table_exists
+from history.sql.tables.making import ONE_CREATOR, make_table, run_prepared, table_exists
 
 T = TypeVar("T")
 
@@ -351,8 +351,7 @@ class Prepared:
             HistoryUnavailableError: the server did not answer, or refused.
             ConfigurationError: a newer version, or another program, wrote the tables.
         """
-        await self.prepare()
-        return await self.inner.run(doing, step, atomic=atomic)
+        return await run_prepared(self, self.inner, doing, step, atomic=atomic)
 
     async def prepare(self) -> Pooled | None:
         """Make the tables if need be; return the pool, or None inside somebody's transaction."""

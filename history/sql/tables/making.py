@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sqlalchemy import Table
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import settled
+from history.errors import HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, Database, Step, fetch
 from history.sql.statements.dialects import statement
 
@@ -46,6 +47,33 @@ async def make_tables(connection: AnyConnection, tables: Iterable[Table]) -> Non
         await make_table(connection, table)
 
 
+class Prepares(Protocol):
+    """Makes tables before a step that needs them."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether they are there, in the file that is there now."""
+        ...
+
+    async def prepare(self) -> object:
+        """Make them if need be."""
+        ...
+
+
+async def run_prepared(
+    tables: Prepares, database: Database, doing: str, step: Step[T], *, atomic: bool = False
+) -> T:
+    """Do one step behind its tables; again where its file turned out to be another, which may have none."""
+    await tables.prepare()
+    try:
+        return await database.run(doing, step, atomic=atomic)
+    except HistoryUnavailableError:
+        if tables.is_ready:
+            raise
+    await tables.prepare()
+    return await database.run(doing, step, atomic=atomic)
+
+
 @dataclass(slots=True)
 class AddedTables:
     """A database that makes, before its first step, tables that older versions did not make.
@@ -64,9 +92,18 @@ class AddedTables:
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step."""
+        return await run_prepared(self, self.database, doing, step, atomic=atomic)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether they are there, in the file that is there now."""
+        return self.ready and self._times_replaced == self.database.times_replaced
+
+    async def prepare(self) -> None:
+        """Add them if need be."""
+        if self.is_ready:
+            return
         times = self.database.times_replaced
-        if not self.ready or times != self._times_replaced:
-            if not await self.database.run(self.looking, self.look):
-                await self.database.run(self.creating, self.make, atomic=True)
-            self.ready, self._times_replaced = True, times
-        return await self.database.run(doing, step, atomic=atomic)
+        if not await self.database.run(self.looking, self.look):
+            await self.database.run(self.creating, self.make, atomic=True)
+        self.ready, self._times_replaced = True, times

@@ -14,6 +14,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, AnyEngine, Pooled, Step, fetch
 from history.sql.database.errors import translated
+from history.sql.database.files import times_replaced
 from history.sql.database.postgresql import POOLED
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.history import Prepared
@@ -81,8 +82,8 @@ class SqlLink:
 
     @property
     def times_replaced(self) -> int:
-        """How often its file was another one than before; what was known of it is void then."""
-        return self._line.times_replaced
+        """How often its file was another one than before, by a look at it; what was known is void then."""
+        return times_replaced(self.engine, look=True)
 
     async def run(self, doing: str, work: Step[T], *, atomic: bool = False) -> T:
         """Do one step, and once more where it met a connection that had died in the pool.
