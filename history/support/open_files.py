@@ -25,14 +25,15 @@ class OpenFile:
     """A file of SQLite, and which one its path led to when that was last looked at. Safe between threads.
 
     ``deleted`` and ``replaced`` say what that means to its users, for the log. ``times`` counts how often it
-    was replaced, or came back.
+    was another one than before, or may have been.
     """
 
     path: Path
     deleted: str
     replaced: str
     times: int = 0
-    _opened: Identity | None = None
+    _known: Identity | None = None
+    _is_open: bool = False
     _missing: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -41,7 +42,7 @@ class OpenFile:
 
         One of no length, that is not the one known, counts as none: it is being copied there, or made.
         """
-        known = self._opened
+        known = self._known
         try:
             found = self.path.stat()
         except OSError:
@@ -50,33 +51,33 @@ class OpenFile:
             if known and known.number == found.st_ino and known.device == found.st_dev:
                 now = known
             else:
-                now = Identity(found.st_dev, found.st_ino) if found.st_size or not known else None
-        if now is not known or self._missing:
+                now = Identity(found.st_dev, found.st_ino) if found.st_size or not self._is_open else None
+        if now is not known or self._missing or not self._is_open:
             self._note(now)
         return now
 
     @property
     def is_gone(self) -> bool:
-        """Whether there was a file, and is none."""
-        return self.look() is None and self._opened is not None
+        """Whether there is none, although one is open."""
+        return self.look() is None and self._is_open
 
-    def forget(self) -> None:
-        """Note that it is not open any more: another one may be there at the next look."""
+    def closed(self) -> None:
+        """Note that it is not open any more: who deletes or replaces it now may do so."""
         with self._lock:
-            self._opened, self._missing = None, False
+            self._is_open = self._missing = False
 
     def _note(self, now: Identity | None) -> None:
         with self._lock:
-            before, was_missing = self._opened, self._missing
-            self._missing = now is None and before is not None
+            was_open, was_missing = self._is_open, self._missing
+            is_another = now is not None and self._known not in {None, now}
+            self._missing = now is None
             if now is not None:
-                self._opened = now
-            is_another = now is not None and before not in {None, now}
+                self._known, self._is_open = now, True
             # One that is there again may be another one with a number that was free again.
             self.times += is_another or (was_missing and now is not None)
-        if is_another:
+        if is_another and was_open:
             _log.critical("%s was replaced by another file while it was open: %s", self.path, self.replaced)
-        elif self._missing and not was_missing:
+        elif now is None and was_open and not was_missing:
             _log.critical("%s was deleted while it was open: %s", self.path, self.deleted)
-        elif was_missing and now is not None:
+        elif was_missing and was_open and now is not None:
             _log.warning("%s is there again, and is used", self.path)

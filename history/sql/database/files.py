@@ -55,6 +55,10 @@ def follow_file(engine: Engine | AsyncEngine) -> None:
         if record.info.get(_OPENED) != (found, file.times):
             raise DisconnectionError  # the pool closes this one, and connects again
 
+    def note_end(_engine: Engine) -> None:
+        file.closed()  # nothing is open: who deletes it now may have another one made
+
+    event.listen(pooled, "engine_disposed", note_end)
     event.listen(pooled, "do_connect", refuse)
     event.listen(pooled, "connect", note)
     event.listen(pooled, "checkout", compare)

@@ -329,7 +329,7 @@ class ClientQueue:
         """Close the file; the next use opens it again."""
         with self._lock:
             connection, self._connection = self._connection, None
-            self._opened.forget()
+            self._opened.closed()
             if connection is not None:
                 connection.close()
 
@@ -357,6 +357,7 @@ class ClientQueue:
         if self._connection is not None and self._opened.look() != self._identity:
             self._connection.close()
             self._connection = None
+            self._opened.closed()
         if self._connection is None:
             self._connection = self._open()
             self._identity = self._opened.look()

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
@@ -133,6 +133,20 @@ def test_nothing_is_said_where_nothing_happens(file: Path, caplog: pytest.LogCap
         assert claimed(store, "a")
 
     assert alarms(caplog) == []
+
+
+def test_an_engine_that_was_disposed_of_may_begin_with_an_empty_file(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = create_engine(f"sqlite:///{file}")
+    store = SqlHistory(engine)
+    assert claimed(store, "a")
+    engine.dispose()
+    delete(file)
+
+    assert claimed(store, "a")
+    assert not any("while it was open" in one for one in alarms(caplog))
+    engine.dispose()
 
 
 def test_fences_go_on_above_those_of_the_lost_file(file: Path) -> None:
