@@ -65,8 +65,10 @@ _OPTIONS = [*HostOptions.__annotations__, "keep_result", "fingerprint"]
 class GivenUpError(DoubtlessError):
     """A task was not run, and is kept for a person to decide: it may have happened, or may not be run."""
 
-    def __init__(self, guard: str, outcome: Outcome) -> None:
-        super().__init__(
+    @classmethod
+    def of(cls, guard: str, outcome: Outcome) -> "GivenUpError":
+        """Say what became of a run. Hosts send an error as its class and arguments: here that is its text."""
+        return cls(
             f"{guard}: {outcome.uuid} was not run and is parked: {outcome.reason}; see: doubtless parked list"
         )
 

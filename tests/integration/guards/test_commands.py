@@ -39,6 +39,8 @@ def book(order):
         file.write(order)
 """
 
+BOUND = CELERY.replace('name="book"', 'name="book", bind=True').replace("book(order)", "book(self, order)")
+
 TASKIQ = """
 from pathlib import Path
 from taskiq import InMemoryBroker
@@ -77,7 +79,9 @@ def in_doubt(url: str, body: object) -> None:
     guard.close()
 
 
-@pytest.mark.parametrize("application", [DRAMATIQ, CELERY, TASKIQ], ids=["dramatiq", "celery", "taskiq"])
+@pytest.mark.parametrize(
+    "application", [DRAMATIQ, CELERY, BOUND, TASKIQ], ids=["dramatiq", "celery", "bound", "taskiq"]
+)
 def test_a_parked_task_is_run(tmp_path: Path, redis_url: str, application: str) -> None:
     (tmp_path / "guarded_shop.py").write_text(application.format(history=redis_url))
     in_doubt(redis_url, called_with("task", "book", ["1"], {}))

@@ -8,7 +8,8 @@ the outcome                 Celery
 NEW, succeeded              the result, as without the guard
 NEW, ``self.retry()``,      the entry is released, and Celery's retry runs it again
 ``autoretry_for``
-NEW, ``self.replace()``     the replacement runs; by the same task, it is a run of its own under this id
+NEW, ``self.replace()``     the replacement runs, under this id; by a task that ran there before, it is a
+                            run of its own
 NEW, any other failure      FAILURE; the task is parked, with what it was called with
 DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
                             it, so that chains go on; else the copy is ignored
@@ -29,7 +30,10 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
+from triggers.guards.celery import retrying
+from triggers.guards.celery.callbacks import named
 from triggers.guards.celery.replacing import mark, uuid_of
+from triggers.guards.celery.retrying import first_arguments, is_sent_again
 from triggers.guards.guard import Guard
 from triggers.guards.host import (
     AWAY_FOR,
@@ -85,12 +89,17 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     guards.tasks = lambda: functions
 
     def bound(task: Any, app: Any) -> None:
-        del app
+        # A class, whose task there will be: only that can be called, where the function takes it as self.
         _check(task, guards)
-        if task.name is not None:
-            functions[task.name] = task.run
+        name = task.name
 
-    def call(task: Any, *args: Any, **kwargs: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return app.tasks[name](*args, **kwargs)
+
+        if name is not None:
+            functions[name] = run
+
+    def call(task: Any, /, *args: Any, **kwargs: Any) -> Any:  # a task may have a parameter "task"
         request = task.request
         if request.called_directly or getattr(request, _TAKEN, False):
             return task.run(*args, **kwargs)
@@ -101,10 +110,14 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         mark(sig, task)
         return celery.Task.replace(task, sig)
 
+    def retry(task: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return retrying.retry(celery, task, args, kwargs)
+
     members: dict[str, Any] = {
         "__doc__": "A task that runs once for each id or key.",
         "__call__": call,
         "replace": replace,
+        "retry": retry,
         "on_bound": classmethod(bound),
         "abstract": True,
         "uuid": None,
@@ -176,27 +189,38 @@ class _Run:
 
     def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run the task's function once, and tell Celery what has become of it."""
+        request = self._task.request
         ignored: list[Exception] = []
+        returned: list[Any] = []
 
         def call() -> Any:
             try:
                 result = self._task.run(*args, **kwargs)
-                self._keep(result)
             except self._celery.exceptions.Ignore as wanted:
                 # The task's own word that it has done what it wanted.
                 ignored.append(wanted)
-                return NO_RESULT
-            except (self._celery.exceptions.Retry, self._celery.exceptions.Reject) as again:
-                raise HostRetryError("Celery", again) from again
-            else:
-                return result
+                result = NO_RESULT
+            except Exception as error:
+                if is_sent_again(request) or isinstance(
+                    error, self._celery.exceptions.Reject | self._celery.exceptions.Retry
+                ):
+                    raise HostRetryError("Celery", error) from error
+                raise
+            if is_sent_again(request):  # by retry(throw=False), and it ended well all the same
+                returned.append(result)
+                raise HostRetryError("Celery", self._celery.exceptions.Retry("it was sent again"))
+            if not ignored:
+                self._keep(result)
+            return result
 
         # ``self.retry()`` sends first, and then raises.
-        wait = HANDOVER if self._task.request.retries else None
+        wait = HANDOVER if request.retries else None
         outcome = self._guard.handle_message(self._message(args, kwargs), call, wait=wait)
         if ignored:
             raise ignored[0]
-        return self._answer(outcome)
+        result = returned[0] if returned else self._answer(outcome)
+        request.callbacks = named(request)
+        return result
 
     def _message(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Message:
         request = self._task.request
@@ -208,18 +232,18 @@ class _Run:
             delivery_count=2 if info.get("redelivered") else UNDEFINED_COUNT,
             properties={
                 "celery_task_id": request.id,
-                **compared(self._guard, self._task.run, args, kwargs),
+                **first_arguments(request, compared(self._guard, self._task.run, args, kwargs)),
             },
         )
 
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         key: Key | None = self._task.uuid
-        named = (
+        found = (
             key_of(self._task.name, key, self._task.run, args, kwargs)
             if key is not None
             else self._task.request.id
         )
-        return uuid_of(str(named), self._task.request)
+        return uuid_of(str(found), self._task)
 
     def _answer(self, outcome: Outcome) -> Any:
         if outcome.executed:
@@ -230,7 +254,7 @@ class _Run:
             return outcome.result if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
             self._send_again(outcome.recover_after or AWAY_FOR)
-        raise GivenUpError(self._guard.name, outcome) from outcome.error
+        raise GivenUpError.of(self._guard.name, outcome) from outcome.error
 
     def _keep(self, result: Any) -> None:
         """Keep what a link of a chain returned before it is known to be done, for a copy to go on with.

@@ -214,7 +214,7 @@ class _Run:
         if not outcome.acknowledge:
             self._send_again(outcome.recover_after or AWAY_FOR)
         self._message.options["throws"] = GivenUpError  # so that Retries fails it at once
-        raise GivenUpError(self._guard.name, outcome) from outcome.error
+        raise GivenUpError.of(self._guard.name, outcome) from outcome.error
 
     def _first_result(self) -> Any:
         """Return what the first run returned, so that Dramatiq goes on with what follows it.

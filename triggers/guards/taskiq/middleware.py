@@ -330,7 +330,7 @@ class _Run:
         self._message.labels["max_retries"] = 0  # a person decides on it, not a retry
         if isinstance(outcome.error, FailedBeforeError):
             raise outcome.error
-        raise GivenUpError(self._guard.name, outcome) from outcome.error
+        raise GivenUpError.of(self._guard.name, outcome) from outcome.error
 
     async def _first_result(self) -> Any:
         """Return what the first run returned, so that Taskiq goes on with what follows it."""

@@ -1,0 +1,162 @@
+"""What Celery itself runs again, goes on with or sends anew, under the id of a task that was done."""
+
+import importlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from history import MemoryHistory
+from tests.fixtures.waiting import PATIENCE, eventually
+
+#: As Any: Celery tells no types.
+celery: Any = importlib.import_module("celery")
+signals: Any = importlib.import_module("celery.signals")
+start_worker: Any = importlib.import_module("celery.contrib.testing.worker").start_worker
+
+
+class Shop:
+    """An application in this process, what its tasks did, and how many messages its worker is done with."""
+
+    def __init__(self, **options: Any) -> None:
+        guarded: Any = importlib.import_module("triggers.guards.celery").guarded
+        self.app = celery.Celery(
+            f"again-{uuid4().hex}",
+            broker="memory://",
+            backend="cache+memory://",
+            task_cls=guarded(history=MemoryHistory(), **options),
+        )
+        self.app.conf.broker_transport_options = {"polling_interval": 0.01}
+        self.did: Counter[str] = Counter()
+        self.messages: Counter[str] = Counter()
+
+    @contextmanager
+    def works(self) -> Iterator[None]:
+        def leave_logging_alone(**_about: Any) -> None:
+            """Keep Celery from setting up the logs of this process."""
+
+        def count(sender: Any, **_about: Any) -> None:
+            self.messages[sender.name] += 1
+
+        signals.setup_logging.connect(leave_logging_alone)
+        signals.task_postrun.connect(count)
+        try:
+            with start_worker(self.app, pool="threads", concurrency=2, perform_ping_check=False):
+                yield
+        finally:
+            signals.task_postrun.disconnect(count)
+            signals.setup_logging.disconnect(leave_logging_alone)
+            self.app.close()
+
+    def task(self, function: Any, **options: Any) -> Any:
+        return self.app.task(name=function.__name__, shared=False, **options)(function)
+
+
+def test_what_is_linked_to_a_task_runs_once_although_the_task_comes_twice() -> None:
+    shop = Shop()
+
+    def note(*_about: Any) -> None:
+        shop.did["note"] += 1
+
+    def book(order: str) -> str:
+        shop.did["book"] += 1
+        return order
+
+    note, book = shop.task(note), shop.task(book)
+    linked = {
+        "one": (note.s, 1),
+        "two": (lambda: [note.s(), note.s()], 2),
+        "chain": (lambda: note.s() | note.si(), 2),
+        "group": (lambda: celery.group(note.s(), note.s()), 2),
+        "chord": (lambda: celery.chord([note.s(), note.s()], note.s()), 3),
+    }
+
+    with shop.works():
+        for name, (canvas, notes) in linked.items():
+            for _copy in range(2):
+                due = shop.messages["note"] + notes
+                book.apply_async(["o-1"], task_id=name, link=canvas())
+                eventually(lambda due=due: shop.messages["note"] == due)  # type: ignore[misc]
+
+    assert shop.did == {"book": 5, "note": 10}
+
+
+def test_a_retry_that_was_sent_runs_however_the_run_that_sent_it_ends() -> None:
+    shop = Shop()
+
+    def poll(self: Any, ends: str) -> str:
+        shop.did[ends] += 1
+        if self.request.retries:
+            return "done"
+        try:
+            self.retry(countdown=0, throw=ends == "catches")
+        except celery.exceptions.Retry:
+            return "caught"
+        if ends == "fails":
+            raise OSError("gone")
+        return "again"
+
+    poll = shop.task(poll, bind=True)
+
+    with shop.works():
+        for ends in ("returns", "catches", "fails"):
+            poll.delay(ends)
+        eventually(lambda: shop.messages["poll"] == 6)
+
+    assert shop.did == {"returns": 2, "catches": 2, "fails": 2}
+
+
+def test_tasks_that_replace_each_other_in_turn_go_on() -> None:
+    shop = Shop()
+
+    def even(self: Any, number: int) -> Any:
+        shop.did[f"even-{number}"] += 1
+        return self.replace(odd.s(number + 1))
+
+    def odd(self: Any, number: int) -> Any:
+        shop.did[f"odd-{number}"] += 1
+        return "end" if number == 3 else self.replace(even.s(number + 1))
+
+    even, odd = shop.task(even, bind=True), shop.task(odd, bind=True)
+
+    with shop.works():
+        assert even.delay(0).get(timeout=PATIENCE) == "end"
+
+    assert shop.did == {"even-0": 1, "odd-1": 1, "even-2": 1, "odd-3": 1}
+
+
+def test_a_retry_with_other_arguments_is_compared_by_those_of_the_first() -> None:
+    shop = Shop(fingerprint="arguments")
+    given_up = importlib.import_module("triggers.guards.celery").GivenUpError
+
+    def read(self: Any, order: str, cursor: int) -> int:
+        shop.did[order] += 1
+        if cursor < 3:
+            raise self.retry(args=(order, cursor + 1), headers={"mine": "yes"}, countdown=0)
+        return cursor
+
+    read = shop.task(read, bind=True, uuid="order")
+
+    with shop.works():
+        assert read.delay("o-1", 1).get(timeout=PATIENCE) == 3
+        with pytest.raises(given_up, match="another body came first"):
+            read.delay("o-1", 2).get(timeout=PATIENCE)
+
+    assert shop.did == {"o-1": 3}
+
+
+def test_map_and_chunks_run_and_a_parameter_may_be_called_task() -> None:
+    shop = Shop()
+
+    def book(task: str) -> str:
+        return f"booked {task}"
+
+    book = shop.task(book)
+
+    with shop.works():
+        assert book.map(["a", "b"]).delay().get(timeout=PATIENCE) == ["booked a", "booked b"]
+        assert book.chunks([("a",), ("b",)], 2).delay().get(timeout=PATIENCE) == [["booked a", "booked b"]]
+        assert book.delay(task="c").get(timeout=PATIENCE) == "booked c"

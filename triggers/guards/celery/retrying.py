@@ -1,0 +1,61 @@
+"""``self.retry()``: it sends the task again under its id, maybe with other arguments, and need not raise."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from triggers.guards.celery.replacing import REPLACED
+
+#: What marks a request whose task was sent again.
+_SENT = "_doubtless_sent_again"
+
+#: The header with what stands for the arguments that the publisher gave, for a retry with others.
+_FIRST = "doubtless_arguments"
+
+
+def retry(celery: Any, task: Any, words: tuple[Any, ...], terms: dict[str, Any]) -> Any:
+    """Do as ``Task.retry`` does, and note in the request that the task was sent again.
+
+    Raises:
+        Exception: what ``Task.retry`` raises.
+    """
+    request = task.request
+    try:
+        again = celery.Task.retry(task, *words, **_with_our_headers(request, terms))
+    except celery.exceptions.Retry:
+        _note(request)
+        raise
+    _note(request)
+    return again
+
+
+def is_sent_again(request: Any) -> bool:
+    """Whether the task of a request was sent again while it ran, however its run ended."""
+    return bool(getattr(request, _SENT, False))
+
+
+def first_arguments(request: Any, compared: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what is compared of a request: of a retry with other arguments, those of the first run.
+
+    It is noted in the request's headers, which Celery gives to a retry.
+    """
+    if not compared:
+        return compared
+    headers: dict[str, Any] = request.headers or {}
+    first: Any = headers.get(_FIRST)
+    if request.retries and isinstance(first, dict):
+        return {name: str(first.get(name, value)) for name, value in compared.items()}
+    request.headers = {**headers, _FIRST: dict(compared)}
+    return compared
+
+
+def _note(request: Any) -> None:
+    if not (request.called_directly or request.is_eager):  # an eager one runs when this one has ended
+        setattr(request, _SENT, True)
+
+
+def _with_our_headers(request: Any, terms: dict[str, Any]) -> dict[str, Any]:
+    """Keep our headers where a user gives ``retry`` others, which Celery takes in place of all."""
+    if not terms.get("headers"):
+        return terms
+    ours = {name: value for name, value in (request.headers or {}).items() if name in {REPLACED, _FIRST}}
+    return {**terms, "headers": {**terms["headers"], **ours}}
