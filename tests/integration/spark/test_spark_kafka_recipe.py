@@ -65,7 +65,8 @@ def records_of(server: KafkaServer, spark: Any) -> DataFrame:
         assert record.error() is None
         came: Any = record.headers() or ()
         headers = [(name, bytearray(value)) for name, value in came] or None
-        place = (record.topic(), record.partition(), record.offset(), datetime.now(UTC), 0)
+        sent = datetime.fromtimestamp(record.timestamp()[1] / 1000, UTC)
+        place = (record.topic(), record.partition(), record.offset(), sent, 0)
         rows.append((None, bytearray(record.value() or b""), *place, headers))
     member.close()
     return cast("DataFrame", spark.createDataFrame(rows, SHAPE))

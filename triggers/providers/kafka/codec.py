@@ -12,8 +12,8 @@ any other name         a property, as text; bytes that are no UTF-8 in hex. Of s
 =====================  ===========================================================================
 
 So a record of any other producer is a message, too: its bytes, and its headers as properties. A record
-without a header ``uuid`` or ``JMSMessageID`` is known by its topic, partition and offset: that tells
-redeliveries apart from new messages, and not what a producer sends twice.
+without a header ``uuid`` or ``JMSMessageID`` is known by its topic, partition, offset and timestamp: that
+tells redeliveries apart from new messages, and not what a producer sends twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,8 +60,14 @@ class Consumed:
 
     @property
     def name(self) -> str:
-        """What the record is known by, if nothing in it names it."""
-        return f"ID:{self.topic}:{self.partition}:{self.offset}"
+        """What the record is known by, if nothing in it names it.
+
+        Without its time, the records of another cluster, or of a topic that was made anew, would be taken for
+        those that had their places before.
+        """
+        place = f"ID:{self.topic}:{self.partition}:{self.offset}"
+        sent = self.record.timestamp
+        return place if sent is None else f"{place}:{sent}"
 
 
 def encode(message: Message) -> Record:

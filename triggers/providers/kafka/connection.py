@@ -12,14 +12,17 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from history.message import UNDEFINED_COUNT
 from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, consumed
 from triggers.providers.kafka.offsets import Partition
+from triggers.providers.kafka.settings import Start
+from triggers.providers.provider import ProviderUnavailableError
 
 if TYPE_CHECKING:  # it loads SQLAlchemy
     from triggers.providers.kafka.positions import Positions
@@ -48,10 +51,18 @@ class Member(Membership):
     """One consumer in its group, from joining to leaving."""
 
     def __init__(
-        self, settings: dict[str, Any], topic: str, inbox: Inbox, *, positions: "Positions | None" = None
+        self,
+        settings: dict[str, Any],
+        topic: str,
+        inbox: Inbox,
+        *,
+        positions: "Positions | None" = None,
+        start: Start = "earliest",
     ) -> None:
         super().__init__(topic, inbox)
         self._settings = settings
+        self._start: Start = start
+        self._losses = Losses()
         #: Where its partitions begin, if that is kept in SQL.
         self._positions = positions
         self._partitions: dict[int, Partition] = {}
@@ -196,8 +207,12 @@ class Member(Membership):
         if message.error() is not None:
             self._on_error(message.error())
             return
+        partition = self._partitions.get(message.partition())
+        if partition is not None:
+            if partition.is_begun_anew_by(message.offset()):
+                partition = self._begin_anew(partition, message.offset())
+            self._losses.look(self._consumer, partition, message.offset())
         with self._lock:
-            partition = self._partitions.get(message.partition())
             again = None if partition is None else partition.take(message.offset())
             if partition is None or again is None:
                 return  # not ours any more, or settled by whoever had it before
@@ -206,6 +221,22 @@ class Member(Membership):
                 self._hand_out(place)
             else:  # nobody wants it any more; it has been fetched, and waits here
                 heapq.heappush(self._waiting, (0.0, place.consumed.offset, next(self._numbers), place))
+
+    def _begin_anew(self, partition: Partition, offset: int) -> Partition:
+        """Forget where a partition was whose log goes back: what was committed is no place in it."""
+        place = (partition.topic, partition.number, offset, partition.position.next_offset)
+        _log.error(
+            "%s:%s goes back to offset %s, after %s messages were settled: the topic was made anew, or has "
+            "lost messages; what it has is read from there",
+            *place,
+        )
+        with self._lock:
+            partition.gone = True
+            self._moved = self._moved or partition.has_open
+            begun = self._partitions[partition.number] = Partition.new(*place[:3])
+        if self._positions is not None:  # its row says what to do, when the partition is assigned
+            self._error = ProviderUnavailableError("Kafka", "receiving from a topic that was made anew")
+        return begun
 
     def _rest(self) -> None:
         """Fetch nothing for a while, and hear of what happens in the group; also of having left it."""
@@ -300,15 +331,30 @@ class Member(Membership):
         (consumer.pause if self._paused else consumer.resume)(given)
         _tell(self._topic, given, "are ours now")
 
-    def _resume(self, consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
-        """Return where the group has committed; without an answer, librdkafka finds that itself."""
-        listed = _committed(consumer, partitions)
+    def _resume(self, consumer: Any, partitions: Sequence[Any]) -> Sequence[Any] | None:
+        """Return where the group has committed; without an answer, librdkafka finds that itself.
+
+        Where a new group begins at the end it cannot: then None, which ends this membership.
+        """
+        try:
+            listed = committed_by(consumer, partitions, start=self._start)
+            begun = {one.partition: resumed(consumer, one, self._start) for one in listed}
+        except BaseException as error:  # noqa: BLE001  (the driver's own are no Exceptions in a callback)
+            self._error = self._translated(error, "reading where to begin")
+            return None
         with self._lock:
-            for found in listed:
-                self._partitions[found.partition] = Partition.resumed(
-                    found.topic, found.partition, found.offset, found.metadata
-                )
-        return [driver.TopicPartition(one.topic, one.partition, _or_stored(one.offset)) for one in listed]
+            self._partitions |= begun
+        return [
+            driver.TopicPartition(one.topic, one.partition, self._first_of(one, begun[one.partition]))
+            for one in listed
+        ]
+
+    def _first_of(self, listed: Any, partition: Partition) -> int:
+        """Return the offset that is fetched first; that of an early start librdkafka finds."""
+        if listed.offset >= 0:
+            return int(listed.offset)
+        late = self._start == "latest"
+        return partition.position.next_offset if late else int(driver.OFFSET_STORED)
 
     def _place(
         self, positions: "Positions", consumer: Any, partitions: Sequence[Any]
@@ -361,16 +407,3 @@ def _tell(topic: str, partitions: Sequence[Any], what: str) -> None:
     if partitions:  # the group is also shared out anew without anything for us
         numbers = ", ".join(map(str, sorted(one.partition for one in partitions)))
         _log.info("topic %s: partitions %s %s", topic, numbers, what)
-
-
-def _committed(consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
-    """Return partitions with what the group has committed; as they are where that cannot be had."""
-    try:
-        return cast("Sequence[Any]", consumer.committed(list(partitions), PATIENCE))
-    except BaseException as error:  # noqa: BLE001  (the driver's own are no Exceptions in a callback)
-        _log.warning("could not ask Kafka what is settled (%r): some messages may come again", error)
-        return partitions
-
-
-def _or_stored(offset: int) -> int:
-    return offset if offset >= 0 else int(driver.OFFSET_STORED)

@@ -6,13 +6,14 @@ from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.errors import translated
 from triggers.providers.kafka.membership import PATIENCE
 from triggers.providers.kafka.offsets import Partition
+from triggers.providers.kafka.settings import Start
 
 
-def lag_of(settings: dict[str, Any], topic: str) -> int | None:
+def lag_of(settings: dict[str, Any], topic: str, start: Start) -> int | None:
     """Return how many messages of a topic a group has not settled; None where there is no such topic.
 
-    ``settings`` are those of a member of the group. What a compacted topic has dropped is counted, too, and
-    so are what was aborted and the marks of transactions.
+    ``settings`` are those of a member of the group, which begins by ``start``. What a
+    compacted topic has dropped is counted, too, and so are what was aborted and the marks of transactions.
 
     Raises:
         ProviderUnavailableError: no broker answers.
@@ -25,9 +26,8 @@ def lag_of(settings: dict[str, Any], topic: str) -> int | None:
         if known is None or known.error is not None or not known.partitions:
             return None
         wanted = [driver.TopicPartition(topic, number) for number in known.partitions]
-        starts_late = settings["auto.offset.reset"] == "latest"
         committed = client.committed(wanted, timeout=PATIENCE)
-        return sum(_lag(client, one, starts_late=starts_late) for one in committed)
+        return sum(_lag(client, one, starts_late=start == "latest") for one in committed)
     except driver.KafkaException as error:
         raise translated(error, topic=topic, doing="counting what waits") from error
     finally:

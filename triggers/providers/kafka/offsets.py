@@ -47,7 +47,8 @@ class Partition:
     _next: int = 0
     _open: list[int] = field(default_factory=list[int])
     _settled: set[int] = field(default_factory=set[int])
-    _committed: tuple[int, str] | None = None
+    #: What Kafka is known to have; that a partition begins at 0 need not be said.
+    _committed: tuple[int, str] = (0, "")
 
     @classmethod
     def resumed(cls, topic: str, number: int, offset: int, text: str | None) -> Self:
@@ -57,6 +58,13 @@ class Partition:
             self._next = self.begun = offset
             self._read(offset, text or "")
             self._committed = (offset, text or "")
+        return self
+
+    @classmethod
+    def new(cls, topic: str, number: int, offset: int) -> Self:
+        """Begin here, which is to be committed: a partition that is new to its group."""
+        self = cls(topic, number, offset, _committed=(-1, ""))
+        self._next = offset
         return self
 
     @classmethod
@@ -106,6 +114,14 @@ class Partition:
             insort(self._open, offset)
         return again
 
+    def skipped_by(self, offset: int) -> bool:
+        """Whether there is something between what came last and a message, of what is known to have begun."""
+        return offset > self._next and (self._next, self._committed) != (0, (0, ""))
+
+    def is_begun_anew_by(self, offset: int) -> bool:
+        """Whether a message cannot be of the log that came before: that went on further."""
+        return offset < self._next
+
     def settle(self, offset: int) -> None:
         """Note that a message is done."""
         place = bisect_right(self._open, offset) - 1
@@ -121,7 +137,8 @@ class Partition:
         offset = self._open[0] if self._open else self._next
         self._settled = {settled for settled in self._settled if settled >= offset}
         found = (offset, self._text(offset))
-        if self._next == 0 or (found == (self._committed or (0, "")) and not surely):
+        nothing_known = self._next == 0 and self._committed == (0, "")
+        if nothing_known or (found == self._committed and not surely):
             return None
         return found
 

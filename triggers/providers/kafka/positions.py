@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from history.bridge import drive
@@ -17,7 +16,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql.offsets.position import Position, Range
 from history.sql.offsets.rows import SqlOffsets
 from history.sql.offsets.seen import Place, Seen
-from triggers.providers.kafka.membership import PATIENCE
+from triggers.providers.kafka.beginnings import Ends, begin_at, ends_of
 from triggers.providers.kafka.offsets import Partition
 from triggers.providers.kafka.settings import Start
 from triggers.providers.provider import ProviderUnavailableError
@@ -26,21 +25,6 @@ _log = logging.getLogger(__name__)
 
 #: How often what was settled without effects is stored, in seconds; also when a partition is taken away.
 _STORING = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The first offset that a partition still has, and the one that its next message will get."""
-
-    low: int
-    high: int
-
-
-def begin_at(committed: int, ends: Ends, start: Start) -> int:
-    """Return where a partition without a row begins: where the group has committed, or else by ``start``."""
-    if ends.low <= committed <= ends.high:
-        return committed
-    return ends.low if start == "earliest" else ends.high
 
 
 def first(listed: Any, ends: Ends, start: Start) -> Position:
@@ -91,7 +75,7 @@ class Positions:
             ConfigurationError: a row does not fit its partition.
         """
         topic, listed = committed[0].topic, {one.partition: one for one in committed}
-        ends = {number: _ends_of(consumer, one) for number, one in listed.items()}
+        ends = {number: ends_of(consumer, one) for number, one in listed.items()}
         found = dict(drive(self._rows.read(self._group, topic, listed)))
         if missing := listed.keys() - found.keys():
             new = {number: first(listed[number], ends[number], self._start) for number in missing}
@@ -152,11 +136,6 @@ class Positions:
 
     def _place(self, partition: Partition) -> Place:
         return Place(self._group, partition.topic, partition.number)
-
-
-def _ends_of(consumer: Any, listed: Any) -> Ends:
-    low, high = consumer.get_watermark_offsets(listed, timeout=PATIENCE)
-    return Ends(low, high)
 
 
 def committed_of(listed: Any) -> Partition:

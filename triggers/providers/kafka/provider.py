@@ -143,7 +143,8 @@ class Kafka:
             check_driver()
             driven = sharing(self._url, self._settings, group, name)
             return partial(ShareMember, driven, topic, lock_time=float(self._settings.record_lock))
-        return partial(Member, consuming(self._url, self._settings, group, name), topic)
+        driven = consuming(self._url, self._settings, group, name)
+        return partial(Member, driven, topic, start=self._settings.start)
 
     def _known_by(self, group: str) -> KnownBy | None:  # noqa: ARG002  (some providers' is a part of it)
         """Return what identifies messages; None where they say that themselves."""
@@ -202,7 +203,8 @@ class Kafka:
 
     def _backlog(self, destination: str, subscription: str) -> Backlog:
         group = self._settings.group_of(destination, subscription)
-        lag = lag_of(consuming(self._url, self._settings, group, "doubtless-lag"), destination)
+        driven = consuming(self._url, self._settings, group, "doubtless-lag")
+        lag = lag_of(driven, destination, self._settings.start)
         return Backlog(destination=destination, subscription=subscription, waiting=lag)
 
     async def close(self) -> None:
@@ -284,8 +286,7 @@ class KafkaWithOffsets(Kafka):
         with self._lock:
             if self._rows is None:
                 self._rows = self._history.offsets()
-        # Where it begins is always said; what Kafka says to be deleted is not to end at the newest message.
-        driven = consuming(self._url, self._settings, group, name) | {"auto.offset.reset": "earliest"}
+        driven = consuming(self._url, self._settings, group, name)
         positions = Positions(self._rows, self._history.seen, group=group, start=self._settings.start)
         return partial(Member, driven, topic, positions=positions)
 

@@ -19,11 +19,12 @@ def consumed(
 
 
 class TestForeignRecords:
-    def test_one_without_anything_is_known_by_its_place(self) -> None:
+    def test_one_without_anything_is_known_by_its_place_and_time(self) -> None:
         message = decode(consumed(b"\x00\x00\x00\x00\x05avro"))
 
         assert message.body == b"\x00\x00\x00\x00\x05avro"
-        assert (message.uuid, message.message_id) == ("ID:orders:2:17", "ID:orders:2:17")
+        name = "ID:orders:2:17:1700000000123"
+        assert (message.uuid, message.message_id) == (name, name)
         assert (message.destination, message.delivery_count, message.redelivered) == ("orders", -1, False)
         assert message.timestamp is not None
         assert round(message.timestamp.timestamp() * 1000) == 1_700_000_000_123

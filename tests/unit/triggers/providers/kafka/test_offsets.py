@@ -25,6 +25,14 @@ class TestCommitting:
         assert Partition.resumed("orders", 0, -1001, "").to_commit() is None
         assert taken(0).to_commit() is None
 
+    def test_where_a_new_partition_begins_is_committed_before_a_message_came(self) -> None:
+        for offset in (0, 7):
+            partition = Partition.new("orders", 0, offset)
+
+            assert partition.to_commit() == (offset, "")
+            partition.committed((offset, ""))
+            assert partition.to_commit() is None
+
     def test_the_first_that_is_not_settled_is_where_the_next_consumer_begins(self) -> None:
         partition = taken(5)
         for offset in (0, 1, 3):

@@ -8,8 +8,9 @@ import pytest
 from history.errors import ConfigurationError
 from history.sql.offsets.position import Position
 from history.sql.offsets.seen import Place
+from triggers.providers.kafka.beginnings import Ends, begin_at
 from triggers.providers.kafka.offsets import Partition
-from triggers.providers.kafka.positions import Ends, begin_at, first, resumed
+from triggers.providers.kafka.positions import first, resumed
 
 PLACE = Place("g", "orders", 0)
 
@@ -34,6 +35,7 @@ class TestWithoutARow:
             (12, "latest", 12),
             (20, "earliest", 20),
             (3, "earliest", 5),  # retention was faster
+            (3, "latest", 5),  # and what it has left was not read
             (21, "earliest", 5),  # of a topic that was made anew
         ],
     )

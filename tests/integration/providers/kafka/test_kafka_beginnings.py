@@ -1,0 +1,139 @@
+"""Where a consumer group begins, and what it says when the topic is not what it was."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer as Member
+from confluent_kafka import Producer as RawProducer
+from confluent_kafka import TopicPartition
+
+from history import MemoryHistory
+from history.bridge import drive
+from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers import Consumer, Message, trigger
+from triggers.providers.kafka.provider import Kafka
+from triggers.providers.provider import Receiver
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaServer]:
+    with KafkaServer() as server:
+        yield server
+
+
+@pytest.fixture
+def topic(kafka: KafkaServer) -> str:
+    name = f"orders-{uuid4().hex[:8]}"
+    kafka.create(name, 2)
+    return name
+
+
+@pytest.fixture
+def late(kafka: KafkaServer, topic: str) -> Iterator[Callable[[], Receiver]]:
+    """Return what joins a group that begins with the newest message."""
+    provider = Kafka.from_url(f"{kafka.url}&group={topic}&start=latest")
+    yield lambda: drive(provider.open_receiver(topic, subscription="book", name="a"))
+    drive(provider.close())
+
+
+def produce(server: KafkaServer, topic: str, *bodies: bytes, partition: int = 0) -> None:
+    """Send as a program that knows nothing of us."""
+    producer = RawProducer({"bootstrap.servers": server.address, "log_level": 0})
+    for body in bodies:
+        producer.produce(topic, body, partition=partition)
+    assert producer.flush(PATIENCE) == 0
+
+
+def taken(receiver: Receiver, count: int) -> list[object]:
+    """Receive so many messages, and acknowledge them."""
+    bodies: list[object] = []
+
+    def are_all_there() -> bool:
+        received = drive(receiver.receive(10, timedelta(milliseconds=200)))
+        bodies.extend(one.message.body for one in received if hasattr(one, "message"))
+        drive(receiver.acknowledge(received))
+        return len(bodies) >= count
+
+    eventually(are_all_there)
+    return bodies
+
+
+def commit(server: KafkaServer, topic: str, offset: int) -> None:
+    """Let the group of the topic's name have settled so much of the first partition."""
+    member = Member({"bootstrap.servers": server.address, "group.id": topic, "log_level": 0})
+    member.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    member.close()
+
+
+def test_a_group_that_begins_with_the_newest_message_gets_what_is_sent_while_it_is_away(
+    kafka: KafkaServer, topic: str, late: Callable[[], Receiver]
+) -> None:
+    produce(kafka, topic, b"old")  # the other partition is empty
+    drive(late().close())
+    produce(kafka, topic, b"new")
+    produce(kafka, topic, b"newer", partition=1)
+
+    receiver = late()
+    bodies = taken(receiver, 2)
+    drive(receiver.close())
+
+    assert sorted(map(str, bodies)) == ["b'new'", "b'newer'"]
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_what_retention_has_deleted_is_told_and_the_rest_is_received(
+    kafka: KafkaServer, topic: str, start: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The mock cluster keeps 5 MB of a partition."""
+    produce(kafka, topic, b"read")
+    commit(kafka, topic, 1)
+    produce(kafka, topic, *[bytes(500_000)] * 16)
+    provider = Kafka.from_url(f"{kafka.url}&group={topic}&start={start}")
+
+    receiver = drive(provider.open_receiver(topic, subscription="book", name="a"))
+    first = drive(receiver.receive(1))
+    drive(receiver.close())
+    drive(provider.close())
+
+    told = re.search(r":0: (\d+) messages before offset (\d+) were not run", caplog.text)
+    assert told is not None
+    lost, begins = int(told[1]), int(told[2])
+    assert (lost > 0, begins) == (True, 1 + lost)
+    assert len(first) == 1
+
+
+def test_a_log_that_goes_back_is_read_from_there_and_what_comes_later_is_not_skipped(
+    kafka: KafkaServer, topic: str, late: Callable[[], Receiver], caplog: pytest.LogCaptureFixture
+) -> None:
+    commit(kafka, topic, 5)  # of what is not there any more
+    produce(kafka, topic, b"0", b"1")
+
+    receiver = late()
+    before = taken(receiver, 2)
+    drive(receiver.close())
+    produce(kafka, topic, *(b"%d" % number for number in range(2, 8)))
+    receiver = late()
+    after = taken(receiver, 6)
+    drive(receiver.close())
+
+    assert before + after == [b"%d" % number for number in range(8)]
+    assert caplog.text.count("goes back to offset 0, after 5 messages were settled") == 1
+
+
+def test_records_of_another_cluster_are_no_duplicates_of_those_in_their_places() -> None:
+    ran: list[object] = []
+
+    @trigger("orders", name="book", history=MemoryHistory())
+    def book(message: Message) -> None:
+        ran.append(message.body)
+
+    for body in (b"before", b"after"):
+        with KafkaServer() as server:
+            produce(server, "orders", body)
+            Consumer([book], server.url).run(until_idle=0.3)
+
+    assert ran == [b"before", b"after"]

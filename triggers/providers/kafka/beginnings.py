@@ -1,0 +1,101 @@
+"""Where a partition begins: where the group has committed, else by ``start``; and what retention has deleted.
+
+librdkafka would begin by itself. But it begins at the end again, as long as nothing of a partition was
+committed, and so a group that is to begin with the newest message would lose what comes while it is away. It
+also goes to the end where retention has deleted what was committed, although there is more behind that.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from triggers.providers.kafka.driver import driver
+from triggers.providers.kafka.membership import PATIENCE
+from triggers.providers.kafka.offsets import Partition
+from triggers.providers.kafka.settings import Start
+
+_log = logging.getLogger(__name__)
+
+#: How often a gap in a partition is looked into, in seconds: each transaction leaves one.
+_LOOKING = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first offset that a partition still has, and the one that its next message will get."""
+
+    low: int
+    high: int
+
+
+def ends_of(consumer: Any, listed: Any, seconds: float = PATIENCE) -> Ends:
+    """Ask for the ends of a partition; raises what the driver raises."""
+    low, high = consumer.get_watermark_offsets(listed, timeout=seconds)
+    return Ends(low, high)
+
+
+def begin_at(committed: int, ends: Ends, start: Start) -> int:
+    """Return where a partition begins: where the group has committed, or else by ``start``."""
+    if ends.low <= committed <= ends.high:
+        return committed
+    # What was committed and is not there any more was read: what is still there has not been.
+    return ends.low if start == "earliest" or committed >= 0 else ends.high
+
+
+def committed_by(consumer: Any, partitions: Sequence[Any], *, start: Start) -> Sequence[Any]:
+    """Return partitions with what the group has committed.
+
+    As they are where that cannot be had, unless it matters: raises then what the driver raises.
+    """
+    try:
+        return cast("Sequence[Any]", consumer.committed(list(partitions), PATIENCE))
+    except BaseException as error:
+        if start == "latest":
+            raise
+        _log.warning("could not ask Kafka what is settled (%r): some messages may come again", error)
+        return partitions
+
+
+def resumed(consumer: Any, listed: Any, start: Start) -> Partition:
+    """Return a partition as the group has committed it; a new one of a late start begins at its end.
+
+    Raises:
+        KafkaException: the end cannot be had.
+    """
+    if listed.offset < 0 and start == "latest":
+        return Partition.new(listed.topic, listed.partition, ends_of(consumer, listed).high)
+    return Partition.resumed(listed.topic, listed.partition, listed.offset, listed.metadata)
+
+
+@dataclass(slots=True)
+class Losses:
+    """What of a topic retention deletes before it was received: said when a message comes after it."""
+
+    _looked_at: dict[int, float] = field(default_factory=dict[int, float])
+
+    def look(self, consumer: Any, partition: Partition, offset: int) -> None:
+        """Warn of what is gone before ``offset``, the one that came next."""
+        if not partition.skipped_by(offset):
+            return
+        now = time.monotonic()
+        if now - self._looked_at.get(partition.number, -_LOOKING) < _LOOKING:
+            return
+        self._looked_at[partition.number] = now
+        place = driver.TopicPartition(partition.topic, partition.number)
+        try:
+            ends = ends_of(consumer, place, _LOOKING)
+        except driver.KafkaException:
+            return  # that something is missing is no reason to hold up what is there
+        warn_of_lost(partition, min(ends.low, offset))
+
+
+def warn_of_lost(partition: Partition, low: int) -> None:
+    """Warn of what is not settled and lies before the first offset that a partition still has."""
+    if lost := partition.position.missing(low):
+        _log.warning(
+            "%s:%s: %s messages before offset %s were not run, and are deleted in Kafka: its retention is "
+            "too short",
+            *(partition.topic, partition.number, lost, low),
+        )
