@@ -1,6 +1,6 @@
 """The settings of ``foreach_batch``: plain values that travel to the executors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Literal, Self, cast
@@ -98,8 +98,16 @@ class Columns:
                 raise ConfigurationError(
                     setting,
                     f"the stream has no column {named!r}; it has {', '.join(there) or 'none'}",
-                    f"add it with withColumn({named!r}, ...), or name another one",
+                    _remedy_for_missing(named, there),
                 )
+
+
+def _remedy_for_missing(named: str, there: Sequence[str]) -> str:
+    struct, dot, field = named.partition(".")
+    if dot and struct in there:
+        last = field.rpartition(".")[2]
+        return f"give its field a column: withColumn({last!r}, F.col({named!r})), and name {last!r}"
+    return f"add it with withColumn({named!r}, ...), or name another one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

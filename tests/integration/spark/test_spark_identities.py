@@ -1,12 +1,12 @@
 """What the identity of a row is, by the type of its column, and what becomes of rows that have none."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from sqlalchemy import create_engine, text
 
 from history import open_history
@@ -221,6 +221,86 @@ def test_a_row_that_is_looked_at_again_may_hold_what_python_cannot(spark: SparkS
     assert second.body == b"\xff"
 
 
+@pytest.fixture(params=["GMT+08:00", "Z"])
+def odd_zone(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """A time zone of the session that Spark knows, and Python does not."""
+    name = "spark.sql.session.timeZone"
+    before = spark.conf.get(name) or "UTC"
+    spark.conf.set(name, request.param)
+    yield request.param
+    spark.conf.set(name, before)
+
+
+@pytest.mark.usefixtures("odd_zone")
+def test_a_row_is_looked_at_again_in_whatever_time_zone(spark: SparkSession, sinks: Sinks) -> None:
+    at = "TIMESTAMP '2026-01-02 03:04:05Z'"
+    more = {"at": at, "nested": f"struct(array({at}) AS some)", "by": f"map({at}, {at})"}
+
+    assert sinks.run(rows(spark, [None], "CAST(key AS STRING)", **more)).rejected == 1
+
+    (parked,) = sinks.parked()
+    assert parked.message is not None
+    instant = "2026-01-02 03:04:05+00:00"
+    assert parked.message.body == {
+        "uuid": None,
+        "body": "body",
+        "at": instant,
+        "nested": {"some": [instant]},
+        "by": [[instant, instant]],
+    }
+
+
+@pytest.mark.parametrize("storage", ["memory_and_disk", "none"])
+def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
+    spark: SparkSession, sinks: Sinks, storage: str
+) -> None:
+    kept: list[Row] = []
+    names = ("a.b", "c d", "e`f", "doubtless_status", "doubtless_reason")
+    more = {f"`{name.replace('`', '``')}`": f"'{number}'" for number, name in enumerate(names)}
+
+    report = sinks.run(
+        rows(spark, [b"a", None], "CAST(key AS STRING)", **more),
+        storage=storage,
+        parked_to=lambda rows, _: kept.extend(rows.collect()),
+    )
+
+    assert (report.new, report.rejected) == (1, 1)
+    (parked,), (row,) = sinks.parked(), kept
+    assert parked.message is not None
+    assert parked.message.body == {
+        "uuid": None,
+        "body": "body",
+        **{name: str(number) for number, name in enumerate(names)},
+    }
+    assert (row["a.b"], row["doubtless_status"]) == ("0", "REJECTED")
+    assert row["doubtless_reason"] == parked.reason
+
+
+@pytest.mark.parametrize("storage", ["memory_and_disk", "none"])
+def test_no_column_that_nobody_named_is_an_identity(spark: SparkSession, sinks: Sinks, storage: str) -> None:
+    made = spark.sql("SELECT CAST(NULL AS STRING) AS id, 'u' AS uuid, 'ID:1' AS JMSMessageID, 'b' AS body")
+
+    report = sinks.run(made, uuid="id", body="body", storage=storage)
+
+    assert (report.new, report.rejected) == (0, 1)
+    assert sinks.outcomes("u", "ID:1") == [None, None]
+    (parked,) = sinks.parked()
+    assert parked.message is not None
+    assert parked.message.properties == {"column uuid": "u", "column JMSMessageID": "ID:1"}
+
+
+def test_a_column_that_is_there_twice_is_refused(spark: SparkSession, sinks: Sinks) -> None:
+    with pytest.raises(ConfigurationError, match=r"more than one column 'at'.*drop one of them"):
+        sinks.run(spark.sql("SELECT 'a' AS uuid, 1 AS at, 2 AS at"))
+
+
+def test_a_field_of_a_struct_is_no_column_and_it_is_said_how_to_make_one(
+    spark: SparkSession, sinks: Sinks
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"withColumn\('id', F.col\('order.id'\)\), and name 'id'"):
+        sinks.run(spark.sql("SELECT struct('a' AS id) AS order"), uuid="order.id")
+
+
 def _service(url: str) -> Any:
     @trigger("orders", name="book", history=url)
     def book(message: Message) -> None:
@@ -244,6 +324,17 @@ def test_the_rows_of_a_service_have_the_same_identities(spark: SparkSession, sin
     with connected(sinks.url) as client:
         booked = Counter(one.decode() for one in client.lrange("booked", 0, -1))
     assert booked == Counter(one[:10] for one in [*TEXTS.values(), "fffe", "636166c3", "eda080", "c080"])
+
+
+@pytest.mark.usefixtures("odd_zone")
+def test_a_service_takes_columns_of_any_name_and_instants_of_any_zone(
+    spark: SparkSession, sinks: Sinks
+) -> None:
+    service = _service(sinks.url).foreach_batch(uuid="uuid", query="s")
+
+    service(rows(spark, [b"a"], **{"`a.b`": "TIMESTAMP '2026-01-02 03:04:05Z'"}), 0)
+
+    assert service.reports[-1].new == 1
 
 
 def _atomic(url: str, **settings: Any) -> AtomicSink:

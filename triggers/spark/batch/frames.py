@@ -120,7 +120,7 @@ class KeptRows:
     def parked(self) -> DataFrame:
         """Return what was kept aside."""
         assert self.aside is not None  # noqa: S101  (nobody asks unless rows were looked at again)
-        return self.aside.filter(PARKED).select(*map(quoted, self.batch.columns), STATUS, REASON)
+        return _with_reasons(self.aside.filter(PARKED), self.batch.columns)
 
     def new(self, tally: Tally) -> DataFrame:
         """Return what the user's function is given."""
@@ -174,9 +174,7 @@ class AskedAgain:
         rows = prepared(self.batch, self.settings).withColumn(_HASH, self._hash())
         known = self._known().filter(PARKED).dropDuplicates([KEY, _HASH]).alias("known")
         same = rows[KEY].eqNullSafe(F.col(f"known.{KEY}")) & (rows[_HASH] == F.col(f"known.{_HASH}"))
-        return rows.join(known, same).select(
-            *(rows[quoted(name)] for name in self.batch.columns), STATUS, REASON
-        )
+        return _with_reasons(rows.join(known, same), self.batch.columns)
 
     def new(self, tally: Tally) -> DataFrame:
         """Return what the user's function is given: the rows whose entries the run owns."""
@@ -196,6 +194,16 @@ class AskedAgain:
 
     def _hash(self) -> Column:
         return F.expr(f"xxhash64({', '.join(hashable(self.batch.schema))})")
+
+
+def _with_reasons(parked: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the user's columns of rows that were parked, with what became of each and why.
+
+    Rows that were kept aside before, and are read from where they were kept, have such columns already.
+    """
+    added = {"doubtless_status": STATUS, "doubtless_reason": REASON}
+    users = [quoted(name) for name in columns if name not in added]
+    return parked.select(*users, *(F.col(column).alias(name) for name, column in added.items()))
 
 
 def _claimed(verdicts: DataFrame, settings: BatchSettings) -> Tally:

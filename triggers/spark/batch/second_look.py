@@ -46,13 +46,13 @@ from triggers.spark.batch.sink_commits import LEFT_OUT
 from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, claim_count
 from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
-from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
+from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of, unidentified
 from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: What is added to a row that was judged again; the first two are for ``parked_to`` as well.
-STATUS, REASON = "doubtless_status", "doubtless_reason"
+#: What is added to a row that was judged again.
+STATUS, REASON = "__doubtless_status", "__doubtless_reason"
 RUNS, PARKED, EVENT = "__doubtless_runs", "__doubtless_parked", "__doubtless_event"
 
 #: The status of a row that was given up.
@@ -153,11 +153,15 @@ class SecondLook:
             close_history(self.settings.history)
 
     def _row(self, values: Mapping[str, Any]) -> _Row:
-        user = {name: value for name, value in values.items() if not name.startswith("__doubtless_")}
+        user: Mapping[str, Any] = {
+            name: value for name, value in values.items() if not name.startswith("__doubtless_")
+        }
         again = values[VERDICT] >= AGAIN
         columns, destination = self.settings.columns, self.settings.trigger.destination
         try:
             uuid = values[KEY] or identity_of_row(user, columns)
+            if uuid is None:
+                user = unidentified(user, columns)
             message = message_of(user, columns, destination=destination, uuid=uuid)
         except NoIdentityError as error:
             return _Row(values[KEY], values, again, None, reason=str(error))

@@ -2,7 +2,9 @@
 
 import gc
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -28,6 +30,9 @@ _compute: Any = pc
 #: What is raised for a value that its column cannot hold: a lone surrogate, a number beyond 64 bits.
 UNSTORABLE: tuple[type[Exception], ...] = (_arrow.ArrowException, UnicodeEncodeError, OverflowError)
 
+
+#: A column's name that Spark takes for nothing else.
+_PLAIN_NAME = re.compile(r"\w+")
 
 # The process that has settled in; a worker is forked from one that has not.
 _settled_in: list[int] = []
@@ -84,14 +89,21 @@ def mapped(
     *,
     name: str,
 ) -> DataFrame:
-    """Return what a function makes of each partition; Spark shows it under ``name``."""
+    """Return what a function makes of each partition; Spark shows it under ``name``.
+
+    Columns may have whatever names.
+    """
+    names = frame.columns
+    # Spark asks for each column by its name, and takes a dot in it for a field of a struct.
+    renamed = not all(_PLAIN_NAME.fullmatch(one) for one in names)
 
     def batches(given: Iterator[Any]) -> Iterator[Any]:
         settle_in()
-        return work(given)
+        return work(batch.rename_columns(names) for batch in given) if renamed else work(given)
 
     batches.__name__ = name
-    return cast("DataFrame", cast("Any", frame).mapInArrow(batches, schema))
+    plain: Any = frame.toDF(*(f"_{index}" for index in range(len(names)))) if renamed else frame
+    return cast("DataFrame", plain.mapInArrow(batches, schema))
 
 
 class BrokenText(bytes):
@@ -119,10 +131,49 @@ Maps = Literal["strict"] | None
 
 def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
     """Return the rows of a batch as Python values; one that has none does not keep the others from it."""
+    batch = _in_known_zones(batch)
     try:
         return cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
     except (ValueError, OverflowError):
         return [_row(batch.slice(index, 1), maps) for index in range(cast("int", batch.num_rows))]
+
+
+def _in_known_zones(batch: RecordBatch) -> RecordBatch:
+    """Return a batch whose instants Python can tell: in UTC where it does not know the session's time zone.
+
+    Spark knows more zones than Python does, such as GMT+08:00, which is the JVM's own in many containers.
+    """
+    schema = _arrow.schema([_with_known_zone(field) for field in batch.schema])
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
+
+
+def _in_known_zone(kind: Any) -> Any:
+    """Return a type of Arrow, of values or of parts of them, with zones that Python knows."""
+    types = _arrow.types
+    if types.is_timestamp(kind):
+        known = kind.tz is None or _is_known_zone(kind.tz)
+        return kind if known else _arrow.timestamp(kind.unit, "UTC")
+    if types.is_struct(kind):
+        parts = (kind.field(index) for index in range(kind.num_fields))
+        return _arrow.struct([_with_known_zone(part) for part in parts])
+    if types.is_map(kind):
+        return _arrow.map_(*(_with_known_zone(part) for part in (kind.key_field, kind.item_field)))
+    if types.is_list(kind):
+        return _arrow.list_(_with_known_zone(kind.value_field))
+    return kind
+
+
+def _with_known_zone(field: Any) -> Any:
+    return field.with_type(_in_known_zone(field.type))
+
+
+@cache
+def _is_known_zone(zone: str) -> bool:
+    try:
+        _arrow.lib.string_to_tzinfo(zone)
+    except Exception:  # noqa: BLE001  (each library of zones has an exception of its own for it)
+        return False
+    return True
 
 
 def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:

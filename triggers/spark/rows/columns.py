@@ -52,12 +52,13 @@ _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 def check_columns(columns: Columns, schema: StructType) -> None:
-    """Refuse a stream that lacks a column, or that has one of a type that cannot say it.
+    """Refuse a stream that lacks a column, has one twice, or has one of a type that cannot say it.
 
     Raises:
         ConfigurationError: naming the setting, the column, its type and the remedy.
     """
     columns.check(schema.names)
+    _refuse_twins(schema.names)
     for setting in ("uuid", "message_id", "delivery_count"):
         name = getattr(columns, setting)
         if name is None:
@@ -72,6 +73,16 @@ def check_columns(columns: Columns, schema: StructType) -> None:
                 f"column {name!r} is of type {kind.simpleString()}, which is no {role}",
                 _remedy(name, kind, setting),
             )
+
+
+def _refuse_twins(names: Sequence[str]) -> None:
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        raise ConfigurationError(
+            "columns",
+            f"the stream has more than one column {twins[0]!r}, and Spark cannot tell them apart by it",
+            "drop one of them, such as after a join, or rename it",
+        )
 
 
 def _is_text_or_number(kind: DataType) -> bool:

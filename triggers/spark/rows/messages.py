@@ -11,6 +11,9 @@ from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.spark.rows.arrow import BrokenText
 from triggers.spark.settings import Columns
 
+#: The headers that are an identity.
+_IDENTITIES = frozenset({"uuid", "JMSMessageID"})
+
 
 class NoIdentityError(ValueError):
     """What is to be the identity of a row is no UTF-8."""
@@ -32,6 +35,17 @@ def identity_of_row(row: Mapping[str, Any], columns: Columns) -> str | None:
         if text := _as_text(value):
             return text
     return None
+
+
+def unidentified(row: Mapping[str, Any], columns: Columns) -> Mapping[str, Any]:
+    """Return a row without an identity as one that gets none from a column that nobody has named for it."""
+    if columns.body is None:  # then no column becomes a header
+        return row
+    named = {columns.uuid, columns.message_id, columns.delivery_count, columns.body}
+    return {
+        f"column {name}" if name in _IDENTITIES and name not in named else name: value
+        for name, value in row.items()
+    }
 
 
 def raw_of(row: Mapping[str, Any]) -> dict[bytes, bytes]:
