@@ -212,9 +212,10 @@ class ForeachBatch:
         """Process a batch; begin it anew while it has to give way to another batch, up to ``patience``."""
         deadline, pause = time.monotonic() + settings.patience.total_seconds(), FIRST_PAUSE
         ledger = Ledger(settings)
-        if identity not in self._abandoned:
-            self._abandoned = {identity: ledger.abandoned(identity)}
-        abandoned = self._abandoned[identity]
+        abandoned = self._abandoned.get(identity)
+        if abandoned is None:  # two queries may share this object, each in a thread of its own
+            abandoned = ledger.abandoned(identity)
+            self._abandoned = {identity: abandoned}
         while True:
             record, notes = ledger.begin(identity, batch_id)
             self.reach(BatchStep.BEGUN)

@@ -1,5 +1,6 @@
 """The atomic sink: rows and history entries in one SQL transaction, so that each row is there once."""
 
+import json
 import os
 import signal
 from collections import Counter
@@ -236,6 +237,39 @@ def test_a_table_can_hold_the_newest_row_of_each_key(spark: SparkSession, shop: 
         ("Kaya", 6, Decimal(6)),
         ("Sato", 9, Decimal(9)),
     ]
+
+
+def test_a_row_that_does_not_say_how_new_it_is_is_older_than_any(spark: SparkSession, shop: Shop) -> None:
+    columns = ["customer", "amount", "at"]
+    sink = made(
+        shop, into_table("latest", columns=columns, replacing=["customer"], newest="at"), partitions=1
+    )
+
+    def orders(*given: tuple[str, str, int | None]) -> DataFrame:
+        told = frame(spark, given, "uuid string, customer string, at bigint")
+        return told.selectExpr("uuid", "customer", "at", "coalesce(at, 0) AS amount")
+
+    sink(orders(("u-1", "Sato", None), ("u-2", "Sato", 3), ("u-3", "Sato", None), ("u-4", "Kaya", None)), 0)
+    sink(orders(("u-5", "Sato", None), ("u-6", "Kaya", 5)), 1)
+
+    assert sorted(shop.all("SELECT customer, at FROM latest")) == [("Kaya", 5), ("Sato", 3)]
+
+
+def test_a_table_takes_what_is_nested_as_json(spark: SparkSession, shop: Shop) -> None:
+    with shop.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE nested (uuid TEXT, held JSON, lines JSON, by_day JSON)"))
+
+    made(shop, into_table("nested"))(
+        spark.sql(
+            "SELECT 'u-1' AS uuid, struct(X'00ff' AS raw, DATE '2026-01-02' AS day) AS held, "
+            "array(struct(1 AS n), NULL) AS lines, map(DATE '2026-01-02', 1.5BD) AS by_day"
+        ),
+        0,
+    )
+
+    (row,) = shop.all("SELECT held, lines, by_day FROM nested")
+    told = [json.loads(one) if isinstance(one, str) else one for one in row]
+    assert told == [{"raw": "00ff", "day": "2026-01-02"}, [{"n": 1}, None], {"2026-01-02": "1.5"}]
 
 
 @postgres_only

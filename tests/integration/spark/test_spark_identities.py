@@ -255,13 +255,17 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
     spark: SparkSession, sinks: Sinks, storage: str
 ) -> None:
     kept: list[Row] = []
+
+    def keep(rows: DataFrame, _: int) -> None:
+        kept.extend(rows.collect())
+
     names = ("a.b", "c d", "e`f", "doubtless_status", "doubtless_reason")
     more = {f"`{name.replace('`', '``')}`": f"'{number}'" for number, name in enumerate(names)}
 
     report = sinks.run(
         rows(spark, [b"a", None], "CAST(key AS STRING)", **more),
         storage=storage,
-        parked_to=lambda rows, _: kept.extend(rows.collect()),
+        parked_to=keep,
     )
 
     assert (report.new, report.rejected) == (1, 1)

@@ -27,7 +27,7 @@ from tests.integration.helpers.batches import Batches, DiedError
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers import TransientError, on_retrieval_failure
 from triggers.events import RetrievalFailureEvent
-from triggers.spark import BatchReport, ForeachBatch, foreach_batch
+from triggers.spark import BatchInfo, BatchReport, ForeachBatch, foreach_batch
 from triggers.spark.batch.steps import BatchStep
 
 pytestmark = SPARK
@@ -509,6 +509,44 @@ def test_a_reset_checkpoint_is_noticed_and_said(
 
 
 @pytest.mark.prove
+def test_a_batch_is_known_where_its_query_has_another_name_since(
+    spark: SparkSession, redis_url: str, tmp_path: Path
+) -> None:
+    stream = FileStream(spark, tmp_path)
+    stream.add(orders(["a", "b"]))
+    given: list[str] = []
+    asked: list[str] = []
+
+    def committed(batch: BatchInfo) -> bool:
+        asked.append(batch.query)
+        return True
+
+    def made(dies_at: BatchStep | None = None) -> ForeachBatch:
+        def load(new: DataFrame, _: int) -> None:
+            given.extend(row.uuid for row in new.collect())
+
+        def observe(step: BatchStep) -> None:
+            if step is dies_at:
+                raise RuntimeError("the driver dies")
+
+        one = foreach_batch("orders", name="load", uuid="uuid", history=redis_url, committed=committed)(load)
+        one.observe = observe
+        return one
+
+    for name, step in (("first", BatchStep.CLAIMED), ("second", BatchStep.RUN)):
+        with pytest.raises(Exception, match="the driver dies"):
+            stream.run(made(step), name=name)
+    third = made()
+    stream.run(third, name="third")
+    stream.add(orders(["c"]))
+    stream.run(third, name="third")
+
+    assert given == ["a", "b", "c"]
+    assert asked == ["first"]
+    assert [(one.query, one.new, one.in_doubt) for one in third.reports] == [("first", 2, 0), ("third", 1, 0)]
+    assert "begun under the name first, which the query had then" in third.reports[0].notes
+
+
 def test_what_never_ran_is_new_under_a_new_checkpoint(
     spark: SparkSession, redis_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

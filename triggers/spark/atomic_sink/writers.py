@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from history.errors import ConfigurationError
+from triggers.spark.rows.messages import plain
 
 __all__ = ["Connection", "RowsWriter", "TableWriter", "into_table"]
 
@@ -41,7 +42,8 @@ def into_table(
         columns: those of the stream that are written, under the same names; all of them by default.
         replacing: the columns of a unique key. A row whose key is there replaces what is there.
         newest: with ``replacing``, a column that says which of two rows is the newer one: an older row
-            changes nothing. Without it, the row that is written later stays.
+            changes nothing, and one where it is null is older than any. Without it, the row that is written
+            later stays.
 
     Raises:
         ConfigurationError: a name is empty, or ``newest`` stands without ``replacing``.
@@ -108,7 +110,7 @@ class TableWriter:
         if self.newest is None:
             return update
         name, table = _quoted_name(self.newest), _quoted_name(self.table.rpartition(".")[2])
-        return f"{update} WHERE excluded.{name} > {table}.{name}"
+        return f"{update} WHERE excluded.{name} > {table}.{name} OR {table}.{name} IS NULL"
 
     def _last_of_each_key(self, rows: Sequence[SqlRow]) -> Sequence[SqlRow]:
         """Keep one row of each key: PostgreSQL replaces no row twice in one statement."""
@@ -116,9 +118,14 @@ class TableWriter:
         for row in rows:
             key = tuple(row[name] for name in self.replacing)
             there = kept.get(key)
-            if there is None or self.newest is None or row[self.newest] > there[self.newest]:
+            if there is None or self.newest is None or _is_newer(row[self.newest], there[self.newest]):
                 kept[key] = row
         return list(kept.values())
+
+
+def _is_newer(value: Any, there: Any) -> bool:
+    """Whether a value is newer than another one, as :meth:`TableWriter._conflict` has it: null is oldest."""
+    return there is None or (value is not None and value > there)
 
 
 def _fill(cursor: Any, table: str, columns: Sequence[str], rows: Sequence[SqlRow]) -> None:
@@ -140,13 +147,24 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _for_postgres(value: Any) -> Any:
-    return json.dumps(value, default=str) if isinstance(value, dict) else value
+    # An array of structs is none of PostgreSQL's arrays.
+    return json.dumps(plain(value)) if _holds_fields(value) else value
+
+
+def _holds_fields(value: Any) -> bool:
+    match value:
+        case dict():
+            return True
+        case list():
+            return any(_holds_fields(item) for item in cast("list[Any]", value))
+        case _:
+            return False
 
 
 def _for_sqlite(value: Any) -> Any:
     match value:
         case dict() | list():
-            return json.dumps(value, default=str)
+            return json.dumps(plain(value))
         case datetime() | date():
             return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
         case Decimal():

@@ -83,8 +83,11 @@ class Ledger:
         progress, name = history_at(self.settings.history).progress, self.settings.name
         latest = patiently(self.settings.patience, progress.latest, name)
         notes = [*self._resets(identity, batch_id, latest)]
+        query = self._begun_under(identity, batch_id, latest)
+        if query != identity.query:
+            notes.append(f"begun under the name {query}, which the query had then")
         beginning = Beginning(
-            query=identity.query,
+            query=query,
             batch=batch_id,
             lineage=identity.lineage,
             run=uuid4().hex[:12],
@@ -95,10 +98,24 @@ class Ledger:
             notes.append(f"run {record.attempt} of this batch")
         return record, notes
 
+    def _begun_under(self, identity: QueryIdentity, batch_id: int, latest: Sequence[BatchRecord]) -> str:
+        """Return the name under which a batch was begun: a query may be renamed, and keep its checkpoint."""
+        own = [last for last in latest if last.lineage == identity.lineage and last.batch >= batch_id]
+        if any(last.query == identity.query for last in own):
+            return identity.query
+        for last in own:
+            record = self._read(last.query, batch_id)
+            if record is not None and record.lineage == identity.lineage:
+                return last.query
+        return identity.query
+
+    def _read(self, query: str, batch_id: int) -> BatchRecord | None:
+        progress = history_at(self.settings.history).progress
+        return patiently(self.settings.patience, progress.read, self.settings.name, query, batch_id)
+
     def was_completed(self, identity: QueryIdentity, batch_id: int) -> bool:
         """Whether the last run of a batch has completed it; to be asked before another one begins."""
-        progress, name = history_at(self.settings.history).progress, self.settings.name
-        record = patiently(self.settings.patience, progress.read, name, identity.query, batch_id)
+        record = self._read(identity.query, batch_id)
         if record is None or record.lineage != identity.lineage:  # else it is another batch of this number
             return False
         return record.state in {BatchState.COMPLETED, BatchState.FAILED}

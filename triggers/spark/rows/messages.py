@@ -86,7 +86,7 @@ def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uu
         "JMSXDeliveryCount": _count(row, columns.delivery_count),
     }
     identity = {name: value for name, value in identity.items() if value is not None}
-    body = _plain(dict(row)) if columns.body is None else _body(row[columns.body])
+    body = plain(dict(row)) if columns.body is None else _body(row[columns.body])
     try:
         return Message.from_headers({"JMSDestination": destination, **headers, **identity}, body)
     except ValidationError:
@@ -109,8 +109,8 @@ def _count(row: Mapping[str, Any], column: str | None) -> Any:
 def _property(value: Any) -> bool | int | float | str | None:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    plain = _plain(value)
-    return plain if isinstance(plain, str) else json.dumps(plain)
+    written = plain(value)
+    return written if isinstance(written, str) else json.dumps(written)
 
 
 def _body(value: Any) -> Any:
@@ -120,15 +120,15 @@ def _body(value: Any) -> Any:
         case str():
             return str(value)
         case _:
-            return _plain(value)
+            return plain(value)
 
 
 #: What JSON has as it is.
 _AS_IT_IS = frozenset({str, int, float, bool, type(None)})
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: bytes as hexadecimal, what else JSON cannot hold as text."""
     if _is_flat(value):
         return value
     try:
