@@ -22,6 +22,9 @@ LEAST_HEARTBEAT = 2
 #: How long a look at a host's certificate may take, in seconds.
 _PROBE_PATIENCE = 5.0
 
+#: The most that a whole number in a URL may be: of nine digits.
+_MOST = 999_999_999
+
 #: The options that concern the connection, whatever the wire.
 _OPTIONS = {"cafile", "certfile", "keyfile", "sasl", "heartbeat"}
 
@@ -116,9 +119,7 @@ class BrokerUrl:
         sasl = options.pop("sasl", "plain")
         if sasl not in {"plain", "external"}:
             raise ConfigurationError("sasl", f"{sasl!r} is unknown", "give plain or external")
-        heartbeat = int(options.pop("heartbeat", "30"))
-        if heartbeat < LEAST_HEARTBEAT:
-            raise ValueError(f"heartbeat must be {LEAST_HEARTBEAT} seconds or more")
+        heartbeat = options.pop("heartbeat", "30")
         return cls(
             hosts=[_host(host, ports[secure]) for host in hosts.split(",")],
             user=unquote(user) if account else None,
@@ -126,7 +127,7 @@ class BrokerUrl:
             path=unquote(parts.path[1:]),
             tls=TlsFiles(**files) if secure else None,
             external=sasl == "external",
-            heartbeat=heartbeat,
+            heartbeat=whole_number("heartbeat", heartbeat, least=LEAST_HEARTBEAT, unit="seconds"),
             options=options,
         )
 
@@ -134,6 +135,19 @@ class BrokerUrl:
     def where(self) -> str:
         """The hosts, for people to read."""
         return ", ".join(f"{host}:{port}" for host, port in self.hosts)
+
+
+def whole_number(name: str, text: str, *, least: int, most: int = _MOST, unit: str = "") -> int:
+    """Read a setting in a URL that is a whole number from ``least`` to ``most``, both of them allowed.
+
+    Raises:
+        ConfigurationError: it is none, or beyond them; the text names the ``unit``.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST)) and least <= int(text) <= most:
+        return int(text)
+    number = f"a whole number of {unit}" if unit else "a whole number"
+    limits = f"from {least}" if most == _MOST else f"from {least} to {most}"
+    raise ConfigurationError(name, f"must be {number} {limits}, not {text!r:.60}", "correct it")
 
 
 def _host(text: str, default: int) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from history.errors import ConfigurationError
 from triggers.providers.brokers.trust import KAFKA_SHARE, FirstCount, weighed
-from triggers.providers.brokers.url import BrokerUrl, TlsFiles
+from triggers.providers.brokers.url import BrokerUrl, TlsFiles, whole_number
 
 Start = Literal["earliest", "latest"]
 
@@ -141,17 +141,12 @@ def _sharing(options: dict[str, Any]) -> dict[str, Any]:
             "cannot be chosen by a consumer of a share group",
             "leave it out, and set share.auto.offset.reset of the group by kafka-configs.sh",
         )
-    found: dict[str, Any] = {name: _whole(name, options[name]) for name in given if name in _LEAST}
+    found: dict[str, Any] = {
+        name: whole_number(name, options[name], least=_LEAST[name]) for name in given if name in _LEAST
+    }
     if "first_count" in options:
         found["first_count"] = FirstCount.read(options["first_count"])
     return {**found, "share": share == "true"}
-
-
-def _whole(name: str, text: str) -> int:
-    least = _LEAST[name]
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):  # noqa: PLR2004
-        raise ConfigurationError(name, f"must be a whole number from {least}, not {text!r}", "correct it")
-    return int(text)
 
 
 def dead_letters_of(destination: str) -> str:

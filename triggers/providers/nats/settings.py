@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from history.errors import ConfigurationError
 from triggers.providers.brokers.trust import NATS, FirstCount, weighed
-from triggers.providers.brokers.url import BrokerUrl
+from triggers.providers.brokers.url import BrokerUrl, whole_number
 
 Start = Literal["all", "new"]
 
@@ -67,7 +67,11 @@ class NatsSettings:
         """
         read = BrokerUrl.read(url, example=_EXAMPLE, ports=(4222, 4222), known=_KNOWN)
         settings: dict[str, Any] = dict(read.options)
-        settings |= {name: _whole(name, settings[name]) for name in _LEAST if name in settings}
+        settings |= {
+            name: whole_number(name, settings[name], least=least)
+            for name, least in _LEAST.items()
+            if name in settings
+        }
         _check_choices(settings)
         settings["create"] = settings.get("create", "true") == "true"
         if "first_count" in settings:
@@ -100,13 +104,6 @@ def _check_choices(settings: dict[str, Any]) -> None:
     durable = settings.get("durable")
     if durable is not None and (not durable or durable != plain(durable)):
         raise ConfigurationError("durable", f"{durable!r} is no name of a consumer", "correct it")
-
-
-def _whole(name: str, text: str) -> int:
-    least = _LEAST[name]
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):  # noqa: PLR2004
-        raise ConfigurationError(name, f"must be a whole number from {least}, not {text!r}", "correct it")
-    return int(text)
 
 
 def check_subject(destination: str, *, sending: bool) -> str:

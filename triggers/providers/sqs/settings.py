@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from history.errors import ConfigurationError
 from history.support.urls import refuse_unknown
+from triggers.providers.brokers.url import whole_number
 
 #: The settings in a URL that are whole numbers, and the least and most that each may be, in seconds.
 _RANGES = {"visibility": (3, 43_200), "retention": (60, 1_209_600)}
@@ -61,7 +62,11 @@ class SqsSettings:
             raise ConfigurationError("provider", "its URL names no region", "use sqs://eu-west-1")
         options: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
         refuse_unknown(list(options), tuple(sorted(_KNOWN)), "provider")
-        options |= {name: _whole(name, options[name]) for name in _RANGES if name in options}
+        options |= {
+            name: whole_number(name, options[name], least=least, most=most, unit="seconds")
+            for name, (least, most) in _RANGES.items()
+            if name in options
+        }
         if options.get("create", "true") not in {"true", "false"}:
             raise ConfigurationError("create", f"{options['create']!r} is unknown", "give true or false")
         options["create"] = options.get("create", "true") == "true"
@@ -97,13 +102,6 @@ def check_queue(name: str) -> str:
             "use at most 75 letters, digits, - and _, and .fifo at the end of a FIFO queue's name",
         )
     return name
-
-
-def _whole(name: str, text: str) -> int:
-    least, most = _RANGES[name]
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):  # noqa: PLR2004
-        raise ConfigurationError(name, f"must be from {least} to {most} seconds, not {text!r}", "correct it")
-    return int(text)
 
 
 def dead_letters_of(queue: str) -> str:

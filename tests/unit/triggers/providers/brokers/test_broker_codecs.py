@@ -165,6 +165,12 @@ def test_a_url_that_cannot_be_used_is_refused(url: str) -> None:
         RabbitmqSettings.from_url(url)
 
 
+@pytest.mark.parametrize("heartbeat", ["1", "x", "-3", "1.5", "", "1000000000", "9" * 5000])
+def test_a_heartbeat_that_cannot_be_is_named(heartbeat: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^heartbeat: must be a whole number of seconds from"):
+        RabbitmqSettings.from_url(f"rabbitmq://host/?heartbeat={heartbeat}")
+
+
 def test_a_tls_file_that_is_missing_is_named() -> None:
     url = BrokerUrl.read("amqps://host/?cafile=/nowhere.pem", example="amqp://h", ports=(1, 2), known=set())
     assert url.tls is not None
