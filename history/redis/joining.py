@@ -8,7 +8,7 @@ from typing import Any
 from history.entry import Fence, digest
 from history.message import Message
 from history.redis.connection.client import RedisClient
-from history.redis.scripts import Scripts
+from history.redis.scripts import ScriptsOfTriggers
 from history.store import instant, milliseconds
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
@@ -30,8 +30,7 @@ class RedisJoining:
     """
 
     def __init__(self, client: RedisClient) -> None:
-        self._redis = client
-        self._scripts: dict[str, Scripts] = {}
+        self._scripts = ScriptsOfTriggers(client)
 
     async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
@@ -84,10 +83,7 @@ class RedisJoining:
         return 0
 
     async def _run(self, trigger: str, name: str, words: Sequence[bytes]) -> Any:
-        scripts = self._scripts.get(trigger)
-        if scripts is None:
-            scripts = self._scripts[trigger] = Scripts(self._redis, trigger)
-        return await scripts.run(name, words)
+        return await self._scripts[trigger].run(name, words)
 
 
 def _period(number: bytes, fields: Sequence[bytes]) -> Period:

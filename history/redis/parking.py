@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from history.entry import Settlement, digest
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.replies import asked_of
-from history.redis.scripts import Scripts
+from history.redis.scripts import ScriptsOfTriggers
 from history.store.decisions import (
     Decided,
     DecisionKind,
@@ -49,7 +49,7 @@ class RedisParking:
 
     def __init__(self, client: RedisClient) -> None:
         self._redis = client
-        self._scripts: dict[str, Scripts] = {}
+        self._scripts = ScriptsOfTriggers(client)
 
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages; an id without its message, left by a crash between the two, is not shown."""
@@ -60,7 +60,7 @@ class RedisParking:
             await self._call(client.sadd, TRIGGERS_KEY, name)
             for start in range(0, len(mine), PIECE):
                 some = mine[start : start + PIECE]
-                await self._for(name).run("parking/label", [word for one in some for word in _label(one)])
+                await self._scripts[name].run("parking/label", [word for one in some for word in _label(one)])
                 texts = {message.id: message.model_dump_json() for message in some}
                 # Behind the others, so that replicas which have this one have all of them.
                 keep = partial(_keep, messages, texts)
@@ -160,9 +160,8 @@ class RedisParking:
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take one message out."""
-        return bool(
-            await self._for(parked.trigger_name).run("parking/remove", [parked.id.encode(), _member(parked)])
-        )
+        words = [parked.id.encode(), _member(parked)]
+        return bool(await self._scripts[parked.trigger_name].run("parking/remove", words))
 
     async def count(self, *, trigger: str | None = None) -> int:
         """Count what is parked."""
@@ -181,7 +180,7 @@ class RedisParking:
         words = [decision.token.encode(), decision.model_dump_json().encode(), todo]
         for one in chosen:
             words += [one.id.encode(), message_text(one).encode(), *_ending(one.settlement), _member(one)]
-        answers: bytes = await self._for(trigger).run("parking/decide", words)
+        answers: bytes = await self._scripts[trigger].run("parking/decide", words)
         return [answer == ord("1") for answer in answers]
 
     async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
@@ -214,11 +213,6 @@ class RedisParking:
                     parked = parked.model_copy(update={"parked_at": datetime.fromtimestamp(at or 0, UTC)})
                 found.append(parked)
         return found
-
-    def _for(self, trigger: str) -> Scripts:
-        if trigger not in self._scripts:
-            self._scripts[trigger] = Scripts(self._redis, trigger)
-        return self._scripts[trigger]
 
     async def _call(self, command: Any, *arguments: Any) -> Any:
         return await self._redis.call("using the parking lot", lambda: command(*arguments))

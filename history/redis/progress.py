@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from history.redis.connection.client import RedisClient
-from history.redis.scripts import Scripts
+from history.redis.scripts import ScriptsOfTriggers
 from history.store import milliseconds
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord
 from history.support.spoilt import readable
@@ -29,8 +29,7 @@ class RedisProgress:
     """
 
     def __init__(self, client: RedisClient) -> None:
-        self._redis = client
-        self._scripts: dict[str, Scripts] = {}
+        self._scripts = ScriptsOfTriggers(client)
         self._purged: dict[str, bytes] = {}
 
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
@@ -40,7 +39,7 @@ class RedisProgress:
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
         """Keep a record that follows the one that is held; see :class:`~history.store.progress.Progress`."""
-        return bool(await self._for(trigger).run("progress/write", record_words(record)))
+        return bool(await self._scripts[trigger].run("progress/write", record_words(record)))
 
     async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
         """Return records of a query, the greatest batch first."""
@@ -60,17 +59,12 @@ class RedisProgress:
     async def purge_records(self, trigger: str, before: datetime) -> int:  # noqa: ARG002  (they expire)
         """Forget the names of some queries whose records have expired."""
         cursor = self._purged.get(trigger, b"0")
-        self._purged[trigger], deleted = await self._for(trigger).run("progress/purge", [cursor])
+        self._purged[trigger], deleted = await self._scripts[trigger].run("progress/purge", [cursor])
         return int(deleted)
 
     async def _read(self, trigger: str, *words: bytes) -> Sequence[bytes]:
-        texts: Sequence[bytes] = await self._for(trigger).run("progress/read", words)
+        texts: Sequence[bytes] = await self._scripts[trigger].run("progress/read", words)
         return texts
-
-    def _for(self, trigger: str) -> Scripts:
-        if trigger not in self._scripts:
-            self._scripts[trigger] = Scripts(self._redis, trigger)
-        return self._scripts[trigger]
 
 
 def _records(texts: Sequence[bytes]) -> Sequence[BatchRecord]:

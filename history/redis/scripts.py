@@ -243,6 +243,18 @@ def text_of(name: str) -> str:
     return assembled("history.redis", name)
 
 
+class ScriptsOfTriggers(dict[str, Scripts]):
+    """The scripts of each trigger, made when they are first asked for."""
+
+    def __init__(self, client: RedisClient) -> None:
+        super().__init__()
+        self._client = client
+
+    def __missing__(self, trigger: str) -> Scripts:
+        scripts = self[trigger] = Scripts(self._client, trigger)
+        return scripts
+
+
 def _running(name: str) -> str:
     """Return what is being done, for an error."""
     return f"running {name}.lua"
