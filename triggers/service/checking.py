@@ -51,6 +51,17 @@ def check_least(setting: str, value: Any, least: int) -> None:
         raise ConfigurationError(setting, f"must be {least} or more, not {value!r:.60}", "use a whole number")
 
 
+def refuse_beside(why: str, **options: bool) -> None:
+    """Refuse the first option that is set and goes with another one as little as ``why`` says.
+
+    Raises:
+        ConfigurationError: naming that option.
+    """
+    for setting, is_set in options.items():
+        if is_set:
+            raise ConfigurationError(setting, why, "leave one of the two out")
+
+
 def check_seconds(setting: str, value: Any) -> None:
     """Refuse what is no number of seconds from 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:

@@ -69,16 +69,3 @@ def _canonical(value: Any) -> bytes:
 def _json(value: Any) -> bytes:
     # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def check_fingerprint(**reasons: bool) -> None:
-    """Refuse to compare bodies beside what cannot.
-
-    Raises:
-        ConfigurationError: naming the first option whose reason is True.
-    """
-    for setting, stands in reasons.items():
-        if stands:
-            raise ConfigurationError(
-                setting, "fingerprint compares the bodies of one uuid, one by one", "leave one of the two out"
-            )

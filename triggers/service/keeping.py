@@ -9,7 +9,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
-from history.errors import ConfigurationError, DoubtlessError
+from history.errors import DoubtlessError
 from history.support.rendering import class_of, text_of
 from triggers.service.checking import check_choice, check_duration, check_kind, check_least
 
@@ -133,16 +133,3 @@ def _returned(service: Callable[..., Any]) -> TypeAdapter[Any] | None:
     except Exception:  # noqa: BLE001  (names that only a type checker knows)
         return None
     return TypeAdapter(hints["return"]) if "return" in hints else None
-
-
-def check_keeping(**reasons: bool) -> None:
-    """Refuse to keep results beside what cannot.
-
-    Raises:
-        ConfigurationError: naming the first option whose reason is True.
-    """
-    for setting, stands in reasons.items():
-        if stands:
-            raise ConfigurationError(
-                setting, "keep_result keeps one message's result beside its entry", "leave one of the two out"
-            )

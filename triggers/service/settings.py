@@ -34,12 +34,13 @@ from triggers.service.checking import (
     check_switch,
     check_text,
     check_tracing,
+    refuse_beside,
 )
 from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
-from triggers.service.fingerprints import FingerprintSource, check_fingerprint, read_fingerprint
+from triggers.service.fingerprints import FingerprintSource, read_fingerprint
 from triggers.service.identity import IdentitySource, read_identity
-from triggers.service.keeping import Keep, check_keeping, keep_of
+from triggers.service.keeping import Keep, keep_of
 from triggers.service.outcome import DuplicateHook
 from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, check_join
 
@@ -139,14 +140,16 @@ class Settings:
         self._check_what_recovers()
         self._check_shadow()
         if self.keep is not None:
-            check_keeping(
+            refuse_beside(
+                "keep_result keeps one message's result beside its entry",
                 shadow=self.shadow,
                 join=self.join != "any",
                 batch=self.batch > 1,
                 detect_duplicates=not self.policy.detect_duplicates,
             )
         if read_fingerprint(self.fingerprint) is not None:
-            check_fingerprint(
+            refuse_beside(
+                "fingerprint compares the bodies of one uuid, one by one",
                 shadow=self.shadow,
                 join=self.join != "any",
                 detect_duplicates=not self.policy.detect_duplicates,
@@ -254,18 +257,13 @@ class Settings:
         """Refuse a shadow of what cannot run without its history, or would be given back for ever."""
         if not self.shadow:
             return
-        for setting, wanted in (
-            ("transacted", self.policy.transacted),
-            ("ordered", self.ordered),
-            ("join", self.join != "any"),
-            ("detect_duplicates", not self.policy.detect_duplicates),
-        ):
-            if wanted:
-                raise ConfigurationError(
-                    setting,
-                    "shadow=True detects duplicates, depends on no history, and gives nothing back",
-                    "leave one of the two out",
-                )
+        refuse_beside(
+            "shadow=True detects duplicates, depends on no history, and gives nothing back",
+            transacted=self.policy.transacted,
+            ordered=self.ordered,
+            join=self.join != "any",
+            detect_duplicates=not self.policy.detect_duplicates,
+        )
 
     @cached_property
     def keep(self) -> Keep | None:
