@@ -12,7 +12,7 @@
 ``leases.py``          :class:`ManyLeases`, which a store may lack: many leases in one call; and
                        :class:`BatchLeases`, which it may lack, too: the lease of a whole batch
 ``packed_claims.py``   :class:`PackedClaims`, which a store may lack: claims by digests, for many rows
-``turning.py``         :class:`Turning`, which a store may lack: from one message to the next in one call
+``turning.py``         its ``Turning``, which a store may lack: from one message to the next in one call
 ``inspection.py``     what an account may not do, and for how many connections there is room, which a
                        store may tell to ``doubtless doctor``
 ``owners.py``          who claims, and tokens that nobody else has

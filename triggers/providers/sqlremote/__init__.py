@@ -6,9 +6,9 @@ One direction of a link, from the publisher's log to the subscriber's database:
         ^                                                                              |
         publisher.packets <- publisher.hear <- (log_received, rereceive_count) <- subscriber.polled
 
-:mod:`publisher` and :mod:`subscriber` are pure: they are given what happened and the time, and answer with
-their next state and what is to be done. What has to be stored is in :mod:`history.store.watermark`; the
-rest of their states may be lost at any moment.
+``protocol/publisher.py`` and ``protocol/subscriber.py`` are pure: they are given what happened and the
+time, and answer with their next state and what is to be done. What has to be stored is in
+:mod:`history.store.watermark`; the rest of their states may be lost at any moment.
 
 ``links.py`` is the provider, ``receiver.py`` one receiver, ``settings.py`` the settings file,
 ``inspection.py`` what ``doubtless sqlremote status`` shows; ``protocol/`` decides, ``agent/`` does it,

@@ -54,7 +54,7 @@ class LinkSettings(BaseModel):
     narrows a link to sending or receiving. ``tables`` are those that an extract copies, parents before their
     children. ``keep_log`` is how long the log is kept although every peer has confirmed it, so that a peer
     restored from a backup can be sent again what it lost. ``hooks`` names an object with the methods of
-    :class:`~.hooks.Hooks`.
+    :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")

@@ -1,7 +1,8 @@
 """The agent of a link: reads, applies, reports and sends, again and again, one agent for a link at a time.
 
-Applying is the trigger's business: :meth:`Agent.step` hands out an :class:`~.inbox.Apply`, and goes on once
-:meth:`Agent.applied` tells how far it was stored.
+Applying is the trigger's business: :meth:`Agent.step` hands out an
+:class:`~triggers.providers.sqlremote.protocol.inbox.Apply`, and goes on once :meth:`Agent.applied`
+tells how far it was stored.
 """
 
 from collections.abc import AsyncGenerator

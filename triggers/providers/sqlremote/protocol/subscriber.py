@@ -6,10 +6,11 @@ Pure: the time (aware UTC) and the messages are handed in. The runner, at each p
 2. calls :func:`advance` after each. For an :class:`Apply` it runs the transactions and stores ``columns`` in
    ONE database transaction, calls :func:`applied`, and advances again, until there is nothing to apply;
 3. calls :func:`polled` at the end;
-4. stores ``columns`` whenever they changed, before it carries out a :class:`Delete` or :class:`Answer`.
+4. stores ``columns`` whenever they changed, before it carries out a :class:`Delete` or
+   :class:`~triggers.providers.sqlremote.protocol.inbox.SendReport`.
 
 All but ``columns`` may be lost: a message is deleted from the inbox only once it is applied or not wanted,
-and so is read again. Which message is which is in :mod:`verdicts`, when to ask again in :mod:`patience`.
+and so is read again. Which message is which is in ``verdicts.py``, when to ask again in ``patience.py``.
 """
 
 from dataclasses import replace
