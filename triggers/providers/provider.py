@@ -437,6 +437,7 @@ class Capabilities:
     in_database: InDatabase | None = None
     bounded: Bounded | None = None
     giving_up: GivingUp | None = None
+    telling_permissions: TellingPermissions | None = None
     serving_many: ServingMany | None = None
     telling_backlog: TellingBacklog | None = None
 

@@ -19,7 +19,7 @@ from triggers.cli.shared.embedded import URL as EMBEDDED
 from triggers.cli.shared.options import connected, open_to_look
 from triggers.cli.shared.sinks import opened_sink
 from triggers.consumer.options import AnyTrigger
-from triggers.providers.provider import Provider, TellingPermissions
+from triggers.providers.provider import Provider, capabilities_of
 from triggers.service.settings import Settings
 from triggers.sinks.dead_letter import DeadLetterSink
 from triggers.sinks.sink import Sink
@@ -132,10 +132,11 @@ def of_sink(
 
 
 def _of_opened(of: str, sink: Sink, link: Provider, triggers: Sequence[AnyTrigger]) -> Iterator[Finding]:
-    if isinstance(sink, DeadLetterSink) and isinstance(link, TellingPermissions):
+    telling = capabilities_of(link).telling_permissions
+    if isinstance(sink, DeadLetterSink) and telling is not None:
         names = dict.fromkeys(sink.letters_of(name) for one in triggers for name in one.settings.destinations)
         for name in names:
-            ask = partial(link.refusals, name, None)
+            ask = partial(telling.refusals, name, None)
             yield from of_refusals(of, ask, f"send to {name}")
     elif isinstance(sink, TellingRefusals):
         yield from of_refusals(of, sink.refusals, "write there")

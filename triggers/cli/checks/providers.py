@@ -17,8 +17,8 @@ from triggers.providers.provider import (
     Bounded,
     DeliveryLimit,
     GivingUp,
-    Provider,
     TellingPermissions,
+    capabilities_of,
 )
 
 
@@ -38,19 +38,20 @@ def _of_url(away: Away, of: str, url: str, triggers: Sequence[AnyTrigger], rooms
         receivers = sum(
             trigger.settings.concurrency * len(trigger.settings.destinations) for trigger in triggers
         )
+        can = capabilities_of(provider)
         checks: list[Check] = [
-            partial(_room, of, provider, receivers),
-            *(partial(_limits, provider, trigger) for trigger in triggers),
-            *(partial(_permissions, of, provider, trigger) for trigger in triggers),
+            partial(_room, of, can.bounded, receivers),
+            *(partial(_limits, can.giving_up, trigger) for trigger in triggers),
+            *(partial(_permissions, of, can.telling_permissions, trigger) for trigger in triggers),
             partial(rooms.noted, provider, of, receivers),
         ]
         yield from away.looked(
-            of, [partial(_answers, of, provider), *checks], dereferenced(url, "--provider")
+            of, [partial(_answers, of, can.answering), *checks], dereferenced(url, "--provider")
         )
 
 
-def _answers(of: str, provider: Provider) -> Iterator[Finding]:
-    if not isinstance(provider, Answering):
+def _answers(of: str, provider: Answering | None) -> Iterator[Finding]:
+    if provider is None:
         yield Finding(of, Level.OK, "it was not asked: it cannot be without receiving")
         return
     begun = perf_counter()
@@ -58,24 +59,24 @@ def _answers(of: str, provider: Provider) -> Iterator[Finding]:
     yield Finding(of, Level.OK, f"it answers, in {milliseconds_since(begun)}")
 
 
-def _room(of: str, provider: Provider, receivers: int) -> Iterator[Finding]:
-    if isinstance(provider, Bounded):
+def _room(of: str, provider: Bounded | None, receivers: int) -> Iterator[Finding]:
+    if provider is not None:
         drive(provider.check_room(receivers))
         yield Finding(of, Level.OK, f"it has room for the {receivers} receivers of a consumer")
 
 
-def _permissions(of: str, provider: Provider, trigger: AnyTrigger) -> Iterator[Finding]:
+def _permissions(of: str, provider: TellingPermissions | None, trigger: AnyTrigger) -> Iterator[Finding]:
     """Ask what the account may not do for a trigger."""
-    if not isinstance(provider, TellingPermissions):
+    if provider is None:
         return
     for destination in trigger.settings.destinations:
         ask = partial(provider.refusals, destination, trigger.settings.name)
         yield from of_refusals(of, ask, f"receive from {destination}")
 
 
-def _limits(provider: Provider, trigger: AnyTrigger) -> Iterator[Finding]:
+def _limits(provider: GivingUp | None, trigger: AnyTrigger) -> Iterator[Finding]:
     """Look whether the provider gives a message up before the trigger does, which parks it."""
-    if not isinstance(provider, GivingUp):
+    if provider is None:
         return
     for destination in trigger.settings.destinations:
         limit = drive(provider.delivery_limit(destination, trigger.settings.name))

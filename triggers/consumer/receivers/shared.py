@@ -16,12 +16,13 @@ from time import monotonic
 from history.gathering import Gathering
 from triggers.providers.provider import (
     AT_ONCE,
+    NO_LIMITS,
     RECEIVE_WAIT,
-    Limited,
     Limits,
     Received,
     Receiver,
     ServingMany,
+    capabilities_of,
 )
 
 #: The most messages of one read, and of one acknowledgement.
@@ -175,6 +176,7 @@ class Part:
     def __init__(self, shared: SharedReceiver, receiver: Receiver) -> None:
         self._shared = shared
         self._receiver = receiver
+        self._limited = capabilities_of(receiver).limited
         self._unanswered: Sequence[Received] = ()
         self._closed = False
 
@@ -186,12 +188,12 @@ class Part:
     @property
     def limits(self) -> Limits:
         """What the trigger refuses."""
-        return self._receiver.limits if isinstance(self._receiver, Limited) else Limits()
+        return NO_LIMITS if self._limited is None else self._limited.limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        if isinstance(self._receiver, Limited):
-            self._receiver.limits = limits
+        if self._limited is not None:
+            self._limited.limits = limits
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:  # noqa: ARG002
         """Return one message, whatever the limit: the others are for workers that have none."""

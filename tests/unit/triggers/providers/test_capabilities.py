@@ -99,6 +99,16 @@ class InSql(MemoryProvider):
         return 1
 
 
+class Impatient(MemoryProvider):
+    async def delivery_limit(self, destination: str, subscription: str) -> None: ...
+
+
+class Guarded(MemoryProvider):
+    async def refusals(self, destination: str, subscription: str | None) -> Sequence[Any]:
+        del destination, subscription
+        return []
+
+
 class Dividing(MemoryProvider):
     def check_order(self) -> None: ...
 
@@ -137,6 +147,8 @@ def test_a_receiver_can_do_what_it_has_the_methods_for(receiver: Receiver, expec
         (InSql(), {"in_database"}),
         (Narrow(), {"bounded"}),
         (Dividing(), {"dividing_groups"}),
+        (Impatient(), {"giving_up"}),
+        (Guarded(), {"telling_permissions"}),
     ],
     ids=lambda value: type(value).__name__,
 )
