@@ -84,20 +84,7 @@ def dashboard(
     for an administrator and prints the address that signs in with it.
     """
     state = State.of(context)
-    proxy = None
-    if proxy_user_header is None and (proxy_role_header is not None or proxy_address):
-        given = "--proxy-address" if proxy_role_header is None else "--proxy-role-header"
-        remedy = "say in which header the proxy names who has signed in, or leave the other out"
-        raise ConfigurationError(
-            "--proxy-user-header", f"is missing, and {given} does nothing without it", remedy
-        )
-    if proxy_user_header is not None:
-        proxy = ProxyHeader(
-            user_header=proxy_user_header,
-            role_header=proxy_role_header,
-            role=Role.named(proxy_role, "--proxy-role"),
-            addresses=frozenset(proxy_address or LOOPBACK),
-        )
+    proxy = _proxy(proxy_user_header, proxy_role_header, proxy_role, proxy_address or [])
     drawn = None if tokens is not None or proxy is not None else _draw(host)
     access = Access(
         tokens=[drawn] if drawn is not None else [] if tokens is None else read_tokens(tokens),
@@ -129,6 +116,31 @@ def serve_until_stopped(state: State, history: str, triggers: list[AnyTrigger], 
     with _listen(HOST, 0) as listening, suppress(typer.Exit):
         say = partial(_say, state, listening, drawn)
         _serve(history, Access(tokens=[drawn]), triggers, providers, listening, say)
+
+
+def _proxy(
+    user_header: str | None, role_header: str | None, role: str, addresses: list[str]
+) -> ProxyHeader | None:
+    """Return how a reverse proxy says who asks; None where no header of it was named.
+
+    Raises:
+        ConfigurationError: something else of a proxy was given, or the role is none.
+    """
+    if user_header is not None:
+        return ProxyHeader(
+            user_header=user_header,
+            role_header=role_header,
+            role=Role.named(role, "--proxy-role"),
+            addresses=frozenset(addresses or LOOPBACK),
+        )
+    if role_header is None and not addresses:
+        return None
+    given = "--proxy-address" if role_header is None else "--proxy-role-header"
+    raise ConfigurationError(
+        "--proxy-user-header",
+        f"is missing, and {given} does nothing without it",
+        "say in which header the proxy names who has signed in, or leave the other out",
+    )
 
 
 def _draw(host: str) -> Token:
