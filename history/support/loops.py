@@ -1,4 +1,4 @@
-"""What belongs to one event loop each, such as connections of an asyncio driver."""
+"""Whether an event loop runs here, and what belongs to one each, such as connections of an asyncio driver."""
 
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable
@@ -6,6 +6,15 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+
+def has_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class PerLoop(Generic[T]):

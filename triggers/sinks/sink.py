@@ -1,12 +1,12 @@
 """What a sink is, and what the sinks share."""
 
-import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
 from history.bridge import drive
 from history.circuit import CircuitOpenError
 from history.errors import HistoryUnavailableError, UnavailableError
+from history.support.loops import has_loop
 from triggers.events import RetrievalFailureEvent
 
 
@@ -53,12 +53,3 @@ def _reason(error: HistoryUnavailableError) -> str:
 def settle_here(work: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
     """Run to its end what uses a blocking driver; where an event loop runs, return it to be awaited."""
     return work if has_loop() else drive(work)
-
-
-def has_loop() -> bool:
-    """Whether an event loop runs in this thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

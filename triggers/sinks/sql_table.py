@@ -41,8 +41,9 @@ from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import ONE_CREATOR
 from history.store.inspection import Refusal
 from history.store.parking import encodable
+from history.support.loops import has_loop
 from triggers.events import RetrievalFailureEvent
-from triggers.sinks.sink import has_loop, settle_here, unavailable
+from triggers.sinks.sink import settle_here, unavailable
 
 #: The table that events go to when nobody says otherwise.
 DEFAULT_TABLE = "doubtless_events"

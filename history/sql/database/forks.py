@@ -6,7 +6,6 @@ believe to hold locks that it has not, and could lose commits; so they are close
 one in use then is waited for. A child to which one was carried all the same is refused that file.
 """
 
-import asyncio
 import threading
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from history.errors import ConfigurationError
 from history.sql.statements.dialects import Dialect
 from history.support.forks import at_fork, keep, unplug
+from history.support.loops import has_loop
 
 #: How long a fork waits for threads that have SQLite's connection in use, in seconds.
 PATIENCE = 2.0
@@ -110,7 +110,7 @@ class _File:
         in_use = getattr(pool, "checkedout", None)
         if in_use is None:
             return False
-        deadline = time.monotonic() + (0 if _is_on_loop() else PATIENCE)
+        deadline = time.monotonic() + (0 if has_loop() else PATIENCE)
         while in_use() > 0 and time.monotonic() < deadline:
             time.sleep(LOOK)
         return bool(in_use() <= 0)
@@ -139,11 +139,3 @@ def file_of(engine: Engine) -> str | None:
     if name in {None, "", ":memory:"} or "mode=memory" in str(engine.url.query):
         return None
     return str(Path(str(name).removeprefix("file:")).absolute())
-
-
-def _is_on_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
