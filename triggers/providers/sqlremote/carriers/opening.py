@@ -10,18 +10,15 @@ from triggers.providers.provider import Provider
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 
-#: What :func:`open_carrier` understands.
-CARRIER_URLS = (
-    "file:///folder, sqlite:///file.db, postgresql://user@host/database, sqljms+sqlite:///file.db, "
-    "sqljms+postgresql://user@host/database, or another provider's URL"
-)
-
 #: Opens the provider at a URL, as :func:`triggers.providers.opening.open_provider` does.
 OpenProvider = Callable[[str], Provider]
 
 
 def open_carrier(url: str, *, name: str, largest: int, open_provider: OpenProvider | None = None) -> Carrier:
     """Open the carrier at ``url``; ``name`` is this agent's, ``largest`` the bytes of a message at most.
+
+    A URL is ``file:///folder``, ``sqlite:///file.db``, ``postgresql://user@host/database``, either of these
+    two after ``sqljms+``, or that of another provider.
 
     Raises:
         ConfigurationError: the URL is for something else, or a provider's and ``open_provider`` was not
