@@ -200,7 +200,7 @@ def messages_are_made() -> Sequence[Message]:
     assert_type(message.delivery_count, int)
     assert_type(Message.from_headers({"JMSMessageID": "ID:1", "JMSXDeliveryCount": "2"}, "text"), Message)
     assert_type(Message.from_json(message.to_json()), Message)
-    message.priority = 5  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    message.priority = 5  # type: ignore[misc]
     return [
         message,
         Message(body={"id": "o-1", "amount": [1, 2.5]}),

@@ -34,7 +34,7 @@ def read_filter(given: MessageFilter) -> Wanted:
     if isinstance(given, str):
         condition = Filter.parse(given)
         return lambda reading: condition.evaluate(reading) is True
-    if not callable(given):  # pyright: ignore[reportUnnecessaryComparison]  (a user's)
+    if not callable(given):  # a user may give anything
         raise ConfigurationError(
             "filter", f"{given!r:.60} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
         )

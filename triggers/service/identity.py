@@ -42,7 +42,7 @@ def read_identity(given: IdentitySource, max_body_size: int) -> Identify:
     """
     if isinstance(given, str):
         return _reading(_path_of(given), given, max_body_size)
-    if not callable(given):  # pyright: ignore[reportUnnecessaryComparison]  (a user's)
+    if not callable(given):  # a user may give anything
         raise ConfigurationError("uuid", f"{given!r:.60} is neither text nor a function", _REMEDY)
     if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
         raise ConfigurationError(

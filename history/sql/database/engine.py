@@ -247,7 +247,7 @@ def refuse_other_drivers(engine: AnyEngine) -> None:
     Raises:
         ConfigurationError: it is one.
     """
-    if isinstance(engine, str | URL):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+    if isinstance(engine, str | URL):  # a user may give anything
         raise ConfigurationError(
             "history", "an engine of SQLAlchemy is wanted here, not a URL", "use open_history(URL)"
         )

@@ -42,7 +42,7 @@ def engine(url: str) -> Iterator[Engine]:
 def rows(engine: Engine, table: str = "doubtless_events") -> list[dict[str, Any]]:
     with engine.connect() as connection:
         found = connection.execute(text(f'SELECT * FROM "{table}" ORDER BY time, id'))  # noqa: S608
-        return [dict(row) for row in found.mappings()]  # pyright: ignore[reportUnknownArgumentType]
+        return [dict(row) for row in found.mappings()]
 
 
 def test_an_event_is_a_row_with_all_it_says(url: str, engine: Engine) -> None:

@@ -58,7 +58,7 @@ class TestEvent:
 
     def test_it_cannot_be_changed(self) -> None:
         with pytest.raises(ValidationError, match="frozen"):
-            event().delivery_count = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+            event().delivery_count = 2  # type: ignore[misc]
 
     def test_a_trigger_with_one_destination_is_told_of_its_first(self) -> None:
         assert event().destination_index == 0
