@@ -3,7 +3,8 @@
 ``message.py`` is what was sent, ``entry.py`` what is remembered of it, ``errors.py`` what can go wrong.
 ``store/`` says what a document history must do; ``memory/``, ``redis/`` and ``sql/`` do it, and ``contract/``
 checks that. ``opening.py`` makes one from a URL. ``circuit.py`` fails fast while a server is away.
-``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike; ``support/`` knows of no messages.
+``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike, ``gathering.py`` makes one call of
+what many tasks ask for at once; ``support/`` knows of no messages.
 
 Each name is loaded when it is first asked for, so importing this package alone costs nothing.
 """

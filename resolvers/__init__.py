@@ -1,4 +1,9 @@
-"""What it means: the user's last word on a message that the document history cannot decide."""
+"""What it means: the user's last word on a message that the document history cannot decide.
+
+``resolution.py`` is what a resolver is asked and may answer, ``bulk.py`` the same for many messages at once,
+and ``contract.py`` the suite that one must pass. ``loading.py`` finds one by its name, ``chain.py`` puts
+several in a row, and ``effect_exists/`` has ready-made ones.
+"""
 
 from resolvers.chain import Chain, chain
 from resolvers.effect_exists import (

@@ -1,5 +1,24 @@
 """What we do: triggers, the pipeline behind them, and the providers they receive from.
 
+=====================  ==============================================================================
+``service/``           the user's function: its settings, how it is called, what its failures mean
+``detection/``         the decision table: pure
+``pipeline/``          one message from its claim to its answer; ``pipeline.py`` knows the order
+``declaration/``       ``@trigger``, and the ``Trigger`` that it makes
+``providers/``         where messages come from: a folder for each messaging system
+``consumer/``          what receives, and hands messages to triggers
+``producer/``          what sends
+``selectors/``         conditions on messages
+``events/``            what is said when a message is given up; ``sinks/``: where that goes
+``guards/``            the same for tasks of Celery and others, and for HTTP requests
+``spark/``             the same for micro-batches of Spark
+``patchbay/``          components that a file wires to destinations
+``metrics/``           what monitoring is told
+``configuration/``     ``doubtless.toml`` and the environment
+``cli/``               the command line; ``dashboard/``: the same in a browser; ``demo/``: its main job
+``testing/``           what users test their triggers with
+=====================  ==============================================================================
+
 Each name is loaded when it is first asked for, so importing this package alone costs nothing.
 """
 

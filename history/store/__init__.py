@@ -13,11 +13,15 @@
                        :class:`BatchLeases`, which it may lack, too: the lease of a whole batch
 ``packed_claims.py``   :class:`PackedClaims`, which a store may lack: claims by digests, for many rows
 ``turning.py``         its ``Turning``, which a store may lack: from one message to the next in one call
-``inspection.py``     what an account may not do, and for how many connections there is room, which a
+``results.py``         what a store may keep besides: what the first run of a uuid answered,
+``fingerprints.py``    the fingerprint of the first body that came with it,
+``journal.py``         and one line for each verdict that is not plain
+``inspection.py``      what an account may not do, and for how many connections there is room, which a
                        store may tell to ``doubtless doctor``
 ``owners.py``          who claims, and tokens that nobody else has
 ``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made of those for many
 ``times.py``           instants and durations in milliseconds
+``texts.py``           text of anybody's, in what is kept as JSON
 =====================  ==============================================================================
 
 Whoever writes a store needs no more than these names and those of :mod:`history.entry`, whose functions are

@@ -6,7 +6,8 @@ service that died half way would run again over its own first half), and no earl
 (else the effect may appear a moment later: set a ``lease`` longer than the service takes). Where either does
 not hold, use ``absent=Resolution.IN_DOUBT``.
 
-A driver is imported when its resolver is made, not before.
+A driver is imported when its resolver is made, not before: ``http.py``, ``redis.py``, ``spark.py`` and
+``sql.py`` ask one kind of place each, and ``probe.py`` is what they share.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,8 +3,11 @@
 ``app.py`` makes the application, ``command.py`` is ``doubtless dashboard``. ``access/`` says who somebody is
 and what they may do, ``pages/`` has a module for each page, ``templates/`` and ``static/`` what browsers get;
 nothing comes from another address. ``survey.py`` counts what is parked, ``pulse.py`` what consumers do, both
-beside the pages: no page waits for a hundred thousand messages. ``jobs.py`` carries decisions out,
-``questions.py`` asks resolvers. What the command line does, it does by the command line's own functions.
+beside the pages: no page waits for a hundred thousand messages. ``groups.py`` puts what is parked in groups,
+``places.py`` asks what waits at providers, ``jobs.py`` carries decisions out, ``questions.py`` asks
+resolvers; ``operations.py`` has all of that for the pages. ``visit.py`` is one request, ``rendering.py``
+makes HTML, ``security.py`` the headers of every answer. What the command line does, it does by the command
+line's own functions.
 """
 
 from typing import TYPE_CHECKING

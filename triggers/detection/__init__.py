@@ -2,4 +2,5 @@
 
 ``table.py`` is the decision table, ``aftermath.py`` what follows a run, ``wording.py`` both as
 the documentation shows them, and ``sentences.py`` what they say to people.
+``causes.py`` are those for which a message is given up.
 """

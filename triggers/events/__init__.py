@@ -1,6 +1,7 @@
 """The retrieval failure event, raised when a message is given up, and who hears of it.
 
 ``event.py`` is the event, ``subscriptions.py`` who hears of it, ``mailbox.py`` how it is told later.
+``hearing.py`` is what all kinds of events share.
 """
 
 from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause

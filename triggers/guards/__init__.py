@@ -1,4 +1,9 @@
-"""Exactly-once for what is called by others: a task of Celery, a request, a loop of your own."""
+"""Exactly-once for what is called by others: a task of Celery, a request, a loop of your own.
+
+``guard.py`` is :func:`protect`, ``turn.py`` the same for a ``with`` statement, ``options.py`` what both take.
+``celery/``, ``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one host each; ``host.py`` is
+what they share, ``arguments.py`` compares what tasks are called with.
+"""
 
 from typing import TYPE_CHECKING
 

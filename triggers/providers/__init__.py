@@ -7,6 +7,7 @@
 ``memory.py``          the smallest provider, in one file: an example to read
 ``opening.py``         from a URL to a provider; your own needs no URL, hand the object to a consumer
 ``outgoing.py``        what a producer sends: a message made of a body and options
+``backlog.py``         what waits at a provider, in the words of all of them
 ``brokers/``           what several providers share: URLs, connections, decoding, delivery counts
 =====================  ==============================================================================
 

@@ -2,6 +2,9 @@
 
 A sink is a handler: ``on_retrieval_failure(trigger="*")(LogSink())``. Sinks load their drivers when they are
 first asked for, so importing this package stays cheap.
+
+``sink.py`` is what a sink is, ``opening.py`` makes one from a URL; ``log.py``, ``redis_stream.py``,
+``sql_table.py``, ``webhook.py`` and ``dead_letter.py`` have one each.
 """
 
 from typing import TYPE_CHECKING

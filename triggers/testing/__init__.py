@@ -1,4 +1,8 @@
-"""Parts to test triggers with: a simulator of everything that goes wrong, and private servers."""
+"""Parts to test triggers with: a simulator of everything that goes wrong, and private servers.
+
+``simulator/`` is the simulator and ``plugin.py`` its fixture for pytest; ``redis_server.py`` and
+``postgres_server.py`` are servers, each a ``child.py`` of the process.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -2,4 +2,5 @@
 
 ``claims.py`` and ``settlements.py`` begin and end them, ``purging.py`` forgets them. ``fences.py`` steps over
 fences that a database with older data would grant again, and ``lineage.py`` finds out that it is such a one.
+``permissions.py`` is what a role needs for all that.
 """

@@ -1,4 +1,4 @@
-"""The tables: ``history.py`` and ``watermark.py`` say what lies in them, ``making.py`` creates them.
+"""The tables: ``history.py``, ``watermark.py`` and ``offsets.py`` say what lies in them.
 
-``columns.py`` refuses tables of another program before that.
+``making.py`` creates them; ``columns.py`` refuses tables of another program before that.
 """

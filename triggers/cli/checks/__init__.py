@@ -1,1 +1,6 @@
-"""Commands for before the start: what is promised, what it needs, and what is wrong with it."""
+"""Commands for before the start: what is promised, what it needs, and what is wrong with it.
+
+``guarantees.py``, ``doctor.py``, ``backlog.py`` and ``size.py`` are the commands. Doctor's ``findings.py``
+come from ``stores.py``, ``providers.py``, ``places.py`` (where else something is kept) and ``rooms.py``
+(connections).
+"""

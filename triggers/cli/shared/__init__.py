@@ -1,1 +1,15 @@
-"""What several commands share: options, output, logs, loading of a user's modules."""
+"""What several commands share: options, output, logs, loading of a user's modules.
+
+=======================  ============================================================================
+``general_options.py``   what every command takes; ``options.py``: what many do, and what they open
+``signatures.py``        adds options to a command that does not name them
+``configured.py``        the environment and ``doubtless.toml``, for options that are left out
+``embedded.py``          the SQLite file of who names no server
+``loading.py``           the triggers of a user's module
+``output.py``            tables, JSON and questions; ``logs.py``: the log; ``progress.py``: bars
+``messages.py``          messages as they are printed; ``durations.py``: times and rates as they are written
+``lazy_group.py``        commands that are loaded when they are called
+``sinks.py``             ``--sink``; ``journals.py``: where journals are
+``guarantee_levels.py``  which of the three levels a trigger reaches
+=======================  ============================================================================
+"""

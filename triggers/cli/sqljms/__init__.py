@@ -1,1 +1,4 @@
-"""``doubtless sqljms``."""
+"""``doubtless sqljms``.
+
+``commands.py`` and ``limbo.py`` have the commands, ``options.py`` what they share.
+"""

@@ -1,4 +1,7 @@
-"""Celery tasks that run once for each id, or for each key of yours."""
+"""Celery tasks that run once for each id, or for each key of yours.
+
+``task.py`` is the class, ``replacing.py`` about tasks that replace themselves.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,8 @@
-"""HTTP requests that run once for each ``Idempotency-Key``, and answer again as they did the first time."""
+"""HTTP requests that run once for each ``Idempotency-Key``, and answer again as they did the first time.
+
+``middleware.py`` is the guard, ``shadow.py`` the same where it only records. ``request.py`` and
+``answers.py`` read and give again what is sent, ``applications.py`` finds the guards of an application.
+"""
 
 from typing import TYPE_CHECKING
 

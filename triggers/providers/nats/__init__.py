@@ -8,6 +8,7 @@
 ``streams.py``         finds or makes the stream of a subject, and the durable consumer of a subscription
 ``publisher.py``       sends, and waits for the stream's word
 ``connection.py``      the edge to nats-py: a connection with a thread of its own
+``pulling.py``         requests for messages, on that connection's thread
 ``replies.py``         requests whose answers are waited for together
 ``driver.py``          the one import of nats-py
 =====================  ==============================================================================

@@ -4,7 +4,8 @@
 settings, ``link.py`` the edge to the database. ``tables.py`` is what lies there, ``statements.py`` what is
 done with it, ``destinations.py`` queues, topics and subscriptions, ``properties.py`` typed properties,
 ``waking.py`` what consumers wait for. ``sending/`` is the way in, ``receiving/`` the way out, ``limbo/``
-where messages wait to be sent or tried again, ``admin/`` what an operator sees and does.
+where messages wait to be sent or tried again, ``admin/`` what an operator sees and does;
+``backlogs.py`` is what waits, ``permissions.py`` what a role needs.
 """
 
 from typing import TYPE_CHECKING

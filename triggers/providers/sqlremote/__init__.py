@@ -12,7 +12,8 @@ time, and answer with their next state and what is to be done. What has to be st
 
 ``links.py`` is the provider, ``receiver.py`` one receiver, ``settings.py`` the settings file,
 ``inspection.py`` what ``doubtless sqlremote status`` shows; ``protocol/`` decides, ``agent/`` does it,
-``publication/`` is the log, ``carriers/`` take messages from one end to the other.
+``publication/`` is the log, ``carriers/`` take messages from one end to the other, ``extraction/`` makes the
+other end anew. ``asyncio.py`` is for event loops.
 
 Guarantee: atomic, where a runner stores ``log_received`` in the transaction of the work: each committed
 transaction is applied exactly once, in order, or the link stops with an alarm that says what to do.
