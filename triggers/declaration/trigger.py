@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import update_wrapper
 from pickle import PicklingError
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast
 
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -56,7 +56,11 @@ class Trigger(Generic[P, R]):
         resolver: Resolver | str | None = None,
         local_names: Mapping[str, Any] | None = None,
     ) -> None:
+        service = _plain(service)
         update_wrapper(self, service)
+        for name in vars(self).keys() & vars(Trigger).keys():
+            if not name.startswith("__"):  # what an object that is called keeps under a name of ours
+                del vars(self)[name]
         self.service = service
         self.settings = settings
         check_history(settings.join, history)
@@ -168,7 +172,7 @@ class Trigger(Generic[P, R]):
 
         def decorate(service: S) -> S:
             with pointing():
-                self.routing.add(name, filter, service, caller)
+                self.routing.add(name, filter, _plain(service), caller)
             return service
 
         return decorate
@@ -362,6 +366,11 @@ class Trigger(Generic[P, R]):
     @property
     def _opened_from(self) -> HistorySource:
         return self._default if isinstance(self._source, ConsumersDefault) else self._source
+
+
+def _plain(service: Callable[P, R]) -> Callable[P, R]:
+    """Return the function of a trigger that is decorated once more."""
+    return cast("Trigger[P, R]", service).service if isinstance(service, Trigger) else service
 
 
 def _found(holder: object, path: str) -> object:

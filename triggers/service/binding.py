@@ -13,6 +13,8 @@ anything else pydantic can validate     the body; bytes and text are read as JSO
 none                                    by name: ``message``, ``delivery``, else the body as it is
 ======================================  =========================================================
 
+``Optional[Message]`` and ``Annotated[Message, ...]`` are ``Message``; so with the others of these names.
+
 What a service is given is its own: a JSON body that it could change is copied for each attempt, so that the
 next one, a retry or a resolver, and the parked copy have what came.
 
@@ -22,7 +24,6 @@ A batch service takes a list of each: ``list[Order]``, ``list[Message]``, ``list
 """
 
 import copy
-import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,14 @@ from history.message import Message, copied_body, encoded_body
 from triggers.service.borrowing import borrows
 from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError
+from triggers.service.signatures import (
+    annotations_of,
+    asked_kind,
+    is_async,
+    name_of,
+    parameters_of,
+    refusing_generators,
+)
 
 #: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.
 Fill = Callable[[Message, Delivery | None, Any], Any]
@@ -72,18 +81,19 @@ class Binding:
         *,
         batch: bool = False,
     ) -> None:
-        self.service = service
-        self.name = getattr(service, "__qualname__", repr(service))
-        self.is_async = _is_async(service)
+        self.service = refusing_generators(service)
+        self.name = name_of(service)
+        self.is_async = is_async(service)
         self.batch = batch
         self.resources: dict[str, bool] = {}
         self.takes_delivery = False
         self._positional: list[Slot] = []
         self._named: dict[str, Slot] = {}
         self._body: str | None = None
-        hints = _hints(service, local_names)
-        self._takes_message = Message in hints.values()
-        for parameter in inspect.signature(service).parameters.values():
+        parameters = parameters_of(service)
+        hints = annotations_of(service, parameters, local_names)
+        self._takes_message = any(asked_kind(hint) is Message for hint in hints.values())
+        for parameter in parameters:
             self._add(parameter, hints.get(parameter.name, inspect.Parameter.empty))
 
     def around(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> "Binding":
@@ -103,6 +113,7 @@ class Binding:
 
     def _resource_slot(self, hint: Any) -> Slot | None:
         # By name: who takes no connection need not import SQLAlchemy.
+        hint = asked_kind(hint)
         named = f"{getattr(hint, '__module__', '')}.{getattr(hint, '__qualname__', '')}"
         if named not in _RESOURCES:
             return None
@@ -113,9 +124,10 @@ class Binding:
     def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
         if self.batch:
             hint = self._element(parameter, hint)
-        if hint is Message or (hint is parameter.empty and parameter.name == "message"):
+        kind = asked_kind(hint)
+        if kind is Message or (kind is parameter.empty and parameter.name == "message"):
             return Slot(lambda message, _delivery, _transaction: message.copied())
-        if hint is Delivery or (hint is parameter.empty and parameter.name == "delivery"):
+        if kind is Delivery or (kind is parameter.empty and parameter.name == "delivery"):
             self.takes_delivery = True
             return Slot(lambda _message, delivery, _transaction: delivery)
         if parameter.default is not parameter.empty and (self._body is not None or self._takes_message):
@@ -192,40 +204,6 @@ class Binding:
             for name, slot in self._named.items()
         }
         return positional, named
-
-
-def _is_async(service: Callable[..., Any]) -> bool:
-    """Whether calling the service makes a coroutine.
-
-    Raises:
-        ConfigurationError: it would make a generator, and nothing would run.
-    """
-    called = _called(service)
-    for function in (service, called):
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise ConfigurationError(
-                f"service {getattr(service, '__qualname__', service)!s}",
-                "it is a generator function: calling it runs nothing",
-                "take the yield out of it",
-            )
-    return inspect.iscoroutinefunction(service) or inspect.iscoroutinefunction(called)
-
-
-def _called(service: Callable[..., Any]) -> Callable[..., Any]:
-    return service if inspect.isroutine(service) else type(service).__call__
-
-
-def _hints(service: Callable[..., Any], local_names: Mapping[str, Any] | None) -> dict[str, Any]:
-    while isinstance(service, functools.partial):
-        service = service.func
-    try:
-        return typing.get_type_hints(_called(service), localns=dict(local_names or {}), include_extras=True)
-    except NameError as error:
-        raise ConfigurationError(
-            f"service {getattr(service, '__qualname__', service)!s}",
-            f"an annotation cannot be read: {error}",
-            "define or import the name before the service is decorated",
-        ) from error
 
 
 def _read_body(adapter: TypeAdapter[Any], own: Callable[[Any], Any], name: str, body: Any) -> Any:

@@ -11,6 +11,7 @@ from history.store.joining import Period
 from triggers.service.binding import Binding, Slot
 from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError
+from triggers.service.signatures import asked_kind
 from triggers.service.terms import ACTIVATION
 
 #: The property that tells a joined message, and holds the number of its period.
@@ -94,10 +95,10 @@ class JoinedBinding(Binding):
             )
 
     def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
-        unknown = hint is parameter.empty
-        if hint is Joined or (unknown and parameter.name == "joined"):
+        unknown, kind = hint is parameter.empty, asked_kind(hint)
+        if kind is Joined or (unknown and parameter.name == "joined"):
             return Slot(lambda message, _delivery, _transaction: Joined.of(message))
-        if hint is Delivery or (unknown and parameter.name == "delivery"):
+        if kind is Delivery or (unknown and parameter.name == "delivery"):
             return super()._slot(parameter, hint)
         if self._placed == len(self._destinations):
             if parameter.default is not parameter.empty:
@@ -110,7 +111,7 @@ class JoinedBinding(Binding):
         destination = self._destinations[self._placed]
         self._placed += 1
         return _of_part(
-            destination, parameter.name, None if hint is Message else self._body_slot(parameter.name, hint)
+            destination, parameter.name, None if kind is Message else self._body_slot(parameter.name, hint)
         )
 
 

@@ -86,6 +86,31 @@ class TestOnce:
         assert [outcome.status for outcome in outcomes] == [Status.NEW, Status.NEW, Status.DUPLICATE]
         assert len(effects.runs) == 2
 
+    async def test_a_trigger_over_another_one_has_its_function(self) -> None:
+        async def service(order: dict[str, str]) -> object:
+            return order
+
+        inner = trigger("orders", name="book", history=MemoryHistory())(service)
+        outer = trigger("returns", name="take-back", history=MemoryHistory())(inner)
+
+        assert outer.is_async
+        assert (await outer.ahandle(message(body='{"id": "o-1"}'))).result == {"id": "o-1"}
+        assert outer.service is service
+
+    def test_what_an_object_that_is_called_keeps_hides_nothing_of_the_trigger(self) -> None:
+        class Shop:
+            def __init__(self) -> None:
+                self.handle = self.close = self.name = "the shop's own"
+                self.city = "Rome"
+
+            def __call__(self, order: str) -> str:
+                return f"{order} in {self.city}"
+
+        book: Any = trigger("orders", name="book", history=MemoryHistory())(Shop())
+
+        assert book.handle(message(body="o-1")).result == "o-1 in Rome"
+        assert (book.name, book.city) == ("book", "Rome")
+
     def test_an_entry_is_remembered_for_the_time_to_live_from_the_start_of_the_service(self) -> None:
         clock, effects = Clock(), Effects()
         book = made(effects, history=MemoryHistory(clock=clock), history_time_to_live=timedelta(minutes=10))

@@ -1,12 +1,14 @@
 """How the parameters of a service are filled, and which services and bodies are refused."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, NewType
+from typing import Annotated, Any, NewType, Optional
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from sqlalchemy import Connection
 
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
@@ -169,6 +171,26 @@ class TestPlaces:
 
         assert call(service, AS_JSON) == (ORDER, 7, "u-1")
 
+    def test_what_may_be_none_or_is_annotated_besides_is_still_what_it_asks_for(self) -> None:
+        def service(
+            order: Order | None = None,
+            what: Annotated[Message, "all of it"] | None = None,
+            context: Optional[Delivery] = None,  # noqa: UP045  (as users write it)
+        ) -> object:
+            return given(order, what, context)
+
+        def transacted(order: Order, line: Connection | None = None) -> object:
+            return given(order, line)
+
+        assert call(service, AS_JSON) == (None, Message(body=AS_JSON, uuid=Uuid("u-1")), DELIVERY)
+        assert Binding(transacted).resources == {"Connection": False}
+
+    def test_a_message_that_is_returned_takes_no_body_from_a_parameter(self) -> None:
+        def service(order: Order | None = None) -> Message:
+            return Message(body=repr(order))
+
+        assert call(service, AS_JSON) == Message(body=repr(ORDER))
+
     def test_a_default_stands_once_the_body_has_found_its_place(self) -> None:
         def service(order: Order, limit: int = 10, *, unit: str = "EUR") -> object:
             return given(order, limit, unit)
@@ -208,16 +230,33 @@ class TestPlaces:
         with pytest.raises(ConfigurationError, match="parameter 'body': pydantic cannot validate a body as"):
             Binding(service)
 
-    def test_an_annotation_that_cannot_be_read_is_refused(self) -> None:
+    @pytest.mark.parametrize(
+        ("annotation", "problem"),
+        [
+            ("Nowhere", "'Nowhere' is not defined"),
+            ("functools.Nowhere", "no attribute 'Nowhere'"),
+            ("Order |", "Forward reference"),
+            ("5 | 'x'", "unsupported operand"),
+        ],
+    )
+    def test_an_annotation_that_cannot_be_read_is_refused(self, annotation: str, problem: str) -> None:
         def service(body: object) -> None:
             """Take something."""
 
-        service.__annotations__["body"] = "Nowhere"
+        service.__annotations__["body"] = annotation
 
         with pytest.raises(
-            ConfigurationError, match=r"service .*service: an annotation cannot be read: .*Nowhere"
+            ConfigurationError, match=f"service .*service: an annotation cannot be read: .*{problem}"
         ):
             Binding(service)
+
+    def test_that_of_the_result_need_not_be_readable(self) -> None:
+        def service(order: Order) -> object:
+            return order
+
+        service.__annotations__["return"] = "OnlyForTheTypeChecker"
+
+        assert call(service, AS_JSON) == ORDER
 
     def test_annotations_may_name_what_is_local_to_the_caller(self) -> None:
         class Local(BaseModel):
@@ -241,10 +280,24 @@ class Booking:
     def __call__(self, order: Order, delivery: Delivery) -> object:
         return given(order, delivery.fence)
 
+    def refund(self, message: Message) -> object:
+        return given(self, message)
+
 
 class AsyncBooking:
     async def __call__(self, order: Order) -> object:
         return given(order)
+
+
+class Wrapped:
+    """A decorator that is a class, as many are."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.function(*args, **kwargs)
 
 
 class TestKindsOfServices:
@@ -268,6 +321,28 @@ class TestKindsOfServices:
 
         assert call(wrapped, AS_JSON) == (ORDER,)
 
+    def test_one_that_an_object_is_around_keeps_its_own(self) -> None:
+        @Wrapped
+        def service(order: Order) -> object:
+            return given(order)
+
+        assert call(service, AS_JSON) == (ORDER,)
+
+    def test_a_method_without_its_object_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="a method, and there is no object to be its"):
+            Binding(Booking.refund)
+
+    def test_a_class_is_refused_for_calling_it_runs_nothing(self) -> None:
+        with pytest.raises(ConfigurationError, match="it is a class: calling it makes an object"):
+            Binding(Booking)
+
+    def test_what_a_decorator_has_made_without_saying_of_what_is_refused(self) -> None:
+        def wrapper(*args: object, **kwargs: object) -> object:
+            return given(args, kwargs)
+
+        with pytest.raises(ConfigurationError, match=r"only \*args and \*\*kwargs.*functools.wraps"):
+            Binding(wrapper)
+
     def test_what_makes_a_coroutine_is_known_as_asynchronous(self) -> None:
         async def service(order: Order) -> None:
             """Take an order."""
@@ -275,6 +350,7 @@ class TestKindsOfServices:
         assert Binding(service).is_async
         assert Binding(functools.partial(service)).is_async
         assert Binding(AsyncBooking()).is_async
+        assert Binding(functools.partial(AsyncBooking())).is_async
         assert not Binding(Booking()).is_async
 
     def test_a_generator_is_refused_for_calling_it_runs_nothing(self) -> None:
@@ -289,6 +365,30 @@ class TestKindsOfServices:
                 ConfigurationError, match="it is a generator function: calling it runs nothing"
             ):
                 Binding(generator)
+
+    @pytest.mark.parametrize("decorator", [contextlib.contextmanager, Wrapped])
+    def test_a_generator_that_a_decorator_leaves_to_run_is_a_fatal_failure(self, decorator: Any) -> None:
+        def service(order: Order) -> Any:
+            yield order
+
+        binding = Binding(decorator(service))
+        positional, _ = binding.arguments(Message(body=AS_JSON), DELIVERY)
+
+        with pytest.raises(FatalError, match="nothing of it has run; take the yield out of it"):
+            binding.service(*positional)
+
+    def test_one_that_a_decorator_runs_is_a_service(self) -> None:
+        def service(order: Order) -> Any:
+            yield order
+
+        @functools.wraps(service)
+        def run(order: Order) -> object:
+            return list(service(order))
+
+        binding = Binding(run)
+        positional, _ = binding.arguments(Message(body=AS_JSON), DELIVERY)
+
+        assert binding.service(*positional) == [ORDER]
 
 
 class TestDefaults:

@@ -1,0 +1,161 @@
+"""The signature of a service: its parameters and what they ask for, and the callables that can be none."""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from history.errors import ConfigurationError
+from triggers.service.failures import FatalError
+
+#: The parameters of what a decorator makes that does not say what it wraps.
+_HIDDEN = [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]
+
+
+def name_of(service: Callable[..., Any]) -> str:
+    """Return what a service is called in errors."""
+    return getattr(service, "__qualname__", None) or repr(service)
+
+
+def is_async(service: Callable[..., Any]) -> bool:
+    """Whether calling the service makes a coroutine.
+
+    Raises:
+        ConfigurationError: it would make a generator, or an object of a class, and nothing would run.
+    """
+    called = _called(service)
+    for function in (service, called):
+        if _makes_a_generator(function):
+            raise ConfigurationError(
+                f"service {name_of(service)}",
+                "it is a generator function: calling it runs nothing",
+                "take the yield out of it",
+            )
+    if isinstance(service, type):
+        raise ConfigurationError(
+            f"service {name_of(service)}",
+            "it is a class: calling it makes an object, and runs nothing of that",
+            "decorate a function, or give an object of it: trigger(...)(Shop())",
+        )
+    return inspect.iscoroutinefunction(service) or inspect.iscoroutinefunction(called)
+
+
+def _makes_a_generator(function: Callable[..., Any]) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _called(service: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(service, functools.partial):
+        service = service.func
+    return service if inspect.isroutine(service) else type(service).__call__
+
+
+def refusing_generators(service: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a service; where a decorator is around a generator function, one that checks its result.
+
+    The decorator may run what that makes, or hand it on with nothing run: only the call shows which. What was
+    called then raises FatalError, instead of being taken for done.
+    """
+    under = inspect.unwrap(service)
+    if under is service or not _makes_a_generator(under):
+        return service
+
+    @functools.wraps(service)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        result = service(*args, **kwargs)
+        made = getattr(result, "gen", result)  # as @contextmanager keeps it
+        if isinstance(made, types.GeneratorType | types.AsyncGeneratorType):
+            raise FatalError(
+                f"service {name_of(service)} returned a {type(result).__qualname__}: nothing of it has run; "
+                "take the yield out of it, or the decorator away that leaves it to run"
+            )
+        return result
+
+    return checked
+
+
+def parameters_of(service: Callable[..., Any]) -> Sequence[inspect.Parameter]:
+    """Return the parameters of a service.
+
+    Raises:
+        ConfigurationError: they cannot be read, or nothing could be given to them.
+    """
+    name = f"service {name_of(service)}"
+    try:
+        parameters = list(inspect.signature(service).parameters.values())
+    except (NameError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            name, f"its parameters cannot be read: {error}", "call it in a function of your own"
+        ) from error
+    if inspect.isfunction(service) and service.__name__ != "<lambda>":
+        _check_function(name, service.__qualname__, parameters)
+    return parameters
+
+
+def _check_function(name: str, qualified: str, parameters: Sequence[inspect.Parameter]) -> None:
+    """Refuse a function that would be called with too little, or with something else than it means."""
+    if [parameter.kind for parameter in parameters] == _HIDDEN:
+        raise ConfigurationError(
+            name,
+            "it takes only *args and **kwargs, and nothing is given to these",
+            "name its parameters; where a decorator made it, have that use functools.wraps",
+        )
+    holder = qualified.rpartition(".")[0]
+    in_class = holder and not holder.endswith("<locals>")
+    if in_class and parameters and parameters[0].name in {"self", "cls"}:
+        raise ConfigurationError(
+            name,
+            f"it is a method, and there is no object to be its {parameters[0].name!r}",
+            "make it a static method, or decorate that of an object: trigger(...)(shop.book)",
+        )
+
+
+def annotations_of(
+    service: Callable[..., Any],
+    parameters: Sequence[inspect.Parameter],
+    local_names: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the annotations of parameters, evaluated; what is said of the result need not be readable.
+
+    Raises:
+        ConfigurationError: one of them cannot be evaluated.
+    """
+    function = _innermost(service)
+    asked = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
+    alike = types.SimpleNamespace(
+        __annotations__=asked, __type_params__=getattr(function, "__type_params__", ())
+    )
+    names = getattr(function, "__globals__", {})
+    try:
+        return typing.get_type_hints(alike, names, dict(local_names or {}), include_extras=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise ConfigurationError(
+            f"service {name_of(service)}",
+            f"an annotation cannot be read: {error}",
+            "define or import the name before the service is decorated",
+        ) from error
+
+
+def _innermost(service: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function in whose module the annotations of a service stand."""
+    while isinstance(service, functools.partial) or hasattr(service, "__wrapped__"):
+        service = service.func if isinstance(service, functools.partial) else inspect.unwrap(service)
+    function: Callable[..., Any] = inspect.unwrap(_called(service))
+    return function
+
+
+def asked_kind(hint: Any) -> Any:
+    """Return what a parameter asks for, whatever is said of it besides: that it may be None, or notes."""
+    while True:
+        inner = typing.get_args(hint)
+        if typing.get_origin(hint) is typing.Annotated:
+            hint = inner[0]
+        elif typing.get_origin(hint) in {typing.Union, types.UnionType}:
+            some = [kind for kind in inner if kind is not types.NoneType]
+            if len(some) != 1:
+                return hint
+            hint = some[0]
+        else:
+            return hint
