@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from history.errors import ConfigurationError
 from history.message import Message, copied_body, encoded_body
@@ -161,10 +161,13 @@ class Binding:
         plain = _plain_type(hint)
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(hint)
-        except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, TypeError) as error:
+            own = copied_body if plain is None and borrows(adapter) else _as_it_is
+        except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as error:
+            known = isinstance(error, PydanticSchemaGenerationError)
+            why = "" if known else f" ({str(error).partition(chr(10))[0].rstrip('.')})"
             raise ConfigurationError(
                 f"service {self.name}",
-                f"parameter {name!r}: pydantic cannot validate a body as {hint!r}",
+                f"parameter {name!r}: pydantic cannot validate a body as {hint!r}{why}",
                 "annotate it with a pydantic model, Message, Delivery or a plain type",
             ) from error
         if plain is not None:
@@ -172,7 +175,6 @@ class Binding:
             return Slot(
                 lambda message, _delivery, _transaction: _read_plain(message.body, plain, checked, name)
             )
-        own = copied_body if borrows(adapter) else _as_it_is
         return Slot(lambda message, _delivery, _transaction: _read_body(adapter, own, name, message.body))
 
     def arguments(

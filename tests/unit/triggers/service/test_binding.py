@@ -230,6 +230,10 @@ class TestPlaces:
         with pytest.raises(ConfigurationError, match="parameter 'body': pydantic cannot validate a body as"):
             Binding(service)
 
+    def test_a_model_that_is_not_whole_yet_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"parameter 'parcel': .* is not fully defined"):
+            Binding(ship)
+
     @pytest.mark.parametrize(
         ("annotation", "problem"),
         [
@@ -269,6 +273,13 @@ class TestPlaces:
         binding = Binding(service, {"Local": Local})
 
         assert binding.arguments(Message(body={"id": "1"}), DELIVERY) == ([Local(id="1")], {})
+
+
+class Parcel(BaseModel):
+    lines: "list[DefinedLater]"  # type: ignore[name-defined]  # noqa: F821
+
+
+def ship(parcel: Parcel) -> None: ...
 
 
 class Booking:
