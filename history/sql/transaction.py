@@ -19,6 +19,7 @@ from history.entry import Settlement
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
 from history.sql.database.errors import is_conflict, translated, uncommitted
+from history.sql.database.files import refuse_lost
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
 from history.sql.database.riders import Ending, Riders, carry, leave_connection, ride
 from history.sql.statements.dialects import Dialect, Statement, statement
@@ -235,6 +236,7 @@ async def open_transaction(
         replans = database.disposable and connection.dialect.name == Dialect.POSTGRESQL
         transaction = SqlTransaction(connection, joined(connection), replans, database.engine, riders)
         yield transaction
+        refuse_lost(connection, "committing")
         try:
             await execute(connection, COMMIT)
         except DBAPIError as error:

@@ -5,12 +5,24 @@ own test of that, by the number of the file on its device, is the one here; it m
 """
 
 import logging
+import os
 import threading
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 _log = logging.getLogger(__name__)
+
+#: So many bytes begin a write-ahead log of SQLite: a log that is begun anew begins with other ones.
+HEAD = 32
+
+#: What it means that the log of a file is left beside another one.
+SPOILT = (
+    "nothing is read or written, for SQLite would put the log of the old file into the new one, and damage "
+    "it. Is it a backup, delete %s-wal and %s-shm; is it a copy of the old file as it was, start the "
+    "processes anew"
+)
 
 
 class Identity(NamedTuple):
@@ -18,6 +30,21 @@ class Identity(NamedTuple):
 
     device: int
     number: int
+
+
+class _Log(NamedTuple):
+    """The write-ahead log beside a file of SQLite, and how it begins."""
+
+    identity: Identity
+    head: bytes
+
+
+class _State(Enum):
+    """What was there at the last look."""
+
+    THERE = "there"
+    DELETED = "deleted"
+    SPOILT = "spoilt"
 
 
 @dataclass(slots=True)
@@ -34,27 +61,31 @@ class OpenFile:
     times: int = 0
     _known: Identity | None = None
     _is_open: bool = False
-    _missing: bool = False
+    _stamp: tuple[int, int] = 0, 0
+    _state: _State = _State.THERE
+    _own_log: Identity | None = None
+    _left_log: _Log | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def look(self) -> Identity | None:
         """Return which file is there, in one call of the system; say so once where it is another, or none.
 
-        One of no length, that is not the one known, counts as none: it is being copied there, or made.
+        One of no length, that is not the one known, counts as none: it is being copied there, or made. So
+        does one beside which the log of the one before lies.
         """
         known = self._known
         try:
             found = self.path.stat()
         except OSError:
-            now = None
-        else:
-            if known and known.number == found.st_ino and known.device == found.st_dev:
-                now = known
-            else:
-                now = Identity(found.st_dev, found.st_ino) if found.st_size or not self._is_open else None
-        if now is not known or self._missing or not self._is_open:
-            self._note(now)
-        return now
+            return self._note(None, self._stamp) if known else None
+        stamp = found.st_size, found.st_mtime_ns
+        is_known = known is not None and known.number == found.st_ino and known.device == found.st_dev
+        if is_known and self._is_open and self._state is _State.THERE:
+            self._stamp = stamp
+            return known
+        if not found.st_size and self._is_open and not is_known:
+            return self._note(None, self._stamp)
+        return self._note(Identity(found.st_dev, found.st_ino), stamp)
 
     @property
     def is_gone(self) -> bool:
@@ -64,20 +95,62 @@ class OpenFile:
     def closed(self) -> None:
         """Note that it is not open any more: who deletes or replaces it now may do so."""
         with self._lock:
-            self._is_open = self._missing = False
+            self._is_open, self._state = False, _State.THERE
+            self._own_log = self._left_log = None
 
-    def _note(self, now: Identity | None) -> None:
+    def know_log(self, *, anew: bool = False) -> None:
+        """Note which log is its own, while it is open; ``anew`` where it was opened just now."""
+        if anew:
+            self._own_log = None
+        elif self._own_log is None:
+            log = self._log_beside()
+            self._own_log = None if log is None else log.identity
+
+    def _note(self, now: Identity | None, stamp: tuple[int, int]) -> Identity | None:
         with self._lock:
-            was_open, was_missing = self._is_open, self._missing
-            is_another = now is not None and self._known not in {None, now}
-            self._missing = now is None
+            before, was, was_open = self._known, self._state, self._is_open
+            # The number of one that was deleted is free for the next one, which has other times.
+            is_same = now == before and (was is _State.THERE or stamp == self._stamp)
+            is_another = now is not None and before is not None and not is_same
+            if was is _State.THERE:
+                log = self._log_beside()
+                self._left_log = log if log is not None and log.identity == self._own_log else None
+            spoils = is_another and self._left_log is not None and self._log_beside() == self._left_log
+            if spoils:
+                self._state, now, is_another = _State.SPOILT, None, False
+            elif now is None and before is not None:
+                self._state = _State.DELETED
+            else:
+                self._state = _State.THERE
             if now is not None:
-                self._known, self._is_open = now, True
-            # One that is there again may be another one with a number that was free again.
-            self.times += is_another or (was_missing and now is not None)
-        if is_another and was_open:
+                self._known, self._is_open, self._stamp = now, True, stamp
+            self.times += is_another or (was is not _State.THERE and now is not None)
+            state = self._state
+        if was_open:
+            self._tell(state, was, is_another=is_another)
+        return now
+
+    def _tell(self, state: _State, was: _State, *, is_another: bool) -> None:
+        if is_another:
             _log.critical("%s was replaced by another file while it was open: %s", self.path, self.replaced)
-        elif now is None and was_open and not was_missing:
+        elif state is _State.SPOILT and was is not state:
+            meaning = SPOILT % (self.path, self.path)
+            _log.critical(
+                "%s was replaced by another file while it was open, and its log was left: %s",
+                self.path,
+                meaning,
+            )
+        elif state is _State.DELETED and was is not state:
             _log.critical("%s was deleted while it was open: %s", self.path, self.deleted)
-        elif was_missing and was_open and now is not None:
+        elif state is _State.THERE and was is not state:
             _log.warning("%s is there again, and is used", self.path)
+
+    def _log_beside(self) -> _Log | None:
+        """Return the log that SQLite would read with what is there now; none, where it is empty."""
+        try:
+            # No lock of SQLite is on it, which closing it would give up.
+            with Path(f"{self.path.resolve()}-wal").open("rb") as file:
+                found, head = os.fstat(file.fileno()), file.read(HEAD)
+        except OSError:
+            return None
+        return _Log(Identity(found.st_dev, found.st_ino), head) if len(head) == HEAD else None

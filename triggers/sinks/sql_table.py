@@ -80,6 +80,7 @@ class SqlTableSink:
         self._line = _line_to(where)
         self._table = _table(table)
         self._ready = False
+        self._times_replaced: int = 0
 
     def __call__(self, event: RetrievalFailureEvent) -> Awaitable[None] | None:
         """Store one event.
@@ -97,7 +98,8 @@ class SqlTableSink:
 
     async def _store(self, event: RetrievalFailureEvent) -> None:
         row = _row(event, self._line.dialect)
-        ready, self._ready = self._ready, False
+        times = self._line.times_replaced
+        ready, self._ready = self._ready and times == self._times_replaced, False
         try:
             if not ready and not await self._line.run("looking for it", self._exists):
                 await self._line.run("creating it", self._create, atomic=True)
@@ -106,7 +108,7 @@ class SqlTableSink:
             raise unavailable(f"the table {self._table.name}", error) from None
         except ConfigurationError as error:
             raise _of_a_sink(error) from None
-        self._ready = True
+        self._ready, self._times_replaced = True, times
 
     async def _exists(self, connection: AnyConnection) -> bool:
         await refuse_foreign(

@@ -36,9 +36,10 @@ from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.shell import begin, or_undo, to_its_end
 from history.sql.database.errors import is_conflict, is_unanswered, translated
-from history.sql.database.files import follow_file, times_replaced
+from history.sql.database.files import follow_file, refuse_lost, times_replaced
 from history.sql.database.forks import survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
+from history.sql.database.paths import file_of
 from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
 from history.sql.database.turns import connect_in_turn
@@ -172,7 +173,7 @@ def _note_full(engine: AnyEngine, doing: str) -> None:
 
 def in_memory(url: URL) -> bool:
     """Whether a SQLite URL names no file."""
-    return url.database in {None, "", ":memory:"} or "mode=memory" in str(url.query)
+    return file_of(url) is None
 
 
 def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
@@ -422,7 +423,7 @@ class Pooled:
         inside = is_inside(self.engine, doing, writes=atomic)
         connection = await self.connect(doing, inside=inside)
         wanted = _Wanted()
-        doing_it = self._step_on(connection, step, wanted, atomic=atomic, inside=inside)
+        doing_it = self._step_on(connection, doing, step, wanted, atomic=atomic, inside=inside)
         if not isinstance(self.engine, AsyncEngine) or self.dialect is not Dialect.SQLITE:
             return await doing_it
         try:
@@ -433,7 +434,14 @@ class Pooled:
             raise
 
     async def _step_on(
-        self, connection: AnyConnection, step: Step[T], wanted: _Wanted, *, atomic: bool, inside: bool
+        self,
+        connection: AnyConnection,
+        doing: str,
+        step: Step[T],
+        wanted: _Wanted,
+        *,
+        atomic: bool,
+        inside: bool,
     ) -> T:
         """Do a step and give its connection back; what nobody wants any more is rolled back."""
         try:
@@ -445,6 +453,7 @@ class Pooled:
             wanted.check()
             answer = await step(connection)
             wanted.check()
+            refuse_lost(connection, doing)
             await execute(connection, COMMIT)
             return answer
         finally:

@@ -1,21 +1,25 @@
 """Engines to a file of SQLite that is deleted or replaced while they run.
 
 One that is replaced is opened. None is made where there was one: a backup may be about to be copied there.
+Which file that is SQLite says itself, when it has opened it: an engine of somebody else's may have been made
+in another folder, or connect in a way of its own.
 """
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from history.sql.database.forks import file_of
+from history.errors import HistoryUnavailableError
+from history.sql.database.paths import file_of
 from history.sql.statements.dialects import Dialect
-from history.support.open_files import OpenFile
+from history.support.open_files import Identity, OpenFile
 
 #: What it means, for the log.
 DELETED = (
@@ -27,41 +31,83 @@ REPLACED = (
     "the other one is gone. Stop all processes before you move or restore it"
 )
 
-#: Under this key a connection remembers which file it has opened.
+#: Under this key a connection remembers which file it has opened; None for a database in memory.
 _OPENED = "doubtless_file"
 
-_files: "WeakKeyDictionary[Engine, OpenFile]" = WeakKeyDictionary()
+_files: "WeakKeyDictionary[Engine, _Followed]" = WeakKeyDictionary()
+
+
+class _Followed:
+    """The file of an engine, known since its first connection."""
+
+    def __init__(self, engine: Engine) -> None:
+        # Not the engine itself: it is the key under which this is found.
+        self._asked = file_of(engine.url)
+        self.file: OpenFile | None = None
+        event.listen(engine, "do_connect", self._refuse)
+        event.listen(engine, "connect", self._note)
+        event.listen(engine, "checkout", self._compare)
+        event.listen(engine, "engine_disposed", self._end)
+
+    def _refuse(self, *_about: object) -> None:
+        if self.file is not None and self.file.is_gone:
+            raise _gone(self.file)
+
+    def _note(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        name = _name_of(connection)
+        if self.file is None and (path := self._path_to(name)) is not None:
+            self.file = OpenFile(path, DELETED, REPLACED)
+        if self.file is not None:
+            self.file.know_log(anew=True)
+        record.info[_OPENED] = self._state() if name else None
+
+    def _compare(self, connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
+        if _OPENED not in record.info:
+            self._take_in(connection, record)
+        opened = record.info[_OPENED]
+        if opened is None:
+            return
+        state = self._state()
+        if self.file is not None and state is None:
+            raise _gone(self.file)
+        if opened != state:
+            raise DisconnectionError  # the pool closes this one, and connects again
+        if self.file is not None:
+            self.file.know_log()
+
+    def _end(self, _engine: Engine) -> None:
+        if self.file is not None:
+            self.file.closed()  # nothing is open: who deletes it now may have another one made
+
+    @staticmethod
+    def _take_in(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        """See to a connection from before anybody listened: which file it has opened is not known."""
+        name = _name_of(connection)
+        if name and Path(name).exists():
+            raise DisconnectionError
+        record.info[_OPENED] = None  # it is all of its database
+
+    def is_lost(self, opened: object) -> bool:
+        """Whether what a connection has opened is not what is there now."""
+        return opened is not None and opened != self._state()
+
+    def _state(self) -> tuple[Identity, int] | None:
+        found = None if self.file is None else self.file.look()
+        return None if self.file is None or found is None else (found, self.file.times)
+
+    def _path_to(self, name: str) -> Path | None:
+        """Return the path to follow: what was asked for, as links may change, if it leads to ``name``."""
+        for path in (self._asked, name):
+            if path and name and _is_same(path, name):
+                return Path(path)
+        return None
 
 
 def follow_file(engine: Engine | AsyncEngine) -> None:
     """Have an engine give out no connection to a file that is gone; once is enough."""
     pooled = _pooled(engine)
-    path = file_of(pooled) if pooled.dialect.name == Dialect.SQLITE else None
-    if path is None or pooled in _files:
-        return
-    _files[pooled] = file = OpenFile(Path(path), DELETED, REPLACED)
-
-    def refuse(*_about: object) -> None:
-        if file.is_gone:
-            raise _gone(file)
-
-    def note(_connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        record.info[_OPENED] = file.look(), file.times
-
-    def compare(_connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
-        found = file.look()
-        if found is None:
-            raise _gone(file)
-        if record.info.get(_OPENED) != (found, file.times):
-            raise DisconnectionError  # the pool closes this one, and connects again
-
-    def note_end(_engine: Engine) -> None:
-        file.closed()  # nothing is open: who deletes it now may have another one made
-
-    event.listen(pooled, "engine_disposed", note_end)
-    event.listen(pooled, "do_connect", refuse)
-    event.listen(pooled, "connect", note)
-    event.listen(pooled, "checkout", compare)
+    if pooled.dialect.name == Dialect.SQLITE and pooled not in _files:
+        _files[pooled] = _Followed(pooled)
 
 
 def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:
@@ -69,17 +115,43 @@ def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:
 
     That is found whenever a connection is given out, or by a ``look`` now.
     """
-    file = _files.get(_pooled(engine))
-    if file is None:
+    followed = _files.get(_pooled(engine))
+    if followed is None or followed.file is None:
         return 0
     if look:
-        file.look()
-    return file.times
+        followed.file.look()
+    return followed.file.times
+
+
+def refuse_lost(connection: Connection | AsyncConnection, doing: str) -> None:
+    """Refuse to commit to a file that was deleted or replaced since its connection was taken from the pool.
+
+    Raises:
+        HistoryUnavailableError: it was; nothing is committed.
+    """
+    followed = None if connection.invalidated else _files.get(_pooled(connection.engine))
+    if followed is not None and followed.is_lost(connection.info.get(_OPENED)):
+        raise HistoryUnavailableError(doing)
+
+
+def _name_of(connection: DBAPIConnection) -> str:
+    """Return the file that a connection has open, as SQLite names it; nothing for a database in memory."""
+    with closing(connection.cursor()) as cursor:
+        cursor.execute("PRAGMA database_list")
+        names = {str(row[1]): str(row[2] or "") for row in cursor.fetchall()}
+    return names.get("main", "")
+
+
+def _is_same(path: str, name: str) -> bool:
+    try:
+        return Path(path).samefile(name)
+    except OSError:  # there is none: a database in memory may have a name as well
+        return False
 
 
 def _gone(file: OpenFile) -> sqlite3.OperationalError:
     """Return what SQLAlchemy translates as it does all errors of the driver: the database is away."""
-    return sqlite3.OperationalError(f"{file.path} was deleted while it was open")
+    return sqlite3.OperationalError(f"{file.path} was deleted or replaced while it was open")
 
 
 def _pooled(engine: Engine | AsyncEngine) -> Engine:

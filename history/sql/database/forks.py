@@ -8,7 +8,6 @@ one in use then is waited for. A child to which one was carried all the same is 
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -18,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from history.errors import ConfigurationError
+from history.sql.database.paths import file_named, file_of
 from history.sql.statements.dialects import Dialect
 from history.support.forks import at_fork, keep, unplug
 from history.support.loops import has_loop
@@ -42,7 +42,7 @@ def survive_forks(engine: Engine | AsyncEngine) -> None:
         return
     if pooled.dialect.name == Dialect.POSTGRESQL:
         _guards[pooled] = _Sockets(pooled)
-    elif pooled.dialect.name == Dialect.SQLITE and file_of(pooled) is not None:
+    elif pooled.dialect.name == Dialect.SQLITE and file_of(pooled.url) is not None:
         _guards[pooled] = _File(pooled)
 
 
@@ -85,7 +85,7 @@ class _File:
     def _refuse(self, _dialect: object, _record: object, words: Any, _named: object) -> None:
         with self._opening:
             pass
-        if words and (file := str(Path(str(words[0])).absolute())) in _carried:
+        if words and (file := file_named(str(words[0]))) in _carried:
             raise ConfigurationError(
                 "history",
                 f"this process was forked while its parent had a transaction open in {file}",
@@ -127,15 +127,7 @@ class _File:
 
     def _in_child(self, engine: Engine) -> None:
         self._opening = threading.RLock()
-        if self._is_carried and (file := file_of(engine)) is not None:
+        if self._is_carried and (file := file_of(engine.url)) is not None:
             _carried.add(file)
         self._drivers = WeakSet()
         engine.dispose(close=False)
-
-
-def file_of(engine: Engine) -> str | None:
-    """Return the file of an engine to SQLite; None where the database is in memory."""
-    name = engine.url.database
-    if name in {None, "", ":memory:"} or "mode=memory" in str(engine.url.query):
-        return None
-    return str(Path(str(name).removeprefix("file:")).absolute())

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, Pool
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.errors import ConfigurationError
-from history.sql.database.forks import file_of
+from history.sql.database.paths import file_of
 from history.sql.statements.dialects import Dialect, statement
 
 #: What a step or transaction begins with that may meet the locks of the transaction around it.
@@ -74,4 +74,4 @@ def _pooled(engine: Engine | AsyncEngine) -> Engine:
 
 
 def _file(engine: Engine) -> str | None:
-    return file_of(engine) if engine.dialect.name == Dialect.SQLITE else None
+    return file_of(engine.url) if engine.dialect.name == Dialect.SQLITE else None

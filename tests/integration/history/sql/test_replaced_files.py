@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 
 from history.bridge import drive
-from history.errors import HistoryUnavailableError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql import SqlHistory
 from history.store.control import Report
 from history.store.journal import JournalLine
@@ -25,6 +25,8 @@ from triggers.providers.provider import Arrival, ProviderUnavailableError, Recei
 from triggers.providers.sqljms.provider import SqlJms
 
 HOUR = timedelta(hours=1)
+
+ALARM = "history.support.open_files", logging.CRITICAL
 
 PARKED = Parked(
     id="id-1",
@@ -79,7 +81,7 @@ def claimed(store: SqlHistory, uuid: str) -> bool:
 
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno == logging.CRITICAL]
+    return [one.getMessage() for one in caplog.records if (one.name, one.levelno) == ALARM]
 
 
 @pytest.mark.parametrize("lose", [copied, moved, made_by_another])
@@ -262,3 +264,155 @@ def test_a_consumer_of_sql_jms_receives_what_is_sent_to_the_new_file(file: Path)
     drive(receiver.close())
     for provider in (producer, consumer, third):
         drive(provider.close())
+
+
+def left(file: Path, backup: Path) -> None:
+    """Restore a backup as most do it, and forget the log of the file before."""
+    file.unlink()
+    shutil.copy(backup, file)
+
+
+@pytest.mark.parametrize("deleted_before", [False, True])
+def test_the_log_of_the_old_file_is_not_put_into_a_backup(
+    file: Path, *, deleted_before: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite would read it with the backup, which is a damaged database then."""
+    with opened(f"sqlite:///{file}") as store:
+        assert claimed(store, "before the backup")
+        backup = backed_up(file)
+        assert claimed(store, "after the backup")
+        if deleted_before:
+            file.unlink()
+            with pytest.raises(HistoryUnavailableError):
+                claimed(store, "a")
+            file.touch()
+        left(file, backup)
+
+        for _ in range(2):
+            with pytest.raises(HistoryUnavailableError):
+                claimed(store, "a")
+        file.with_name(f"{file.name}-wal").unlink()
+
+        assert not claimed(store, "before the backup")
+        assert claimed(store, "after the backup")
+    *others, alarm, follows = alarms(caplog)
+    assert len(others) == deleted_before
+    assert "and its log was left" in alarm
+    assert f"delete {file}-wal and {file}-shm" in alarm
+    assert "that one is used now" in follows
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_an_atomic_service_commits_nothing_to_a_file_that_is_lost_meanwhile(file: Path) -> None:
+    other = file.with_name("other")
+
+    @trigger("orders", name="book", history=f"sqlite:///{file}", transacted=True)
+    def book(message: Message, connection: Connection) -> None:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (uuid TEXT)"))
+        connection.execute(text("INSERT INTO bookings VALUES (:uuid)"), {"uuid": message.uuid})
+        if message.body:
+            delete(file)
+            other.rename(file)
+
+    made_by_another(other, other)
+    lost = book.handle(Message(body="lose it", uuid="a", destination="orders"))
+    assert (lost.executed, lost.acknowledge) == (True, False)
+
+    assert book.handle(Message(body="", uuid="a", destination="orders")).status == "NEW"
+    book.close()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT uuid FROM bookings").fetchall() == [("a",)]
+
+
+def test_a_sender_takes_no_number_of_the_old_file_for_another_queue_of_the_new_one(file: Path) -> None:
+    sender, another = (SqlJms.from_url(f"sqlite:///{file}") for _ in range(2))
+    drive(sender.send("queue://orders", [Message(body="", uuid="a")]))
+    delete(file)
+    with closing(sqlite3.connect(file)) as empty:
+        empty.execute("CREATE TABLE other (id)")
+    drive(another.send("queue://invoices", [Message(body="", uuid="b")]))
+    drive(sender.send("queue://orders", [Message(body="", uuid="c")]))
+
+    for queue, uuid in (("invoices", "b"), ("orders", "c")):
+        receiver = drive(another.open_receiver(f"queue://{queue}", subscription="book", name=queue))
+        assert received(receiver) == [uuid]
+        drive(receiver.close())
+    for provider in (sender, another):
+        drive(provider.close())
+
+
+def in_a_folder_that_was_left(file: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    monkeypatch.chdir(file.parent)
+    engine = create_engine(f"sqlite:///{file.name}")
+    (elsewhere := file.parent / "elsewhere").mkdir()
+    monkeypatch.chdir(elsewhere)
+    return engine
+
+
+def connects_by_itself(file: Path, _patch: pytest.MonkeyPatch) -> Engine:
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(file, check_same_thread=False)
+
+    return create_engine("sqlite:///:nowhere", creator=connect)
+
+
+def without_a_pool(file: Path, _patch: pytest.MonkeyPatch) -> Engine:
+    return create_engine(f"sqlite:///{file}", poolclass=NullPool)
+
+
+def connected_before(file: Path, _patch: pytest.MonkeyPatch) -> Engine:
+    engine = create_engine(f"sqlite:///{file}")
+    with engine.connect():
+        return engine
+
+
+def of_a_machine(file: Path, _patch: pytest.MonkeyPatch) -> Engine:
+    return create_engine(f"sqlite:///file://localhost{file}?uri=true")
+
+
+@pytest.mark.parametrize(
+    "make", [in_a_folder_that_was_left, connects_by_itself, without_a_pool, connected_before, of_a_machine]
+)
+def test_an_engine_of_the_users_is_followed_to_the_file_that_it_opens(
+    file: Path, make: Callable[[Path, pytest.MonkeyPatch], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make(file, monkeypatch)
+    store = SqlHistory(engine)
+    assert claimed(store, "a")
+    assert not claimed(store, "a")
+    made_by_another(file, file)
+
+    assert claimed(store, "a")
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "file::memory:?cache=shared&uri=true",
+        "file:it?mode=memory&cache=shared&uri=true",
+        "file:/it?vfs=memdb&uri=true",
+    ],
+)
+def test_a_database_in_memory_is_no_file_that_was_deleted(name: str) -> None:
+    with opened(f"sqlite:///{name}") as store:
+        assert claimed(store, "a")
+        assert not claimed(store, "a")
+        with pytest.raises(ConfigurationError, match="has only one client"):
+            store.for_asyncio()
+
+
+def test_a_link_to_another_file_is_followed(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = file.with_name("first"), file.with_name("second")
+    file.symlink_to(first)
+    made_by_another(second, second)
+    with opened(f"sqlite:///{file}") as store:
+        assert claimed(store, "a")
+        (link := file.with_name("link")).symlink_to(second)
+        link.replace(file)
+
+        assert claimed(store, "a")
+        with opened(f"sqlite:///{second}") as another:
+            assert not claimed(another, "a")
+    assert len(alarms(caplog)) == 1

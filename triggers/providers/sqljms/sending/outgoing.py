@@ -89,13 +89,16 @@ class Posting:
         columns: list[Any] = [list(column) for column in zip(*outgoing.rows, strict=True)]
         kept: list[Any] = [list(column) for column in zip(*outgoing.properties, strict=True)] or [[]] * 4
         values = dict(zip(COLUMNS, columns, strict=True)) | dict(zip(PROPERTY, kept, strict=True))
-        beside = {"destination": number, "channel": self.channel}
+        beside = {**self._place(number), "channel": self.channel}
         return [
             int(row[0]) for row in await fetch(connection, SEND[self.destination.kind], **values, **beside)
         ]
 
+    def _place(self, number: int) -> dict[str, object]:
+        return {"destination": number, "destination_name": self.destination.name}
+
     async def _write_each(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
-        found = await fetch(connection, READERS[self.destination.kind], destination=number)
+        found = await fetch(connection, READERS[self.destination.kind], **self._place(number))
         readers = [int(reader) for (reader,) in found]
         if not readers:
             return readers

@@ -46,11 +46,14 @@ _SEND = """
         THEN CAST(pg_notify(:channel || CAST(r.id AS TEXT), '') AS TEXT) END
     FROM readers AS r"""
 
-#: Who gets a message.
+#: Who gets a message. In a database that was restored, or made anew, the id that a sender has remembered may
+#: be that of another destination.
 _READERS = {
-    DestinationKind.QUEUE: "SELECT queue_id AS id FROM dms_queue WHERE queue_id = :destination",
+    DestinationKind.QUEUE: """SELECT queue_id AS id FROM dms_queue
+        WHERE queue_id = :destination AND queue_name = :destination_name""",
     DestinationKind.TOPIC: """SELECT subscriber_id AS id FROM dms_topic_sub
-        WHERE topic_id = :destination AND (durable = 1 OR active = 1)""",
+        WHERE topic_id = :destination AND (durable = 1 OR active = 1) AND EXISTS (
+            SELECT 1 FROM dms_topic WHERE topic_id = :destination AND topic_name = :destination_name)""",
 }
 
 # SQLite: the same, by itself.

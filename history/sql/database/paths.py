@@ -1,0 +1,31 @@
+"""Which file a URL of SQLite leads to: by its path, or by a file name of SQLite's own, a URI."""
+
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote
+
+from sqlalchemy import URL
+
+
+def file_of(url: URL) -> str | None:
+    """Return the whole path of a URL's file; None where its database is in memory."""
+    name = str(url.database or "")
+    if not url.query.get("uri"):
+        return file_named(name) if not name.startswith("file:") else str(Path(name).absolute())
+    options = "&".join(f"{key}={value}" for key, value in url.query.items())
+    return file_named(f"{name}{'&' if '?' in name else '?'}{options}" if name.startswith("file:") else name)
+
+
+def file_named(name: str) -> str | None:
+    """Return the whole path of what a driver is given to open, a path or a URI; None: it is in memory."""
+    if name in {"", ":memory:"}:
+        return None
+    if not name.startswith("file:"):
+        return str(Path(name).absolute())
+    path, _, more = name.removeprefix("file:").partition("#")[0].partition("?")
+    options = dict(parse_qsl(more))
+    if path.startswith("//"):  # after which a machine is named, which can be no other than this one
+        path = "/" + path[2:].partition("/")[2]
+    path = unquote(path)
+    if path in {"", ":memory:"} or options.get("mode") == "memory" or options.get("vfs") == "memdb":
+        return None
+    return str(Path(path).absolute())
