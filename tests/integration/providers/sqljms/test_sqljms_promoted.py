@@ -13,6 +13,7 @@ from history.store import instant
 from tests.fixtures.servers.pgbouncer import PgBouncer
 from tests.fixtures.servers.postgres_pair import Pair
 from triggers import Message, Status, trigger
+from triggers.providers.provider import Arrival
 from triggers.providers.sqljms.limbo.limbo import Entry as LimboEntry
 from triggers.providers.sqljms.limbo.limbo import Limbo
 from triggers.providers.sqljms.link import BLOCK
@@ -111,3 +112,24 @@ async def test_a_connection_that_a_pooler_kept_open_notices_before_it_numbers_me
 
     assert not set(sent) & set(lost)
     await provider.close()
+
+
+async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgres_url: str) -> None:
+    """A dump from before a queue was made is restored while senders run, and another gets its number."""
+    sender, another = (SqlJms.from_url(postgres_url) for _ in range(2))
+    await sender.send(QUEUE, [Message(body="", uuid="lost")])
+    with psycopg.connect(postgres_url) as connection:
+        ((schema,),) = connection.execute("SHOW search_path").fetchall()
+        connection.execute(f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}")
+    await another.send("queue://invoices", [Message(body="", uuid="b")])
+
+    await sender.send(QUEUE, [Message(body="", uuid="a")])
+
+    for queue, uuid in (("queue://invoices", "b"), (QUEUE, "a")):
+        receiver = await another.open_receiver(queue, subscription="book", name=queue)
+        (received,) = await receiver.receive(10)
+        assert isinstance(received, Arrival)
+        assert received.message.uuid == uuid
+        await receiver.close()
+    for provider in (sender, another):
+        await provider.close()

@@ -95,7 +95,7 @@ class Posting:
         ]
 
     def _place(self, number: int) -> dict[str, object]:
-        return {"destination": number, "destination_name": self.destination.name}
+        return {"destination": number, "expected_name": self.destination.name}
 
     async def _write_each(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
         found = await fetch(connection, READERS[self.destination.kind], **self._place(number))

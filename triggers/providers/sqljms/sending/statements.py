@@ -50,10 +50,10 @@ _SEND = """
 #: be that of another destination.
 _READERS = {
     DestinationKind.QUEUE: """SELECT queue_id AS id FROM dms_queue
-        WHERE queue_id = :destination AND queue_name = :destination_name""",
+        WHERE queue_id = :destination AND queue_name = :expected_name""",
     DestinationKind.TOPIC: """SELECT subscriber_id AS id FROM dms_topic_sub
         WHERE topic_id = :destination AND (durable = 1 OR active = 1) AND EXISTS (
-            SELECT 1 FROM dms_topic WHERE topic_id = :destination AND topic_name = :destination_name)""",
+            SELECT 1 FROM dms_topic WHERE topic_id = :destination AND topic_name = :expected_name)""",
 }
 
 # SQLite: the same, by itself.
