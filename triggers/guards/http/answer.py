@@ -1,5 +1,6 @@
 """An application's answer: held back until it is kept, or let through where it is no answer to be kept."""
 
+import asyncio
 import json
 from base64 import b64decode, b64encode
 from collections.abc import MutableMapping, Sequence
@@ -42,11 +43,8 @@ class Answer:
         self._body = bytearray()
         self.is_streamed = False
         self.is_whole = False
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether the application has sent anything."""
-        return bool(self._start)
+        #: Set when the client may have to do with the run again: its answer streams, or is whole.
+        self.concerns_client = asyncio.Event()
 
     @property
     def status(self) -> int:
@@ -64,11 +62,14 @@ class Answer:
             self._start = event
             self.is_streamed = not self._is_short()
         if self.is_streamed:
+            self.concerns_client.set()
             self.is_whole = event["type"] == "http.response.body" and not event.get("more_body", False)
             await self._send(event)
         elif event["type"] == "http.response.body":
             self._body += event.get("body", b"")
             self.is_whole = not event.get("more_body", False)
+            if self.is_whole:
+                self.concerns_client.set()
 
     def _is_short(self) -> bool:
         if self.status in _NO_BODY:

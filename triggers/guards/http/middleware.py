@@ -42,6 +42,9 @@ _log = logging.getLogger(__name__)
 #: For how long a client is asked to stay away while another request with its key runs, in seconds.
 RETRY_AFTER = 1
 
+#: Where the scope of a request that runs has the names of the guards that it runs in.
+_GUARDED = "doubtless.guarded"
+
 #: How long a request that waits for another one pauses before it looks again, in seconds: first and most.
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5
 
@@ -107,7 +110,8 @@ class IdempotencyKey:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI says."""
-        if scope["type"] != "http" or scope["method"].upper() not in self._methods:
+        is_guarded = self.guard.name in scope.get(_GUARDED, ())  # by the same guard, further outside
+        if scope["type"] != "http" or is_guarded or scope["method"].upper() not in self._methods:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
@@ -209,15 +213,18 @@ class _Work:
     async def serve(self, receive: Receive, send: Send) -> None:
         """Run it or not, and answer."""
         answer = Answer(send, self.middleware.answer_limit)
+        body = replayed_body(self.body, receive, answer.concerns_client)
         failure: list[Exception] = []
+        away: list[UnavailableError] = []
 
         async def run() -> None:
             try:
                 await self._keep(None)
             except UnavailableError as error:
+                away.append(error)
                 raise ReleasedError("the history went away before it began") from error
             try:
-                await self.middleware.call(self.request.scope, replayed_body(self.body, receive), answer.take)
+                await self.middleware.call(self.request.scope, body, answer.take)
             except Exception as error:  # noqa: BLE001  (raised again once the key is free, or kept)
                 failure.append(error)
             if not answer.is_final:
@@ -229,6 +236,8 @@ class _Work:
         self.request.scope["extensions"] = {
             name: value for name, value in extensions.items() if not name.startswith("http.response.")
         }
+        scope = self.request.scope
+        scope[_GUARDED] = (*scope.get(_GUARDED, ()), self.middleware.guard.name)
         try:
             if await self.is_for_another_body():
                 await self._refuse_body(send)
@@ -237,8 +246,12 @@ class _Work:
         except UnavailableError:
             await self._away(send)
             return
-        if outcome.executed:
-            await self._give(answer, failure, send)
+        if away:
+            await self._away(send)
+        elif outcome.executed:
+            await answer.give()  # it is true, whether or not it could be kept
+            if failure:
+                raise failure[0]
         else:
             await self._answer(outcome, send)
 
@@ -259,14 +272,6 @@ class _Work:
                 return outcome
             await asyncio.sleep(min(pause, max(until - monotonic(), 0)))
             pause = min(2 * pause, LAST_LOOK)
-
-    async def _give(self, answer: Answer, failure: list[Exception], send: Send) -> None:
-        """Give the answer of a run that ended here: it is true, whether or not it could be kept."""
-        await answer.give()
-        if failure:
-            raise failure[0]
-        if not answer.is_begun:
-            await self._away(send)
 
     async def _answer(self, outcome: Outcome, send: Send) -> None:
         """Answer a request that did not run."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from asyncio import Event
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -186,14 +187,21 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
             return bytes(body)
 
 
-def replayed_body(body: bytes, receive: Receive) -> Receive:
-    """Return what gives an application the body that was read, and then what else the client says."""
+def replayed_body(body: bytes, receive: Receive, concerns_client: Event) -> Receive:
+    """Return what gives an application the body that was read, and then what else the client says.
+
+    That the client went away, only once its answer streams or is whole: an application that ends a run for it
+    before, as Django does, ends it somewhere in the middle.
+    """
     left = [body]
 
     async def again() -> MutableMapping[str, Any]:
         if left:
             return {"type": "http.request", "body": left.pop(), "more_body": False}
-        return await receive()
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            await concerns_client.wait()
+        return event
 
     return again
 

@@ -414,6 +414,56 @@ class TestInProgress:
         assert (await ask(waiting)).body == b"charge 1"
         assert len(shop.charged) == 1
 
+    async def test_an_application_that_ends_a_run_for_such_a_client_hears_of_it_when_it_has_answered(
+        self, store: MemoryHistory
+    ) -> None:
+        """Django cancels a view when its client goes away, in the middle of what it does."""
+        done: list[str] = []
+
+        async def view(send: Any) -> None:
+            done.append("charged")
+            for _turn in range(10):  # somewhere in here it would be cancelled
+                await asyncio.sleep(0)
+            await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"2")]})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+        async def like_django(_scope: Any, receive: Any, send: Any) -> None:
+            while (await receive()).get("more_body"):
+                pass
+            tasks = {asyncio.ensure_future(receive()), asyncio.ensure_future(view(send))}
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for one in tasks:
+                one.cancel()
+
+        app = IdempotencyKey(like_django, history=store)
+
+        assert [(await ask(app)).body for _ in range(2)] == [b"ok", b"ok"]
+        assert done == ["charged"]
+
+    async def test_the_end_of_a_stream_is_told_to_its_application(self, store: MemoryHistory) -> None:
+        async def feed(_scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"1", "more_body": True})
+            assert (await receive())["type"] == "http.disconnect"
+
+        assert (await ask(IdempotencyKey(feed, history=store))).body == b"1"
+
+
+class TestNested:
+    async def test_a_guard_within_one_of_its_name_lets_through_what_that_one_runs(
+        self, app: IdempotencyKey, store: MemoryHistory
+    ) -> None:
+        both = IdempotencyKey(app, history=store)
+
+        assert [(await ask(both)).body for _ in range(2)] == [b"charge 1", b"charge 1"]
+
+    async def test_one_of_another_name_guards_too(self, app: IdempotencyKey, store: MemoryHistory) -> None:
+        both = IdempotencyKey(app, history=store, name="outside")
+
+        assert [(await ask(both)).body for _ in range(2)] == [b"charge 1", b"charge 1"]
+        assert (await ask(app)).headers["idempotent-replayed"] == "true"
+
 
 def store_of(app: IdempotencyKey) -> Any:
     return app.guard.store_for_asyncio()
