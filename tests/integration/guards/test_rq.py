@@ -28,15 +28,15 @@ def effects(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> 
     return effects
 
 
-def enqueue(redis_url: str, *args: Any, **options: Any) -> Any:
+def enqueue(redis_url: str, *args: Any, job: str = "book", **options: Any) -> Any:
     """Enqueue the job under one id, and work until nothing is left."""
     with redis.Redis.from_url(redis_url) as connection:
         queue = rq.Queue("orders", connection=connection)
-        job = queue.enqueue(f"{APPLICATION}.book", *args, job_id="one", **options)
+        sent = queue.enqueue(f"{APPLICATION}.{job}", *args, job_id="one", **options)
         worker = rq.SimpleWorker([queue], connection=connection)
         worker.work(burst=True, with_scheduler=False)
-        job.refresh()
-        return job.get_status(), job.return_value()
+        sent.refresh()
+        return sent.get_status(), sent.return_value()
 
 
 def test_a_job_that_comes_again_runs_once(effects: Ledger, redis_url: str) -> None:
@@ -48,6 +48,12 @@ def test_a_job_that_comes_again_runs_once(effects: Ledger, redis_url: str) -> No
 
 def test_what_rq_tries_again_runs_again(effects: Ledger, redis_url: str) -> None:
     assert enqueue(redis_url, "1", fails=1, retry=rq.Retry(max=2)) == ("finished", "booked 1")
+
+    assert effects.counts() == {"1": 2}
+
+
+def test_a_job_that_returns_a_retry_runs_again(effects: Ledger, redis_url: str) -> None:
+    assert enqueue(redis_url, "1", job="poll") == ("finished", "seen 1")
 
     assert effects.counts() == {"1": 2}
 

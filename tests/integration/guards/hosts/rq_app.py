@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from rq import Retry
+
 from tests import ROOT
 from tests.fixtures.ledger import Ledger
 
@@ -25,3 +27,10 @@ def book(order: str, *, fails: int = 0) -> str:
     if effects.counts()[order] <= fails:
         raise OSError("busy")
     return f"booked {order}"
+
+
+@_recipe["once"](os.environ["HISTORY"])
+def poll(order: str) -> Any:
+    """Look for an order, and have RQ look again until the second time."""
+    effects.note(order)
+    return f"seen {order}" if effects.counts()[order] == 2 else Retry(max=3)
