@@ -118,10 +118,7 @@ def test_chains_retries_results_and_failures_are_as_without_the_guard(shop: Shop
     assert [words[1] for words in shop.effects.lines() if words[0] == "try"] == ["0", "1", "2"]
     with pytest.raises(ValueError, match="no such card"):
         tasks.broken.delay("1").get(timeout=120)
-    store = open_history(shop.history)
-    [kept] = drive(store.parking.list())
-    drive(store.close())
-    assert kept.message is not None
+    kept = _parked(shop.history)
     assert kept.message.body == {"task": "broken", "args": ["1"], "kwargs": {}}
 
 
@@ -188,6 +185,26 @@ def test_a_copy_with_the_same_id_gets_the_first_result(shop: Shop, tasks: Any) -
     eventually(lambda: _count(shop.log, "succeeded in") == 2)
 
     assert shop.effects.counts() == Counter({"order-1": 1})
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(300)
+def test_a_task_that_its_time_limit_kills_is_in_doubt(shop: Shop, tasks: Any) -> None:
+    """Celery has acknowledged it then, and nobody would hear that it may have happened."""
+    shop.start()
+
+    tasks.stuck.delay()
+
+    kept = eventually(lambda: _parked(shop.history), PATIENCE)
+    assert (kept.trigger_name, kept.message.body["args"]) == ("stuck", [])
+    assert len(shop.effects.lines()) == 1
+
+
+def _parked(history: str) -> Any:
+    store = open_history(history)
+    kept = drive(store.parking.list())
+    drive(store.close())
+    return kept[0] if kept else None
 
 
 def _count(log: Path, words: str) -> int:

@@ -123,7 +123,11 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         "uuid": None,
     }
     if not guards.in_shadow:  # which changes nothing
-        members |= {"acks_late": True, "reject_on_worker_lost": True}
+        members |= {
+            "acks_late": True,
+            "reject_on_worker_lost": True,
+            "Request": "triggers.guards.celery.request:Request",
+        }
     made: Any = type("GuardedTask", (celery.Task,), members)
     refuse = _refusing(made, guards)
     celery.signals.worker_init.connect(refuse)

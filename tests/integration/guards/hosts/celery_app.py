@@ -6,6 +6,7 @@ As a program it sends the orders that its input names.
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -83,6 +84,13 @@ def pages(self: Any, page: int, canvas: str = "plain") -> str:
     if canvas == "chained":
         following = step.si([], "beside") | self.si(page + 1, canvas)
     return str(self.replace(following))
+
+
+@app.task(base=_base, name="stuck", shared=False, bind=True, time_limit=1)
+def stuck(self: Any) -> None:
+    """Have an effect, and then go on for longer than Celery lets it."""
+    effects.note("stuck", self.request.id)
+    time.sleep(600)
 
 
 @app.task(base=_base, name="broken", shared=False)
