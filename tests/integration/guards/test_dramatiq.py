@@ -6,7 +6,8 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.middleware import Pipelines
+from dramatiq.middleware import GroupCallbacks, Pipelines
+from dramatiq.rate_limits.backends import StubBackend as RateLimits
 from dramatiq.results import ResultFailure, ResultMissing, Results
 from dramatiq.results.backends import StubBackend
 from dramatiq.worker import Worker
@@ -16,6 +17,7 @@ from history.bridge import drive
 from tests.fixtures.waiting import eventually
 from triggers.guards import protect
 from triggers.guards.dramatiq import guarded
+from triggers.guards.guard import Guard
 from triggers.testing.redis_server import free_port
 
 Declare = Callable[..., Any]
@@ -36,14 +38,15 @@ def _once(retries: int, _error: BaseException) -> bool:
 class Shop:
     """A broker with a guard, and a worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self.history = MemoryHistory()
         self.done: list[str] = []
         self.broker: Any = StubBroker()
         self.broker.emit_after("process_boot")
         self.backend: Any = StubBackend()
         self.broker.add_middleware(TheResults(backend=self.backend))
-        self.broker.add_middleware(guarded(history=self.history))
+        self.broker.add_middleware(GroupCallbacks(RateLimits()))
+        self.broker.add_middleware(guarded(history=self.history, **options))
         self.worker: Any = Worker(self.broker, worker_timeout=10, worker_threads=2)
 
     def actor(self, function: Callable[..., Any], **options: Any) -> Any:
@@ -145,6 +148,99 @@ def test_a_link_keeps_its_result_before_it_is_known_to_be_done(
     shop.work()
 
     assert shop.done == ["a", "a!"]
+
+
+@pytest.mark.parametrize("key", [None, "order"])
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_follows_a_message_happens_once_however_often_it_comes(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, *, dies: bool, key: str | None
+) -> None:
+    def book(order: str) -> str:
+        shop.done.append(order)
+        return order
+
+    def note(message: Any, result: str) -> None:
+        shop.done.append(f"{result} noted by {message['actor_name']}")
+
+    def end() -> None:
+        shop.done.append("all")
+
+    if dies:  # after the message was done, before Dramatiq hears of it
+        monkeypatch.setattr(Guard, "handle_message", _dying(Guard.handle_message))
+    guarded_options = {} if key is None else {"uuid": key}
+    actor = shop.actor(book, on_success="note", store_results=True, **guarded_options)
+    shop.actor(note)
+    group = dramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker)
+    group.add_completion_callback(shop.actor(end).message())
+    held: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.broker, "enqueue", lambda part, **_terms: held.append(part))
+        group.run()
+
+    for _copy in range(2):
+        shop.broker.enqueue(held[0])
+        shop.work()
+    assert shop.done == ["1", "1 noted by book"], "a copy is no other part of the group"
+    shop.broker.enqueue(held[1])
+    shop.work()
+
+    assert sorted(shop.done) == ["1", "1 noted by book", "2", "2 noted by book", "all"]
+
+
+def test_a_copy_under_another_id_counts_in_its_own_group_where_results_are_kept() -> None:
+    shop = Shop(keep_result=True)
+
+    def book(order: str) -> str:
+        return order
+
+    def end(number: int) -> None:
+        shop.done.append(f"group {number}")
+
+    shop.worker.start()
+    actor, ended = shop.actor(book, uuid="order"), shop.actor(end)
+    for number in (1, 2):
+        group = dramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker)
+        group.add_completion_callback(ended.message(number))
+        group.run()
+        shop.work()
+    shop.worker.stop()
+    shop.broker.close()
+
+    assert shop.done == ["group 1", "group 2"]
+
+
+def _dying(handle: Any) -> Any:
+    """Return how a guard handles messages whose first delivery is lost when it is done."""
+    died: set[str] = set()
+
+    def handle_and_die(guard: Any, message: Any, call: Any, **terms: Any) -> Any:
+        outcome = handle(guard, message, call, **terms)
+        if outcome.executed and guard.name == "book" and message.uuid not in died:
+            died.add(message.uuid)
+            raise dramatiq.errors.Retry(delay=1)
+        return outcome
+
+    return handle_and_die
+
+
+def test_a_class_may_be_an_actor_and_have_a_key(shop: Shop) -> None:
+    done = shop.done
+
+    class Book(dramatiq.GenericActor):
+        class Meta:
+            broker = shop.broker
+            uuid = "order"
+
+        def perform(self, order: str) -> None:
+            done.append(order)
+
+    book: Any = Book
+    book.send("1")
+    shop.work()
+    book.send(order="1")
+    shop.work()
+
+    assert shop.done == ["1"]
 
 
 def test_what_dramatiq_tries_again_runs_again(shop: Shop) -> None:

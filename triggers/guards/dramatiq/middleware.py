@@ -21,7 +21,7 @@ other arguments than first  again; parked
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NoReturn, Unpack, cast
 
 from history.errors import MissingExtraError
@@ -30,6 +30,7 @@ from history.store import HistoryStore
 from history.support.rendering import text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
+from triggers.guards.dramatiq.following import follow, is_followed, leave_out, taken_from
 from triggers.guards.host import (
     AWAY_FOR,
     GivenUpError,
@@ -45,6 +46,7 @@ from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
 
 try:
+    from dramatiq.generic import GenericActor
     from dramatiq.middleware import Middleware, Retries, SkipMessage
     from dramatiq.results import ResultFailure, ResultMissing, Results
 except ModuleNotFoundError as missing:
@@ -86,6 +88,7 @@ class _Guarding(Middleware):
     def __init__(self, guards: TaskGuards) -> None:
         self._guards = guards
         self._functions: dict[str, Callable[..., Any]] = {}
+        self._on_success: dict[str, str | None] = {}
         guards.tasks = lambda: self._functions
 
     @property
@@ -116,23 +119,32 @@ class _Guarding(Middleware):
         if getattr(function, _MARK, False) or not actor.options.get("guarded", True):
             return
 
+        name = actor.actor_name
+        if not self._guards.in_shadow:
+            self._on_success[name] = taken_from(actor)
+
         @wraps(function)
         def guarded_call(*args: Any, **kwargs: Any) -> Any:
             message = _current.get()
-            if message is None or message.actor_name != actor.actor_name:
+            if message is None or message.actor_name != name:
                 return function(*args, **kwargs)  # a plain call, by a test or by another actor
             _current.set(None)  # what the actor calls in turn is a plain call
-            return _Run(self._guards, broker, actor, message).of(function, args, kwargs)
+            run = _Run(self._guards, broker, actor, message, on_success=self._on_success.get(name))
+            return run.of(function, args, kwargs)
 
         setattr(guarded_call, _MARK, True)
-        self._functions[actor.actor_name] = function
+        self._functions[name] = function
         actor.fn = guarded_call
 
 
 class _Run:
     """One delivery of a message."""
 
-    def __init__(self, guards: TaskGuards, broker: Any, actor: Any, message: Any) -> None:
+    def __init__(
+        self, guards: TaskGuards, broker: Any, actor: Any, message: Any, *, on_success: str | None
+    ) -> None:
+        self._guards, self._on_success = guards, on_success
+        self._key = cast("Key | None", actor.options.get("uuid"))
         self._guard = guards.of(actor.actor_name)
         self._broker = broker
         self._actor = actor
@@ -149,9 +161,22 @@ class _Run:
                     raise HostRetryError("Dramatiq", error) from error
                 raise
             self._keep(result)
+            self._go_on(result)
             return result
 
-        return self._answer(self._guard.handle_message(self._told(function, args, kwargs), call))
+        # A class-based actor takes anything, and hands it to a method that says what it is.
+        named: Any = function.perform if isinstance(function, GenericActor) else function
+        return self._answer(self._guard.handle_message(self._told(named, args, kwargs), call))
+
+    def _go_on(self, result: Any) -> None:
+        """Do what follows the message, once for its id: without a key, that is the run's."""
+        if self._guard.settings.shadow or not is_followed(self._message, self._on_success):
+            return
+        call = partial(follow, self._broker, self._message, result, self._on_success)
+        if self._key is None:
+            call()
+        else:
+            self._guards.of(f"{self._guard.name}/followed").handle(self._message.message_id, call)
 
     def _keep(self, result: Any) -> None:
         """Keep what a link of a pipeline returned before it is known to be done, for a copy to go on with.
@@ -176,7 +201,7 @@ class _Run:
                 return
 
     def _told(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Message:
-        name, key = self._actor.actor_name, cast("Key | None", self._actor.options.get("uuid"))
+        name, key = self._actor.actor_name, self._key
         uuid: str | None = str(self._message.message_id)
         if key is not None:
             uuid = uuid_for(self._guard, lambda: key_of(name, key, function, args, kwargs))
@@ -207,6 +232,9 @@ class _Run:
         if outcome.executed:
             return result_of(outcome)
         if outcome.status is Status.DUPLICATE:
+            if outcome.result_kept and self._key is not None:
+                self._go_on(outcome.result)  # a copy under another id may be a part of another group
+            leave_out(self._message)
             if isinstance(outcome.error, FailedBeforeError):
                 self._message.options["throws"] = FailedBeforeError  # it is not tried again
                 raise outcome.error
