@@ -67,7 +67,8 @@ async def test_a_task_that_comes_again_runs_once_and_answers_the_same(shop: Shop
 
 @pytest.mark.parametrize("key", ["order", _itself])
 async def test_a_key_makes_two_tasks_one(shop: Shop, key: Any) -> None:
-    async def book(order: str) -> None:
+    async def book(order: str, till: Any = TaskiqDepends(dict)) -> None:  # noqa: B008  (as Taskiq has it)
+        assert till == {}
         shop.done.append(order)
 
     task = shop.task(book, uuid=key)

@@ -238,7 +238,9 @@ class _Run:
         key = cast("Key | None", task.labels.get("uuid"))
         uuid: str | None = message.task_id
         if key is not None:
-            uuid = uuid_for(self._guard, lambda: key_of(task.task_name, key, function, args, kwargs))
+            # A function of the user's takes what was sent, without what Taskiq adds for dependencies.
+            given = (message.args, message.kwargs) if callable(key) else (args, kwargs)
+            uuid = uuid_for(self._guard, lambda: key_of(task.task_name, key, function, *given))
         self._told = Message(
             uuid=uuid,
             body=called_with("task", task.task_name, message.args, message.kwargs),
