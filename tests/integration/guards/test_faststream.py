@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 import pytest
-from faststream import AckPolicy
-from faststream.exceptions import AckMessage, NackMessage
+from faststream import AckPolicy, Context
+from faststream.exceptions import AckMessage, NackMessage, RejectMessage
 from faststream.rabbit import RabbitBroker, TestRabbitBroker
 from faststream.redis import RedisBroker, StreamSub, TestRedisBroker
 
@@ -96,6 +96,42 @@ async def test_what_is_given_back_runs_again() -> None:
 
     assert len(shop.done) == 3
     assert await shop.parked() == []
+
+
+@pytest.mark.parametrize("how", ["nack", "reject", "raise"])
+async def test_what_a_handler_gives_back_by_itself_runs_again(how: str) -> None:
+    shop = Shop()
+
+    async def book(order: str, msg: Annotated[Any, Context("message")]) -> None:
+        shop.done.append(order)
+        if len(shop.done) > 1:
+            return
+        if how == "raise":
+            raise RejectMessage(requeue=True)
+        await getattr(msg, how)()
+
+    shop.listen(book)
+    await shop.receive("1", "1", "1", order="1")
+
+    assert shop.done == ["1", "1"]
+    assert await shop.parked() == []
+
+
+async def test_what_fails_and_does_not_come_again_is_parked() -> None:
+    shop = Shop()
+
+    async def book(order: str, msg: Annotated[Any, Context("message")]) -> None:
+        if order == "1":
+            raise NackMessage(requeue=False)
+        await msg.ack()
+        raise OSError("too late")
+
+    shop.listen(book, ack_policy=AckPolicy.NACK_ON_ERROR)
+    await shop.receive("1", order="1")
+    with pytest.raises(OSError, match="too late"):
+        await shop.receive("2", order="2")
+
+    assert sorted(await shop.parked()) == ["1", "2"]
 
 
 async def test_a_handler_that_acknowledges_by_itself_is_done() -> None:

@@ -10,6 +10,7 @@ NEW, failed, and the        the entry is released, and the message given back, a
 subscriber's policy is
 NACK_ON_ERROR, or the
 handler raised NackMessage
+or called ``msg.nack()``
 NEW, failed otherwise       as without the guard; the message is parked as well
 DUPLICATE                   acknowledged; nothing is published, or with ``keep_result`` the first answer
 its original still runs,    waits in its place, unacknowledged, until the other one is over
@@ -38,7 +39,8 @@ from triggers.service.outcome import Outcome
 
 try:
     from faststream import AckPolicy, BaseMiddleware
-    from faststream.exceptions import AckMessage, HandlerException, RejectMessage
+    from faststream.exceptions import AckMessage, HandlerException, NackMessage, RejectMessage
+    from faststream.message import AckStatus
 except ModuleNotFoundError as missing:
     raise MissingExtraError(
         "triggers.guards.faststream", extra="faststream", package="faststream"
@@ -159,24 +161,26 @@ class _Guarding(BaseMiddleware[Any, Any]):
             return await call_next(msg)  # the reply to a request of this process: no handler's message
         guard = self._guarded.guards.of(self._guarded.name_of(subscriber))
         message = await _told(guard, self._guarded.uuid, msg)
-        return await _Run(guard, message, subscriber.ack_policy).of(lambda: call_next(msg))
+        return await _Run(guard, message, subscriber.ack_policy, msg).of(lambda: call_next(msg))
 
 
 class _Run:
     """One delivery of a message."""
 
-    def __init__(self, guard: Guard, message: Message, policy: AckPolicy) -> None:
+    def __init__(self, guard: Guard, message: Message, policy: AckPolicy, msg: Any) -> None:
         self._guard = guard
         self._message = message
         self._policy = policy
+        self._msg = msg
         self._done: list[HandlerException] = []
+        self._given_back: list[Any] = []
 
     async def of(self, handler: Callable[[], Awaitable[Any]]) -> Any:
         """Run a handler once, and tell FastStream what has become of it."""
 
         async def call() -> Any:
             try:
-                return await handler()
+                result = await handler()
             except AckMessage as done:
                 self._done.append(done)
                 return NO_RESULT
@@ -184,6 +188,10 @@ class _Run:
                 if self._comes_again(error):
                     raise HostRetryError("FastStream", error) from error
                 raise
+            if self._msg.committed in {AckStatus.NACKED, AckStatus.REJECTED}:  # by msg.nack(), and ended well
+                self._given_back.append(result)
+                raise HostRetryError("FastStream", NackMessage())
+            return result
 
         while True:
             outcome = await self._guard.ahandle_message(self._message, call)
@@ -193,13 +201,18 @@ class _Run:
 
     def _comes_again(self, error: Exception) -> bool:
         """Whether FastStream gives a message back after an error."""
-        if isinstance(error, HandlerException):
-            return not isinstance(error, RejectMessage)
+        if self._msg.committed is not None:  # the handler's own word came first
+            return bool(self._msg.committed is AckStatus.NACKED)
+        if isinstance(error, HandlerException):  # with RabbitMQ it may say so itself
+            options: dict[str, Any] = getattr(error, "extra_options", {})
+            return bool(options.get("requeue", not isinstance(error, RejectMessage)))
         return self._policy is AckPolicy.NACK_ON_ERROR
 
     def _answer(self, outcome: Outcome) -> Any:
         if self._done:
             raise self._done[0]
+        if self._given_back:
+            return self._given_back[0]
         if not outcome.executed and not outcome.result_kept:
             raise AckMessage  # a duplicate, or it is parked
         return result_of(outcome)
