@@ -2,7 +2,7 @@
 
 import importlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -34,12 +34,12 @@ class Shop:
         self.messages: Counter[str] = Counter()
 
     @contextmanager
-    def works(self) -> Iterator[None]:
+    def works(self) -> Generator[None]:
         def leave_logging_alone(**_about: Any) -> None:
             """Keep Celery from setting up the logs of this process."""
 
         def count(sender: Any, **_about: Any) -> None:
-            self.messages[sender.name] += 1
+            self.messages[sender.name.rpartition(".")[2]] += 1
 
         signals.setup_logging.connect(leave_logging_alone)
         signals.task_postrun.connect(count)
@@ -51,21 +51,23 @@ class Shop:
             signals.setup_logging.disconnect(leave_logging_alone)
             self.app.close()
 
-    def task(self, function: Any, **options: Any) -> Any:
-        return self.app.task(name=function.__name__, shared=False, **options)(function)
+    def task(self, **options: Any) -> Any:
+        """Return a decorator for a task of this application alone."""
+        return self.app.task(shared=False, **options)
 
 
 def test_what_is_linked_to_a_task_runs_once_although_the_task_comes_twice() -> None:
     shop = Shop()
 
+    @shop.task()
     def note(*_about: Any) -> None:
         shop.did["note"] += 1
 
+    @shop.task()
     def book(order: str) -> str:
         shop.did["book"] += 1
         return order
 
-    note, book = shop.task(note), shop.task(book)
     linked = {
         "one": (note.s, 1),
         "two": (lambda: [note.s(), note.s()], 2),
@@ -87,6 +89,7 @@ def test_what_is_linked_to_a_task_runs_once_although_the_task_comes_twice() -> N
 def test_a_retry_that_was_sent_runs_however_the_run_that_sent_it_ends() -> None:
     shop = Shop()
 
+    @shop.task(bind=True)
     def poll(self: Any, ends: str) -> str:
         shop.did[ends] += 1
         if self.request.retries:
@@ -99,8 +102,6 @@ def test_a_retry_that_was_sent_runs_however_the_run_that_sent_it_ends() -> None:
             raise OSError("gone")
         return "again"
 
-    poll = shop.task(poll, bind=True)
-
     with shop.works():
         for ends in ("returns", "catches", "fails"):
             poll.delay(ends)
@@ -112,15 +113,15 @@ def test_a_retry_that_was_sent_runs_however_the_run_that_sent_it_ends() -> None:
 def test_tasks_that_replace_each_other_in_turn_go_on() -> None:
     shop = Shop()
 
+    @shop.task(bind=True)
     def even(self: Any, number: int) -> Any:
         shop.did[f"even-{number}"] += 1
         return self.replace(odd.s(number + 1))
 
+    @shop.task(bind=True)
     def odd(self: Any, number: int) -> Any:
         shop.did[f"odd-{number}"] += 1
         return "end" if number == 3 else self.replace(even.s(number + 1))
-
-    even, odd = shop.task(even, bind=True), shop.task(odd, bind=True)
 
     with shop.works():
         assert even.delay(0).get(timeout=PATIENCE) == "end"
@@ -132,13 +133,12 @@ def test_a_retry_with_other_arguments_is_compared_by_those_of_the_first() -> Non
     shop = Shop(fingerprint="arguments")
     given_up = importlib.import_module("triggers.guards.celery").GivenUpError
 
+    @shop.task(bind=True, uuid="order")
     def read(self: Any, order: str, cursor: int) -> int:
         shop.did[order] += 1
         if cursor < 3:
             raise self.retry(args=(order, cursor + 1), headers={"mine": "yes"}, countdown=0)
         return cursor
-
-    read = shop.task(read, bind=True, uuid="order")
 
     with shop.works():
         assert read.delay("o-1", 1).get(timeout=PATIENCE) == 3
@@ -151,10 +151,9 @@ def test_a_retry_with_other_arguments_is_compared_by_those_of_the_first() -> Non
 def test_map_and_chunks_run_and_a_parameter_may_be_called_task() -> None:
     shop = Shop()
 
+    @shop.task()
     def book(task: str) -> str:
         return f"booked {task}"
-
-    book = shop.task(book)
 
     with shop.works():
         assert book.map(["a", "b"]).delay().get(timeout=PATIENCE) == ["booked a", "booked b"]

@@ -7,7 +7,7 @@ import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import GroupCallbacks, Pipelines
-from dramatiq.rate_limits.backends import StubBackend as RateLimits
+from dramatiq.rate_limits.backends import StubBackend as StubRateLimits
 from dramatiq.results import ResultFailure, ResultMissing, Results
 from dramatiq.results.backends import StubBackend
 from dramatiq.worker import Worker
@@ -25,6 +25,8 @@ Declare = Callable[..., Any]
 
 #: As Any: they have no types.
 TheResults: Any = Results
+TheDramatiq: Any = dramatiq
+TheRateLimits: Any = StubRateLimits
 
 
 def _itself(order: str) -> str:
@@ -44,8 +46,9 @@ class Shop:
         self.broker: Any = StubBroker()
         self.broker.emit_after("process_boot")
         self.backend: Any = StubBackend()
+        rate_limits: Any = TheRateLimits()
         self.broker.add_middleware(TheResults(backend=self.backend))
-        self.broker.add_middleware(GroupCallbacks(RateLimits()))
+        self.broker.add_middleware(GroupCallbacks(rate_limits))
         self.broker.add_middleware(guarded(history=self.history, **options))
         self.worker: Any = Worker(self.broker, worker_timeout=10, worker_threads=2)
 
@@ -170,11 +173,15 @@ def test_what_follows_a_message_happens_once_however_often_it_comes(
     guarded_options = {} if key is None else {"uuid": key}
     actor = shop.actor(book, on_success="note", store_results=True, **guarded_options)
     shop.actor(note)
-    group = dramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker)
+    group: Any = TheDramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker)
     group.add_completion_callback(shop.actor(end).message())
     held: list[Any] = []
+
+    def hold(part: Any, **_terms: Any) -> None:
+        held.append(part)
+
     with monkeypatch.context() as patch:
-        patch.setattr(shop.broker, "enqueue", lambda part, **_terms: held.append(part))
+        patch.setattr(shop.broker, "enqueue", hold)
         group.run()
 
     for _copy in range(2):
@@ -199,7 +206,7 @@ def test_a_copy_under_another_id_counts_in_its_own_group_where_results_are_kept(
     shop.worker.start()
     actor, ended = shop.actor(book, uuid="order"), shop.actor(end)
     for number in (1, 2):
-        group = dramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker)
+        group: Any = TheDramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker)
         group.add_completion_callback(ended.message(number))
         group.run()
         shop.work()
@@ -227,7 +234,7 @@ def test_a_class_may_be_an_actor_and_have_a_key(shop: Shop) -> None:
     done = shop.done
 
     class Book(dramatiq.GenericActor):
-        class Meta:
+        class Meta:  # pyright: ignore[reportIncompatibleVariableOverride]  (as Dramatiq has it)
             broker = shop.broker
             uuid = "order"
 

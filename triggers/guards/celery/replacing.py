@@ -29,7 +29,8 @@ def mark(signature: Any, task: Any) -> None:
 
 def _replacements(request: Any) -> dict[str, int]:
     """Return how often each task was replaced before this request; nothing for a header that says nothing."""
-    found: Any = (request.headers or {}).get(REPLACED)
+    headers: dict[str, Any] = request.headers or {}
+    found = headers.get(REPLACED)
     if not isinstance(found, dict):
         return {}
     counts = cast("dict[str, Any]", found)

@@ -1,35 +1,43 @@
 """A request of Celery's worker whose process is killed by ``time_limit``: as if it had died by itself.
 
-Celery acknowledges such a task, so that nobody would hear that it may have happened. A worker imports this.
+Celery acknowledges such a task, so that nobody would hear that it may have happened. Given back to the broker
+it comes again, and the history knows that it started. A worker imports this.
 """
 
 from importlib import import_module
 from typing import Any
 
 #: As Any: Celery tells no types.
-_Request: Any = import_module("celery.worker.request").Request
-_TimeLimitExceeded: Any = import_module("celery.exceptions").TimeLimitExceeded
+_base: Any = import_module("celery.worker.request").Request
+_killed: Any = import_module("celery.exceptions").TimeLimitExceeded
+
+#: What marks a request whose process was killed.
+_MARK = "_doubtless_killed"
 
 
-class Request(_Request):
-    """Gives a task back whose process was killed; where it comes again, the history knows that it started."""
+def _on_failure(request: Any, exc_info: Any, *about: Any, **more: Any) -> Any:
+    """Hear how a task ended, which a pool says before it says that a limit was passed."""
+    error = exc_info.exception
+    setattr(request, _MARK, isinstance(getattr(error, "exc", error), _killed))
+    return _base.on_failure(request, exc_info, *about, **more)
 
-    _is_killed = False
 
-    def on_failure(self, exc_info: Any, *about: Any, **more: Any) -> Any:
-        """Hear how the task ended, which a pool says before it says that a limit was passed."""
-        error = exc_info.exception
-        self._is_killed = isinstance(getattr(error, "exc", error), _TimeLimitExceeded)
-        return super().on_failure(exc_info, *about, **more)
+def _on_timeout(request: Any, soft: bool, timeout: float) -> None:  # noqa: FBT001  (as Celery calls it)
+    """Hear that a limit was passed: of the soft one the task hears as well, and fails."""
+    setattr(request, _MARK, not soft)
+    _base.on_timeout(request, soft, timeout)
 
-    def on_timeout(self, soft: bool, timeout: float) -> None:  # noqa: FBT001  (as Celery calls it)
-        """Hear that a limit was passed: of the soft one the task hears as well, and fails."""
-        self._is_killed = not soft
-        super().on_timeout(soft, timeout)
 
-    def acknowledge(self) -> None:
-        """Acknowledge the task, unless nobody knows how it ended."""
-        if self._is_killed:
-            self.reject(requeue=True)
-        else:
-            super().acknowledge()
+def _acknowledge(request: Any) -> None:
+    """Acknowledge a task, unless nobody knows how it ended."""
+    if getattr(request, _MARK, False):
+        request.reject(requeue=True)
+    else:
+        _base.acknowledge(request)
+
+
+Request: Any = type(
+    "Request",
+    (_base,),
+    {"on_failure": _on_failure, "on_timeout": _on_timeout, "acknowledge": _acknowledge},
+)

@@ -1,7 +1,7 @@
 """``self.retry()``: it sends the task again under its id, maybe with other arguments, and need not raise."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from triggers.guards.celery.replacing import REPLACED
 
@@ -41,9 +41,10 @@ def first_arguments(request: Any, compared: Mapping[str, str]) -> Mapping[str, s
     if not compared:
         return compared
     headers: dict[str, Any] = request.headers or {}
-    first: Any = headers.get(_FIRST)
+    first = headers.get(_FIRST)
     if request.retries and isinstance(first, dict):
-        return {name: str(first.get(name, value)) for name, value in compared.items()}
+        known = cast("dict[str, Any]", first)
+        return {name: str(known.get(name, value)) for name, value in compared.items()}
     request.headers = {**headers, _FIRST: dict(compared)}
     return compared
 
@@ -57,5 +58,6 @@ def _with_our_headers(request: Any, terms: dict[str, Any]) -> dict[str, Any]:
     """Keep our headers where a user gives ``retry`` others, which Celery takes in place of all."""
     if not terms.get("headers"):
         return terms
-    ours = {name: value for name, value in (request.headers or {}).items() if name in {REPLACED, _FIRST}}
+    headers: dict[str, Any] = request.headers or {}
+    ours = {name: value for name, value in headers.items() if name in {REPLACED, _FIRST}}
     return {**terms, "headers": {**terms["headers"], **ours}}

@@ -6,7 +6,7 @@ worker that dies before it does so would leave it out. So both are a part of the
 """
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 from history.errors import MissingExtraError
 from history.support.rendering import text_of
@@ -40,7 +40,7 @@ def follow(broker: Any, message: Any, result: Any, on_success: str | None) -> No
     for middleware in broker.middleware:
         try:
             if isinstance(middleware, GroupCallbacks) and _GROUP in message.options:
-                middleware.after_process_message(broker, message, result=result)
+                cast("Any", middleware).after_process_message(broker, message, result=result)
                 del message.options[_GROUP]
             elif isinstance(middleware, Callbacks):
                 target = message.options.get(_ON_SUCCESS) or on_success

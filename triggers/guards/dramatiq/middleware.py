@@ -165,7 +165,7 @@ class _Run:
             return result
 
         # A class-based actor takes anything, and hands it to a method that says what it is.
-        named: Any = function.perform if isinstance(function, GenericActor) else function
+        named = cast("Any", function).perform if isinstance(function, GenericActor) else function
         return self._answer(self._guard.handle_message(self._told(named, args, kwargs), call))
 
     def _go_on(self, result: Any) -> None:
