@@ -4,6 +4,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Awaitable
+from contextvars import copy_context
 
 from history.shell import Shell
 
@@ -45,7 +46,7 @@ async def finish(handling: Awaitable[None], shell: Shell) -> None:
             failure.append(ended)
 
     # Not an executor's, which takes no more work once the interpreter is ending.
-    thread = threading.Thread(target=run, name="doubtless-event")
+    thread = threading.Thread(target=copy_context().run, args=(run,), name="doubtless-event")
     thread.start()
     thread.join()
     if failure:

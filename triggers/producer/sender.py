@@ -53,6 +53,7 @@ class Sender:
                 shell=shell,
                 max_redelivery_count=settings.max_redelivery_count,
                 woken=shell.flag(),
+                reached=shell.flag(),
             )
         )
 
@@ -80,12 +81,18 @@ class Sender:
             # A request whose sender waits for the reply must not stand in line.
             if queue is None or not queue.limit or not may_wait:
                 return await self._send(destination, messages, self._settings.retry)
-            if waiting and self._settings.ordered:
+            if waiting and self._settings.ordered and self._held_up(destination):
                 return self._keep(queue, destination, messages)
             try:
                 return await self._send(destination, messages, _ONE_TRY if waiting else self._settings.retry)
             except ProviderUnavailableError:
-                return self._keep(queue, destination, messages)
+                kept = self._keep(queue, destination, messages)
+                if self.drainer is not None:
+                    self.drainer.lose()
+                return kept
+
+    def _held_up(self, destination: str) -> bool:
+        return self.drainer is None or self.drainer.holds_up(destination)
 
     def _lock_of(self, destination: str) -> Lock:
         return self._locks[hash(destination) % _LOCKS]

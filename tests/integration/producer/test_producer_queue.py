@@ -30,6 +30,7 @@ from triggers import (
     Retry,
     on_delivery_failure,
 )
+from triggers.producer.delivery_failure import DeliveryFailureHandler
 from triggers.producer.queue.queue import ClientQueueUnavailableError
 from triggers.producer.sender import Sender
 from triggers.producer.settings import ProducerSettings
@@ -464,6 +465,29 @@ class TestGivingUp:
 
         assert [message.uuid for message in arrived(provider, "others")] == ["other"]
 
+    def test_a_destination_that_is_held_up_holds_no_other_up(self, file: Path) -> None:
+        provider, one = poisoned(RuntimeError("no"), file)
+        assert send(one, "before", destination="others") == [True]  # who knows whether the provider is there?
+        drain(one)
+
+        assert send(one, "behind") == [True]
+        assert send(one, "new", destination="others") == [False]
+
+        assert [message.uuid for message in arrived(provider, "others")] == ["before", "new"]
+
+    def test_a_provider_that_goes_away_again_is_asked_once(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        provider, one = poisoned(RuntimeError("no"), file)
+        drain(one)
+        line = Line("down")
+        monkeypatch.setattr(provider, "send", line.send)
+
+        assert send(one, "x", destination="others") == [True]
+        assert send(one, "y", destination="more") == [True]
+
+        assert line.sends == 1
+
     def test_a_provider_that_is_away_counts_against_no_message(
         self, file: Path, told: list[DeliveryFailureEvent]
     ) -> None:
@@ -653,6 +677,7 @@ class TestFile:
     ) -> None:
         queue, another = ClientQueue(file, alias="shop"), ClientQueue(file, alias="shop")
         queue.put("orders", [Message(body="x", uuid="lost")])
+        file.with_name("kept").hardlink_to(file)  # so that the new file has a number of its own
         file.unlink()
         queue.put("orders", [Message(body="x", uuid="a")])
 
@@ -759,6 +784,36 @@ def test_a_handler_that_queues_its_message_again_does_not_keep_the_drainer_for_e
         subscription.cancel()
 
     assert looked == [1, 1]
+    assert [message.uuid for message in arrived(provider)] == ["a", "c"]
+
+
+def _drains(one: Sender) -> DeliveryFailureHandler:
+    def handle(event: DeliveryFailureEvent) -> None:
+        queue_of(one).requeue([event.number])
+        assert drain(one)[2] == 2
+
+    return handle
+
+
+def _drains_as_a_coroutine(one: Sender) -> DeliveryFailureHandler:
+    async def handle(event: DeliveryFailureEvent) -> None:
+        _drains(one)(event)
+
+    return handle
+
+
+@pytest.mark.parametrize("make", [_drains, _drains_as_a_coroutine])
+def test_a_handler_that_drains_does_not_wait_for_itself(
+    file: Path, make: Callable[[Sender], DeliveryFailureHandler], caplog: pytest.LogCaptureFixture
+) -> None:
+    provider, one = poisoned(REFUSED, file)
+    subscription = on_delivery_failure("shop")(make(one))
+    try:
+        assert drain(one) == (2, 1, 1)
+    finally:
+        subscription.cancel()
+
+    assert "a handler of delivery failure events failed" not in caplog.text
     assert [message.uuid for message in arrived(provider)] == ["a", "c"]
 
 

@@ -5,9 +5,12 @@ order and under the same uuids: the receiving trigger's document history drops t
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from history.errors import ConfigurationError, DoubtlessError, NotPermittedError
 from history.shell import Flag, Shell
@@ -58,6 +61,28 @@ class Drained:
     refused: ConfigurationError | None = None
 
 
+@dataclass(slots=True)
+class _Turn:
+    """The turn of who drains a file: its handlers of failures would wait for ever for one of their own."""
+
+    file: Path
+    over: bool = False
+
+
+_turn: ContextVar[_Turn | None] = ContextVar("doubtless_drains", default=None)
+
+
+@contextmanager
+def _draining(file: Path) -> Generator[None]:
+    turn = _Turn(file)
+    token = _turn.set(turn)
+    try:
+        yield
+    finally:
+        turn.over = True  # a task that a handler has begun, and that goes on, has the same context
+        _turn.reset(token)
+
+
 class _AwayError(Exception):
     """The provider is away, or refuses us whatever we send: the pass is over."""
 
@@ -100,6 +125,19 @@ class Drainer:
     max_redelivery_count: int
     #: Set by who has put a message into the queue, or ends the shell; a drainer that pauses goes on.
     woken: Flag
+    #: Set while the last pass got through to the provider, so that what still waits holds up its own
+    #: destinations only.
+    reached: Flag
+
+    def holds_up(self, destination: str) -> bool:
+        """Whether a new message must wait behind those that wait."""
+        return not self.reached.is_set() or self.queue.has(destination)
+
+    def lose(self) -> None:
+        """Note that a message was queued because the provider did not answer, and look at once."""
+        if self.reached.is_set():
+            self.reached.clear()
+            self.woken.set()
 
     async def run(self) -> None:
         """Drain whenever something waits, until the shell is over; the drainer of the background."""
@@ -131,11 +169,15 @@ class Drainer:
     async def drain(self) -> Drained:
         """Send what waits until nothing does, or the provider is away, or some messages must wait.
 
-        Waits for its turn while another thread or process drains.
+        Waits for its turn while another thread or process drains. A handler that is told of a failure has
+        it already: the drainer that calls it goes on behind it.
 
         Raises:
             ClientQueueUnavailableError: the file cannot be used.
         """
+        turn = _turn.get()
+        if turn is not None and turn.file == self.queue.file and not turn.over:
+            return Drained(0, 0, self.queue.size())
         while (drained := await self._drain_now()) is None:
             if not self.queue.size():
                 return Drained(0, 0, 0)
@@ -145,19 +187,32 @@ class Drainer:
     async def _drain_now(self) -> Drained | None:
         """Make one pass; None when somebody else is at it."""
         with self.queue.draining() as mine:
-            return await self._pass() if mine else None
+            if not mine:
+                self.reached.clear()
+                return None
+            with _draining(self.queue.file):
+                return await self._pass()
 
     async def _pass(self) -> Drained:
         for event in self.queue.unreported():
             await self._report(event)
-        state = _Pass()
+        state, reached = _Pass(), False
         try:
             while not self.shell.over.is_set() and (run := self._next_run(state)):
                 await self._send(run, state)
+            reached = True
         except _AwayError as found:
             state.note(found.error)
+        finally:
+            self._note(reached=reached)
         left, blocked = self.queue.size(), sorted(state.blocked)
         return Drained(state.sent, state.failed, left, state.away, blocked, state.refused)
+
+    def _note(self, *, reached: bool) -> None:
+        if reached:
+            self.reached.set()
+        else:
+            self.reached.clear()
 
     def _next_run(self, state: _Pass) -> Sequence[Queued]:
         run = self.queue.next_run(skip=state.blocked, limit=RUN_LENGTH, size=RUN_BYTES)

@@ -142,6 +142,12 @@ class ClientQueue:
         with self._using("counting") as connection:
             return _count(connection)
 
+    def has(self, destination: str) -> bool:
+        """Tell whether messages for a destination wait."""
+        with self._using("looking for messages of a destination") as connection:
+            found = "SELECT EXISTS (SELECT 1 FROM queued WHERE destination = ?)"
+            return bool(connection.execute(found, (destination,)).fetchone()[0])
+
     def next_run(self, *, skip: Collection[str] = (), limit: int, size: int) -> list[Queued]:
         """Return the oldest waiting messages of one destination: the oldest one's that is not in ``skip``.
 
@@ -360,6 +366,7 @@ class ClientQueue:
             self._opened.closed()
         if self._connection is None:
             self._connection = self._open()
+            self._opened.forget()  # what became of the one before is said by now
             self._identity = self._opened.look()
         return self._connection
 
