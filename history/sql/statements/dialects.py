@@ -195,3 +195,8 @@ def wanted(
         return {"keys": list(keys), **{name: list(column or ()) for name, column in given.items()}}
     columns = [fences or range(len(keys)), *(column for column in (outcomes, owners) if column is not None)]
     return {"keys": b"".join(keys), "wishes": json.dumps(list(zip(*columns, strict=True)))}
+
+
+def quoted_name(name: str) -> str:
+    """Return a name as SQL. SQLAlchemy's own writes percent signs twice, as a statement does once more."""
+    return '"' + name.replace('"', '""') + '"'

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from history.errors import ConfigurationError
+from history.sql.statements.dialects import quoted_name
 from triggers.spark.rows.messages import plain
 
 __all__ = ["Connection", "RowsWriter", "TableWriter", "into_table"]
@@ -105,11 +106,11 @@ class TableWriter:
         kept = [name for name in columns if name not in self.replacing]
         if not kept:
             return f" ON CONFLICT ({_listed(self.replacing)}) DO NOTHING"
-        taken = ", ".join(f"{_quoted_name(name)} = excluded.{_quoted_name(name)}" for name in kept)
+        taken = ", ".join(f"{quoted_name(name)} = excluded.{quoted_name(name)}" for name in kept)
         update = f" ON CONFLICT ({_listed(self.replacing)}) DO UPDATE SET {taken}"
         if self.newest is None:
             return update
-        name, table = _quoted_name(self.newest), _quoted_name(self.table.rpartition(".")[2])
+        name, table = quoted_name(self.newest), quoted_name(self.table.rpartition(".")[2])
         return f"{update} WHERE excluded.{name} > {table}.{name} OR {table}.{name} IS NULL"
 
     def _last_of_each_key(self, rows: Sequence[SqlRow]) -> Sequence[SqlRow]:
@@ -135,15 +136,11 @@ def _fill(cursor: Any, table: str, columns: Sequence[str], rows: Sequence[SqlRow
 
 
 def _quoted(table: str) -> str:
-    return ".".join(_quoted_name(part) for part in table.split("."))
-
-
-def _quoted_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return ".".join(quoted_name(part) for part in table.split("."))
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(_quoted_name, names))
+    return ", ".join(map(quoted_name, names))
 
 
 def _for_postgres(value: Any) -> Any:

@@ -257,6 +257,64 @@ def test_values_of_all_kinds_arrive_and_counters_go_on(pair: tuple[Side, Side], 
     assert y.got == ["one", "two", "three"]
 
 
+#: What Python has no value for that is the same: columns of PostgreSQL, and rows.
+ODD = {
+    "json": (
+        "doc JSONB, other JSON",
+        """('null', NULL), (NULL, 'null'), ('{"n": 12345678901234567890.12345}', '{"b": 1,  "a": 1.10}')""",
+    ),
+    "intervals": ("i INTERVAL", "('1 month'), ('1 year 2 days 03:04:05.6'), ('-00:00:01'), (NULL)"),
+    "arrays": (
+        "n NUMERIC[], days DATE[], t TEXT[], more INT[][]",
+        """('{1.50,NULL}', '{2026-01-01}', '{"x,y",NULL}', '{{1,2},{3,4}}')""",
+    ),
+    "instants": (
+        "at TIMESTAMPTZ, day DATE, t TIME, local TIMESTAMP",
+        """('infinity', '-infinity', '24:00:00', '10000-01-01'), ('0044-03-15 BC', NULL, '12:00:00.1', NULL),
+        ('2026-01-01 12:00+01', '2026-01-01', '12:00+01', '2026-01-01 12:00:00.12')""",
+    ),
+    "others": (
+        'ip INET, r INT4RANGE, b BIT VARYING(5), p POINT, m MONEY, n NUMERIC, "odd % "" name:x" CHAR(3)',
+        "('10.0.0.1/8', '[1,5)', B'101', '(1,2)', '1.25', 'NaN', 'a')",
+    ),
+    "counters": ("n INT, i INT GENERATED ALWAYS AS IDENTITY", "(7)"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_a_value_that_python_does_not_have_arrives_as_it_was(
+    pair: tuple[Side, Side], tmp_path: Path, kind: str
+) -> None:
+    x, y = pair
+    if x.engine.dialect.name != "postgresql":
+        pytest.skip("its values")
+    columns, values = (one.replace(":", "\\:") for one in ODD[kind])
+    for side in pair:
+        side.execute(f"CREATE TABLE odd ({columns})")
+    for _ in range(2):
+        x.execute(f"INSERT INTO odd VALUES {values}")  # noqa: S608  (those above)
+    x.execute("DELETE FROM odd WHERE ctid = '(0,1)'")
+
+    drive(extract(x.links, "orders", tmp_path / "extract", tables=["odd"]))
+    drive(load(y.links, "orders", tmp_path / "extract"))
+
+    rows = "SELECT CAST(odd AS TEXT) AS row FROM odd ORDER BY 1"
+    assert y.query(rows) == x.query(rows)
+
+
+def test_a_row_that_the_database_refuses_is_told_in_its_words(
+    pair: tuple[Side, Side], tmp_path: Path
+) -> None:
+    x, y = pair
+    x.execute("CREATE TABLE kinds (n INT)")
+    x.execute("INSERT INTO kinds VALUES (NULL)")
+    y.execute("CREATE TABLE kinds (n INT NOT NULL)")
+
+    drive(extract(x.links, "orders", tmp_path / "extract", tables=["kinds"]))
+    with pytest.raises(ConfigurationError, match=r"refuses .* kinds: .*(NOT NULL|not-null) constraint"):
+        drive(load(y.links, "orders", tmp_path / "extract"))
+
+
 def test_a_new_epoch_is_later_than_that_of_a_clock_that_is_ahead() -> None:
     ahead = Epoch("99981231T235959999999-peer")
 

@@ -1,30 +1,34 @@
 """The rows of tables, read and replaced, inside a transaction; the tables are the application's own."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby, islice
 from typing import Any, Final
+from warnings import catch_warnings, simplefilter
 
-from sqlalchemy import Column, Connection, MetaData, Table, delete, func, insert, select, text
-from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy import JSON, Column, Connection, MetaData, Table, delete, func, insert, select, text
+from sqlalchemy.exc import DataError, IntegrityError, NoSuchTableError, ProgrammingError, SAWarning
 
 from history.errors import ConfigurationError
 from history.sql.statements.dialects import Dialect
+from triggers.providers.sqlremote.extraction import postgres
 from triggers.providers.sqlremote.extraction.document import Extract, Shape
 
 #: How many rows are read, or inserted, at once.
 AT_ONCE: Final = 1000
-
-# A table may take longer than any statement of a link.
-TAKE_TIME: Final = text("SET LOCAL statement_timeout = 0")
 
 # The counter of a column, if it has one.
 COUNTER: Final = text("SELECT pg_get_serial_sequence(quote_ident(:table), :column)")
 
 
 def take_time(connection: Connection) -> None:
-    """Let the statements of this transaction take as long as they need."""
-    if connection.dialect.name == Dialect.POSTGRESQL:
-        connection.execute(TAKE_TIME)
+    """Let the statements of this transaction take as long as they need, and mean the same at both ends."""
+    if _is_postgres(connection):
+        postgres.settle(connection)
+
+
+def _is_postgres(connection: Connection) -> bool:
+    return connection.dialect.name == Dialect.POSTGRESQL
 
 
 def tables_of(connection: Connection, names: Sequence[str], *, raw: bool) -> Sequence[Table]:
@@ -40,7 +44,9 @@ def tables_of(connection: Connection, names: Sequence[str], *, raw: bool) -> Seq
 
 def _table(connection: Connection, name: str, *, raw: bool) -> Table:
     try:
-        found = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
+        with catch_warnings():  # of types that SQLAlchemy does not know
+            simplefilter("ignore", SAWarning)
+            found = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
     except NoSuchTableError as error:
         raise ConfigurationError(
             "tables", f"there is no table {name} in this database", "correct the name, or create the table"
@@ -48,7 +54,11 @@ def _table(connection: Connection, name: str, *, raw: bool) -> Table:
     columns = [column for column in found.columns if column.computed is None]
     if raw:
         return Table(name, MetaData(), *(Column[Any](column.name) for column in columns))
-    return Table(name, MetaData(), *(Column(column.name, column.type) for column in columns))
+    # JSON comes as the text that it is.
+    kinds = (None if isinstance(column.type, JSON) else column.type for column in columns)
+    return Table(
+        name, MetaData(), *(Column(column.name, kind) for column, kind in zip(columns, kinds, strict=True))
+    )
 
 
 def shape_of(table: Table) -> Shape:
@@ -58,14 +68,18 @@ def shape_of(table: Table) -> Shape:
 
 def rows_of(connection: Connection, table: Table) -> Iterator[Sequence[Any]]:
     """Read a table, some rows at a time."""
-    yield from connection.execute(select(table), execution_options={"yield_per": AT_ONCE})
+    if not _is_postgres(connection):
+        yield from connection.execute(select(table), execution_options={"yield_per": AT_ONCE})
+        return
+    for row in connection.execute(postgres.reading(table), execution_options={"yield_per": AT_ONCE}):
+        yield postgres.as_read(table, row)
 
 
 def replace(connection: Connection, extract: Extract) -> None:
     """Replace what is in the tables by what is in the file.
 
     Raises:
-        ConfigurationError: a table, or one of its columns, is not there.
+        ConfigurationError: a table, or one of its columns, is not there, or the database refuses a row.
     """
     shapes = extract.begin.tables
     raw = extract.begin.dialect == Dialect.SQLITE
@@ -78,27 +92,44 @@ def replace(connection: Connection, extract: Extract) -> None:
             )
     # Children before parents, which stand first.
     for table in reversed(tables):
-        connection.execute(delete(table))
+        with _as_refusals(table):
+            connection.execute(delete(table))
     for number, rows in groupby(extract.of_tables(), key=lambda row: row[0]):
-        _insert(connection, tables[number], shapes[number], (values for _, values in rows))
+        with _as_refusals(tables[number]):
+            _insert(connection, tables[number], shapes[number], (values for _, values in rows))
     for table in tables:
         _count_on(connection, table)
 
 
+@contextmanager
+def _as_refusals(table: Table) -> Generator[None]:
+    """Say what the database says of its tables: it is there, and will say the same again."""
+    try:
+        yield
+    except (DataError, IntegrityError, ProgrammingError) as error:
+        diagnosis = getattr(error.orig, "diag", None)
+        words = getattr(diagnosis, "message_primary", None) or str(error.orig)
+        raise ConfigurationError(
+            "tables",
+            f"the database refuses what is to become of {table.name}: {words}",
+            "name parents before their children, and all that hang together; or mend the table here",
+        ) from error
+
+
 def _insert(connection: Connection, table: Table, shape: Shape, rows: Iterator[list[Any]]) -> None:
-    piece: list[dict[str, Any]] = []
-    for values in rows:
-        piece.append(dict(zip(shape.columns, values, strict=True)))
-        if len(piece) == AT_ONCE:
-            connection.execute(insert(table), piece)
-            piece = []
-    if piece:
-        connection.execute(insert(table), piece)
+    is_postgres = _is_postgres(connection)
+    names: Sequence[str] = (
+        [f"p{index}" for index in range(len(shape.columns))] if is_postgres else shape.columns
+    )
+    into = postgres.inserting(connection, table.name, shape.columns) if is_postgres else insert(table)
+    while piece := list(islice(rows, AT_ONCE)):
+        written = (map(postgres.as_text, values) if is_postgres else values for values in piece)
+        connection.execute(into, [dict(zip(names, values, strict=True)) for values in written])
 
 
 def _count_on(connection: Connection, table: Table) -> None:
     """Let the counters of columns go on behind what is there; SQLite's do by themselves."""
-    if connection.dialect.name != Dialect.POSTGRESQL:
+    if not _is_postgres(connection):
         return
     for column in table.columns:
         counter = connection.execute(COUNTER, {"table": table.name, "column": column.name}).scalar_one()

@@ -1,0 +1,113 @@
+"""How values of PostgreSQL travel: as the text that it writes, where Python has none that is the same.
+
+For Python an interval of one month is one of 30 days, JSON's null is SQL's, a long number within JSON loses
+digits, and infinity is no date. What PostgreSQL has written as text it reads as it was.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any, Final, cast
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Date,
+    DateTime,
+    Integer,
+    LargeBinary,
+    Numeric,
+    Select,
+    String,
+    Table,
+    Text,
+    TextClause,
+    Time,
+    Uuid,
+    select,
+    text,
+)
+from sqlalchemy import cast as as_type
+
+from history.sql.statements.dialects import quoted_name
+
+#: Columns of these have values that Python has as well.
+_SAME: Final = (Boolean, Integer, Numeric, String, LargeBinary, Uuid)
+
+#: Most of these have: all but infinity, and what is before the year 1 or beyond 9999.
+_INSTANTS: Final[Mapping[type, Callable[[str], Any]]] = {
+    Date: date.fromisoformat,
+    DateTime: datetime.fromisoformat,
+    Time: time.fromisoformat,
+}
+
+#: So that text means the same at both ends; and a table may take longer than any statement of a link.
+SETTINGS: Final = (
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL datestyle = 'ISO, YMD'",
+    "SET LOCAL intervalstyle = 'postgres'",
+    "SET LOCAL lc_monetary = 'C'",
+)
+
+# The types of a table's columns, without the lengths: a cast to one of these would cut a text silently.
+_TYPES: Final = text(
+    "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
+    "WHERE attrelid = to_regclass(quote_ident(:table)) AND attnum > 0 AND NOT attisdropped"
+)
+
+
+def settle(connection: Connection) -> None:
+    """Let this transaction take its time, and write text as the other end reads it."""
+    for setting in SETTINGS:
+        connection.execute(text(setting))
+
+
+def reading(table: Table) -> Select[Any]:
+    """Return the statement that reads a table."""
+    return select(
+        *(column if isinstance(column.type, _SAME) else as_type(column, Text) for column in table.columns)
+    )
+
+
+def as_read(table: Table, row: Sequence[Any]) -> Sequence[Any]:
+    """Return the values of a row that was read so; an instant that Python has is one again."""
+    return [_instant(column, value) for column, value in zip(table.columns, row, strict=True)]
+
+
+def _instant(column: Column[Any], value: Any) -> Any:
+    for kind, parse in _INSTANTS.items():
+        if isinstance(column.type, kind) and isinstance(value, str):
+            try:
+                return parse(value)
+            except ValueError:
+                return value
+    return value
+
+
+def inserting(connection: Connection, table: str, columns: Sequence[str]) -> TextClause:
+    """Return the statement that inserts values as :func:`as_text` writes them, as ``p0``, ``p1`` ...
+
+    A column that counts by itself, ALWAYS, is given its value all the same.
+    """
+    found: Sequence[Any] = connection.execute(_TYPES, {"table": table}).all()
+    types = dict[str, str](found)
+    names = ", ".join(map(quoted_name, columns))
+    values = ", ".join(f"CAST(:p{index} AS {types[name]})" for index, name in enumerate(columns))
+    into = f"INSERT INTO {quoted_name(table)} ({names})".replace(":", "\\:")
+    return text(f"{into} OVERRIDING SYSTEM VALUE VALUES ({values})")
+
+
+def as_text(value: Any) -> Any:
+    """Return a value as PostgreSQL reads it, whatever its column is; bytes and None as they are."""
+    match value:
+        case None | bytes() | str():
+            return value
+        case dict() | list():
+            return json.dumps(cast("Any", value))
+        case timedelta():
+            return f"{value // timedelta(microseconds=1)} microseconds"
+        case date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
