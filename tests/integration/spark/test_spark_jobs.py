@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.fixtures.waiting import eventually
@@ -69,6 +70,21 @@ def test_rejecting_a_batch_is_one_job(batches: Batches, jobs: Jobs) -> None:
     assert report.rejected == 2
     eventually(lambda: any("rejects" in text for text, _ in jobs.begun()))
     assert sum("rejects the batch" in text for text, _ in jobs.begun()) == 1
+
+
+def test_rows_without_an_identity_are_shared_by_all_tasks(batches: Batches, spark: SparkSession) -> None:
+    tasks: list[int] = []
+
+    def keep(rows: DataFrame, _: int) -> None:
+        tasks.append(rows.select(F.spark_partition_id()).distinct().count())
+
+    def load(new: DataFrame, _: int) -> None: ...
+
+    made = batches.make(load, parked_to=keep, partitions=4)
+    made(spark.range(40).selectExpr("CAST(NULL AS STRING) AS uuid", "id"), 7)
+
+    assert made.reports[-1].rejected == 40
+    assert tasks == [4]
 
 
 def test_jobs_say_what_they_are_for_and_stay_in_the_group_of_their_query(

@@ -74,6 +74,16 @@ CLAIM_POSTGRESQL = """
     WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM picked))
     ORDER BY c.urgency DESC, c.delivery_date, c.msg_id"""
 
+# Claims look at each priority that JMS has. What somebody else wrote with another one would wait for ever.
+ODD = for_each_kind(
+    """SELECT 1 FROM {entry}
+    WHERE {place} = :place AND read_state = 0 AND (priority > 9 OR priority < 0) LIMIT 1"""
+)
+TAME = for_each_kind(
+    """UPDATE {entry} SET priority = CASE WHEN priority > 9 THEN 9 ELSE 0 END
+    WHERE {place} = :place AND read_state = 0 AND (priority > 9 OR priority < 0)"""
+)
+
 # SQLite, first: whether there is anything, without a lock on the file.
 LOOK = for_each_kind(
     """SELECT 1 FROM {parent} AS s CROSS JOIN (SELECT {now} AS now) AS clock

@@ -43,7 +43,7 @@ from triggers.pipeline.run import Run
 from triggers.spark.batch.frame_answers import answer_in, with_answers
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.sink_commits import LEFT_OUT
-from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, claim_count
+from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, by_key
 from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of, unidentified
@@ -81,7 +81,7 @@ def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) ->
     ):
         if resolver is not None and resolver.shape is Shape.DATAFRAME:
             aside = with_answers(aside, resolver, verdict, settings.name)
-    together = aside.repartition(claim_count(aside, settings), KEY).sortWithinPartitions(KEY, VERDICT)
+    together = by_key(aside, settings).sortWithinPartitions(KEY, VERDICT)
     second = SecondLook(settings=settings.shipped, run=run)
     schema = StructType([*together.schema.fields, *_ADDED])
     return mapped(together, second.rows, schema, name="doubtless_second_look")

@@ -15,7 +15,7 @@ from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.entry import Entry, State
@@ -83,10 +83,22 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
     counts = f"{count} = {UNDEFINED_COUNT} OR {count} BETWEEN 1 AND {most}"
     key = f"CASE WHEN {counts} THEN {identity(columns, batch.schema)} END"
     keyed = batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}")
-    parted = keyed.repartition(claim_count(batch, settings), KEY)
     message_id = [] if columns.message_id is None else [quoted(columns.message_id)]
-    whole = F.expr(f"xxhash64({', '.join(hashable(batch.schema))})")
-    return parted.sortWithinPartitions(F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, whole)
+    order = [F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, _whole(batch)]
+    return by_key(keyed, settings).sortWithinPartitions(*order)
+
+
+def by_key(rows: DataFrame, settings: BatchSettings) -> DataFrame:
+    """Bring the rows of each key together, in as many partitions as there are tasks that claim.
+
+    Those without a key need not meet, and all of them would be one task's.
+    """
+    key = F.coalesce(F.col(KEY), _whole(rows).cast("string"))
+    return rows.repartition(claim_count(rows, settings), key)
+
+
+def _whole(rows: DataFrame) -> Column:
+    return F.expr(f"xxhash64({', '.join(hashable(rows.schema))})")
 
 
 def claim_count(batch: DataFrame, settings: BatchSettings) -> int:

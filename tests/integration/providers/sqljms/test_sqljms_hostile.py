@@ -54,6 +54,8 @@ ANYWHERE: Sequence[tuple[str, dict[str, Any]]] = [
         ("dms_msg", "uuid = '', message_id = '', destination_name = NULL", {}),
         ("dms_queue_entry", "delivery_count = -5", {}),
         ("dms_queue_entry", "delivery_count = 2000000000", {}),
+        ("dms_queue_entry", "priority = 10", {}),
+        ("dms_queue_entry", "priority = -1", {}),
     )
 ]
 

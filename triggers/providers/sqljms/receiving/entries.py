@@ -58,6 +58,12 @@ async def claim(
     return await read_each(connection, [number for (number,) in claimed], some)
 
 
+async def tame(connection: AnyConnection, source: Source) -> None:
+    """Give entries of a priority that JMS has not the nearest one; before that they are never delivered."""
+    if await fetch(connection, sql.ODD[source.kind], place=source.number):
+        await execute(connection, sql.TAME[source.kind], place=source.number)
+
+
 async def next_due(connection: AnyConnection, source: Source) -> int | None:
     """Return in how many milliseconds the next entry will be due; None where there is none."""
     ((pause,),) = await fetch(connection, sql.NEXT_DUE[source.kind], place=source.number)

@@ -196,6 +196,7 @@ async def pin(
         raise ConfigurationError("destination", problem, "stop it, or read a topic")
     if again and (there := await lots(connection, pins, after=after)):
         return there[0]
+    await entries.tame(connection, source)
     values = {"place": source.number, "client": client, "lot": after + 1, "until": until, "limit": limit}
     return Lot(after + 1, len(await fetch(connection, PIN[source.kind], **values)))
 

@@ -169,6 +169,8 @@ class SqlReceiver:
             await self._look_for_dead()
         if now >= self._sweep_due:
             self._sweep_due = now + SWEEP_INTERVAL
+            tame = partial(entries.tame, source=self._source)
+            await self._connection.run("looking for odd priorities", tame)
             expired = partial(fetch, statement=client_statements.EXPIRED)
             if await self._connection.run("looking for what has expired", expired):
                 await self._connection.run("sweeping", clients.sweep, atomic=True)
