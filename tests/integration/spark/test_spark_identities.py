@@ -14,6 +14,7 @@ from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.store.parking import Parked, ParkedKind
+from resolvers import Resolution
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.file_streams import FileStream, orders
@@ -280,6 +281,42 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
     assert row["doubtless_reason"] == parked.reason
 
 
+def test_a_row_is_looked_at_again_whatever_types_it_has(spark: SparkSession, sinks: Sinks) -> None:
+    if spark.version < "4":
+        pytest.skip("Spark 3.5 has no variants")
+    store = open_history(sinks.url)
+    drive(store.claim("book", ["a", "b"], "a worker that died"))
+    drive(store.close())
+    given: list[Row] = []
+
+    def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:
+        return Resolution.NEW if uuid == "a" else Resolution.IN_DOUBT
+
+    @foreach_batch("orders", name="book", uuid="uuid", history=sinks.url, query="q", resolver=resolve)
+    def load(new: DataFrame, _: int) -> None:
+        given.extend(new.selectExpr("uuid", "typeof(years) AS type", "months * 1 = months AS same").collect())
+
+    more = {
+        "years": "array(INTERVAL '1' YEAR)",
+        "months": "INTERVAL '2' MONTH",
+        "mixed": "make_interval(0, 1, 0, 2)",
+        "any": """array(struct(parse_json('{"n": 1.5}') AS v))""",
+    }
+    load(rows(spark, [b"a", b"b"], "CAST(key AS STRING)", **more), 0)
+
+    assert given == [Row(uuid="a", type="array<interval year>", same=True)]
+    (parked,) = sinks.parked()
+    assert parked.message is not None
+    assert parked.message.body == {
+        "uuid": "b",
+        "body": "body",
+        "years": ["INTERVAL '1' YEAR"],
+        "months": "INTERVAL '2' MONTH",
+        "mixed": "1 months 2 days",
+        "any": [{"v": {"n": 1.5}}],
+    }
+
+
 @pytest.mark.parametrize("storage", ["memory_and_disk", "none"])
 def test_no_column_that_nobody_named_is_an_identity(spark: SparkSession, sinks: Sinks, storage: str) -> None:
     made = spark.sql("SELECT CAST(NULL AS STRING) AS id, 'u' AS uuid, 'ID:1' AS JMSMessageID, 'b' AS body")
@@ -339,6 +376,23 @@ def test_a_service_takes_columns_of_any_name_and_instants_of_any_zone(
     service(rows(spark, [b"a"], **{"`a.b`": "TIMESTAMP '2026-01-02 03:04:05Z'"}), 0)
 
     assert service.reports[-1].new == 1
+
+
+def test_a_service_gets_what_a_variant_holds(spark: SparkSession, sinks: Sinks) -> None:
+    if spark.version < "4":
+        pytest.skip("Spark 3.5 has no variants")
+    url = sinks.url
+
+    @trigger("orders", name="book", history=url)
+    def book(message: Message) -> None:
+        with connected(url) as client:
+            client.rpush("booked", str(message.body))
+
+    service = book.foreach_batch(uuid="uuid", body="v", query="s")
+    service(rows(spark, [b"a"], v="""parse_json('{"n": 1.5}')"""), 0)
+
+    with connected(url) as client:
+        assert client.lrange("booked", 0, -1) == [b"{'n': 1.5}"]
 
 
 def _atomic(url: str, **settings: Any) -> AtomicSink:

@@ -4,7 +4,6 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas import functions
 from pyspark.sql.types import ByteType, StructType
 
+from triggers.spark.rows.kinds import as_sent, cast_to, holds_variants, in_known_zones, with_variants
 from triggers.spark.rows.older_spark import arrow_schema, over_pandas
 
 #: A ``pyarrow.RecordBatch``, and one column of it.
@@ -103,7 +103,10 @@ def mapped(
 
     batches.__name__ = name
     plain: Any = frame.toDF(*(f"_{index}" for index in range(len(names)))) if renamed else frame
-    return cast("DataFrame", plain.mapInArrow(batches, schema))
+    made = cast_to(plain, as_sent(plain.schema))
+    if isinstance(schema, str):
+        return cast("DataFrame", cast("Any", made).mapInArrow(batches, schema))
+    return cast_to(cast("Any", made).mapInArrow(batches, as_sent(schema)), schema)
 
 
 class BrokenText(bytes):
@@ -131,49 +134,16 @@ Maps = Literal["strict"] | None
 
 def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
     """Return the rows of a batch as Python values; one that has none does not keep the others from it."""
-    batch = _in_known_zones(batch)
+    batch = in_known_zones(batch)
     try:
-        return cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
+        rows = cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
     except (ValueError, OverflowError):
-        return [_row(batch.slice(index, 1), maps) for index in range(cast("int", batch.num_rows))]
-
-
-def _in_known_zones(batch: RecordBatch) -> RecordBatch:
-    """Return a batch whose instants Python can tell: in UTC where it does not know the session's time zone.
-
-    Spark knows more zones than Python does, such as GMT+08:00, which is the JVM's own in many containers.
-    """
-    schema = _arrow.schema([_with_known_zone(field) for field in batch.schema])
-    return batch if schema.equals(batch.schema) else batch.cast(schema)
-
-
-def _in_known_zone(kind: Any) -> Any:
-    """Return a type of Arrow, of values or of parts of them, with zones that Python knows."""
-    types = _arrow.types
-    if types.is_timestamp(kind):
-        known = kind.tz is None or _is_known_zone(kind.tz)
-        return kind if known else _arrow.timestamp(kind.unit, "UTC")
-    if types.is_struct(kind):
-        parts = (kind.field(index) for index in range(kind.num_fields))
-        return _arrow.struct([_with_known_zone(part) for part in parts])
-    if types.is_map(kind):
-        return _arrow.map_(*(_with_known_zone(part) for part in (kind.key_field, kind.item_field)))
-    if types.is_list(kind):
-        return _arrow.list_(_with_known_zone(kind.value_field))
-    return kind
-
-
-def _with_known_zone(field: Any) -> Any:
-    return field.with_type(_in_known_zone(field.type))
-
-
-@cache
-def _is_known_zone(zone: str) -> bool:
-    try:
-        _arrow.lib.string_to_tzinfo(zone)
-    except Exception:  # noqa: BLE001  (each library of zones has an exception of its own for it)
-        return False
-    return True
+        rows = [_row(batch.slice(index, 1), maps) for index in range(cast("int", batch.num_rows))]
+    for field in batch.schema:
+        if holds_variants(field.type):
+            for row in rows:
+                row[field.name] = with_variants(row[field.name], field.type)
+    return rows
 
 
 def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:

@@ -1,0 +1,127 @@
+"""Types that Spark, Arrow and Python do not have alike: intervals, instants of some zones, variants."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
+from pyspark.sql import DataFrame, types
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+_arrow: Any = pa
+
+#: Types that Spark does not hand to Python in batches of Arrow, and that it reads from their own text.
+_UNKNOWN_TO_ARROW = tuple(
+    getattr(types, name)  # some came with 4.0
+    for name in ("YearMonthIntervalType", "CalendarIntervalType")
+    if hasattr(types, name)
+)
+
+
+def as_sent(schema: StructType) -> StructType:
+    """Return a schema as Arrow can have it: with text for the intervals that it has not."""
+    return cast("StructType", _as_sent(schema))
+
+
+def _as_sent(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            fields = (
+                StructField(field.name, _as_sent(field.dataType), field.nullable, field.metadata)
+                for field in kind.fields
+            )
+            return StructType(list(fields))
+        case ArrayType():
+            return ArrayType(_as_sent(kind.elementType), kind.containsNull)
+        case MapType():
+            return MapType(_as_sent(kind.keyType), _as_sent(kind.valueType), kind.valueContainsNull)
+        case _:
+            return StringType() if isinstance(kind, _UNKNOWN_TO_ARROW) else kind
+
+
+def cast_to(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Return a frame whose columns have the types of a schema; mostly they do."""
+    if frame.schema == schema:
+        return frame
+    quoted = [f"`{field.name.replace('`', '``')}`" for field in schema.fields]
+    kinds = zip(quoted, frame.schema.fields, schema.fields, strict=True)
+    return frame.select(
+        *(
+            name
+            if there.dataType == wanted.dataType
+            else frame[name].cast(wanted.dataType).alias(wanted.name)
+            for name, there, wanted in kinds
+        )
+    )
+
+
+def in_known_zones(batch: Any) -> Any:
+    """Return a batch whose instants Python can tell: in UTC where it does not know the session's time zone.
+
+    Spark knows more zones than Python does, such as GMT+08:00, which is the JVM's own in many containers.
+    """
+    schema = _arrow.schema([_with_known_zone(field) for field in batch.schema])
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
+
+
+def _in_known_zone(kind: Any) -> Any:
+    """Return a type of Arrow, of values or of parts of them, with zones that Python knows."""
+    if _arrow.types.is_timestamp(kind):
+        known = kind.tz is None or _is_known_zone(kind.tz)
+        return kind if known else _arrow.timestamp(kind.unit, "UTC")
+    if _arrow.types.is_struct(kind):
+        parts = (kind.field(index) for index in range(kind.num_fields))
+        return _arrow.struct([_with_known_zone(part) for part in parts])
+    if _arrow.types.is_map(kind):
+        return _arrow.map_(*(_with_known_zone(part) for part in (kind.key_field, kind.item_field)))
+    if _arrow.types.is_list(kind):
+        return _arrow.list_(_with_known_zone(kind.value_field))
+    return kind
+
+
+def _with_known_zone(field: Any) -> Any:
+    return field.with_type(_in_known_zone(field.type))
+
+
+@cache
+def _is_known_zone(zone: str) -> bool:
+    try:
+        _arrow.lib.string_to_tzinfo(zone)
+    except Exception:  # noqa: BLE001  (each library of zones has an exception of its own for it)
+        return False
+    return True
+
+
+def _is_variant(kind: Any) -> bool:
+    if not _arrow.types.is_struct(kind):
+        return False
+    parts = [kind.field(index) for index in range(kind.num_fields)]
+    return any(part.metadata and part.metadata.get(b"variant") == b"true" for part in parts)
+
+
+def holds_variants(kind: Any) -> bool:
+    """Tell whether values of a type of Arrow are variants, or have some."""
+    return _is_variant(kind) or any(map(holds_variants, _parts_of(kind)))
+
+
+def _parts_of(kind: Any) -> list[Any]:
+    is_nested = _arrow.types.is_nested(kind)
+    return [kind.field(index).type for index in range(kind.num_fields)] if is_nested else []
+
+
+def with_variants(value: Any, kind: Any) -> Any:
+    """Return a value with what its variants hold, as JSON has it, in the place of their two parts."""
+    if value is None or not holds_variants(kind):
+        return value
+    if _is_variant(kind):
+        return json.loads(str(types.VariantVal(value["value"], value["metadata"])))
+    if _arrow.types.is_struct(kind):
+        parts = [kind.field(index) for index in range(kind.num_fields)]
+        return {part.name: with_variants(value[part.name], part.type) for part in parts}
+    if not _arrow.types.is_map(kind):
+        return [with_variants(item, kind.value_type) for item in value]
+    if isinstance(value, dict):
+        items: Mapping[Any, Any] = cast("Any", value)
+        return {key: with_variants(item, kind.item_type) for key, item in items.items()}
+    return [(key, with_variants(item, kind.item_type)) for key, item in value]
