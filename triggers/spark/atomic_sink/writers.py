@@ -149,13 +149,9 @@ def _for_postgres(value: Any) -> Any:
 
 
 def _holds_fields(value: Any) -> bool:
-    match value:
-        case dict():
-            return True
-        case list():
-            return any(_holds_fields(item) for item in cast("list[Any]", value))
-        case _:
-            return False
+    if isinstance(value, dict):
+        return True
+    return isinstance(value, list) and any(map(_holds_fields, cast("Any", value)))
 
 
 def _for_sqlite(value: Any) -> Any:

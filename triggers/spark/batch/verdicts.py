@@ -84,7 +84,7 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
     key = f"CASE WHEN {counts} THEN {identity(columns, batch.schema)} END"
     keyed = batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}")
     message_id = [] if columns.message_id is None else [quoted(columns.message_id)]
-    order = [F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, _whole(batch)]
+    order: list[Column | str] = [F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, _whole(batch)]
     return by_key(keyed, settings).sortWithinPartitions(*order)
 
 
