@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
@@ -150,10 +150,11 @@ def _composed(port: str, body: Body | Message, options: SendOptions) -> Message:
     date = message.properties.get(DELIVERY_DATE)
     if date is None:
         return message
-    if not isinstance(date, int) or isinstance(date, bool):
-        raise ConfigurationError(
-            f"property {DELIVERY_DATE}",
-            f"must be milliseconds since 1970, not {date!r:.40}",
-            "give milliseconds since 1970",
-        )
-    return message.model_copy(update={"delivery_time": instant(date)})
+    if isinstance(date, int) and not isinstance(date, bool):
+        with suppress(OverflowError):  # microseconds, or such
+            return message.model_copy(update={"delivery_time": instant(date)})
+    raise ConfigurationError(
+        f"property {DELIVERY_DATE}",
+        f"must be milliseconds since 1970, not {date!r:.40}",
+        "give milliseconds since 1970",
+    )

@@ -343,6 +343,8 @@ def test_a_delivery_date_says_when(local: Wire) -> None:
     patched = local()
     with patched.bay() as bay:
         bay.context("shop").send("DEFAULT", "hello", properties={"DELIVERY_DATE": 5000})
+        with pytest.raises(ConfigurationError, match="must be milliseconds since 1970, not 1700000000000000"):
+            bay.context("shop").send("DEFAULT", "late", properties={"DELIVERY_DATE": 1_700_000_000_000_000})
 
     assert patched.waiting() == [(0, 5000)]
 
