@@ -31,6 +31,7 @@ from triggers.providers.rabbitmq.settings import (
     dead_letters_of,
     queue_at,
     queue_of,
+    refuse_stream,
     unknown_backlog,
 )
 
@@ -182,7 +183,9 @@ class Amqp:
         management = await self._managed(connection)
         if destination.startswith(QUEUE):
             queue = destination.removeprefix(QUEUE)
-            profile = _PROFILES.get(await management.queue_type(queue), OTHER_AMQP)
+            kind = await management.queue_type(queue)
+            refuse_stream(queue, kind)
+            profile = _PROFILES.get(kind, OTHER_AMQP)
             return Found(queue_address(queue), self._origin(destination, profile))
         queue = queue_of(destination, subscription)
         await management.declare_fanout(destination)

@@ -1,4 +1,4 @@
-"""After how many deliveries a queue of RabbitMQ gives a message up by itself, as far as it can be known.
+"""How a queue of RabbitMQ is declared, as far as it can be known: its type, and when it gives a message up.
 
 Over AMQP 0-9-1 nobody is told a queue's arguments. But whoever declares a queue that is there, with others,
 is told the first that differs: so they are found out one by one. With what is asked here no queue can be
@@ -45,17 +45,12 @@ async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None
     for _ in range(_MOST):
         wrong = _NO_LIMIT if kind == "quorum" else _NO_TYPE
         try:
-            with _unlogged():
-                await declare({**known, **wrong})
+            found = await _differing(declare, {**known, **wrong})
         except NotPermittedError:
             return unseen("its account may not declare the queue, and so not ask how it is declared")
-        except ConfigurationError as error:
-            found = _DIFFERS.search(error.problem)
-        else:
-            break
         if found is None:  # there is no such queue, or it is another's
             return None
-        name, value = found[1], _read(found[2], found[3])
+        name, value = found
         if name == "x-queue-type":
             kind = str(value or "classic")
             known |= {name: kind}
@@ -68,6 +63,47 @@ async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None
         else:
             known[name] = value
     return unseen("RabbitMQ does not say how the queue is declared")
+
+
+async def kind_of_queue(declare: Declare) -> str | None:
+    """Return the type of a queue, over AMQP 0-9-1; None where RabbitMQ does not say, or there is no queue.
+
+    Raises:
+        ProviderUnavailableError: there is no answer.
+    """
+    known = dict[str, object]()
+    for _ in range(_MOST):
+        try:
+            found = await _differing(declare, {**known, **_NO_TYPE})
+        except NotPermittedError:
+            return None
+        if found is None:
+            return None
+        name, value = found
+        if name == "x-queue-type":
+            return str(value or "classic")
+        if value is None or name in known:
+            return None
+        known[name] = value
+    return None
+
+
+async def _differing(declare: Declare, arguments: Mapping[str, object]) -> tuple[str, object] | None:
+    """Return the first argument that a queue has otherwise, and how; None where there is no such queue.
+
+    Raises:
+        NotPermittedError: the account may not ask.
+        ProviderUnavailableError: there is no answer.
+    """
+    try:
+        with _unlogged():
+            await declare(arguments)
+    except NotPermittedError:
+        raise
+    except ConfigurationError as error:
+        found = _DIFFERS.search(error.problem)
+        return None if found is None else (found[1], _read(found[2], found[3]))
+    return "", None
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from triggers.providers.rabbitmq.settings import (
     dead_letters_of,
     queue_at,
     queue_of,
+    refuse_stream,
     unknown_backlog,
 )
 
@@ -152,7 +153,7 @@ class RabbitMQ:
         plain = destination.startswith(QUEUE)
         quorum = None if plain and queue_type is None else queue_type != "classic"
         declare = (
-            partial(_look_for, destination)
+            partial(_look_for_queue, destination)
             if plain
             else partial(_declare, destination, subscription, quorum=bool(quorum))
         )
@@ -213,16 +214,8 @@ class RabbitMQ:
         """
         from triggers.providers.rabbitmq.limits import limit_of_queue  # noqa: PLC0415  (no consumer asks)
 
-        queue = queue_at(destination, subscription)
         connection = await self._connected()
-
-        async def declare(arguments: Mapping[str, object]) -> None:
-            # A channel for each: it ends where RabbitMQ refuses.
-            channel = await connection.channel(lambda _: None)
-            words = {"queue": queue, "durable": True, "arguments": arguments}
-            await channel.ask("asking how it is declared", "queue_declare", **words)
-            await channel.close()
-
+        declare = partial(_declare_otherwise, connection, queue_at(destination, subscription))
         return await limit_of_queue(declare, _major(connection))
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
@@ -261,6 +254,24 @@ async def _look_for(destination: str, channel: Channel) -> str:
     queue = destination.removeprefix(QUEUE)
     await channel.ask(f"consuming from {destination}", "queue_declare", queue=queue, passive=True)
     return queue
+
+
+async def _look_for_queue(destination: str, channel: Channel) -> str:
+    """Look for a queue that somebody else has declared, and refuse a stream."""
+    from triggers.providers.rabbitmq.limits import kind_of_queue  # noqa: PLC0415  (few consumers ask)
+
+    queue = await _look_for(destination, channel)
+    refuse_stream(queue, await kind_of_queue(partial(_declare_otherwise, channel.connection, queue)))
+    return queue
+
+
+async def _declare_otherwise(connection: Connection, queue: str, arguments: Mapping[str, object]) -> None:
+    """Declare a queue with arguments that it does not have: RabbitMQ refuses that, and says which differs."""
+    # A channel for each: it ends where RabbitMQ refuses.
+    channel = await connection.channel(lambda _: None)
+    words = {"queue": queue, "durable": True, "arguments": arguments}
+    await channel.ask("asking how it is declared", "queue_declare", **words)
+    await channel.close()
 
 
 async def _declare_temporary(queue: str, channel: Channel) -> str:

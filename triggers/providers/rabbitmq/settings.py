@@ -76,6 +76,21 @@ def address_of(destination: str) -> tuple[str, str]:
     return destination, ""
 
 
+def refuse_stream(queue: str, kind: str | None) -> None:
+    """Refuse a stream: it takes nothing back, and begins each consumer where it ends.
+
+    Raises:
+        ConfigurationError: the queue is one.
+    """
+    if kind == "stream":
+        raise ConfigurationError(
+            "destination",
+            f"{queue!r} is a stream, which delivers again nothing that was given back, nor what came while "
+            "nobody consumed",
+            "consume a quorum queue that is bound to the same exchange",
+        )
+
+
 def dead_letters_of(destination: str) -> str:
     """Name the destination of the dead letters of a destination."""
     return f"DLQ.{destination.removeprefix(QUEUE)}"

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -111,6 +111,15 @@ def test_a_queue_that_does_not_exist_is_refused_for_receiving_and_for_sending(si
         site.receive(provider, "queue:nowhere")
     with pytest.raises(ConfigurationError, match=r"declare"):
         drive(provider.send("queue:nowhere", numbered(1)))
+
+
+def test_a_stream_is_refused_with_the_remedy(site: Site) -> None:
+    with closing(raw(site.server)) as connection:
+        arguments = {"x-max-length-bytes": 1_000_000, "x-queue-type": "stream"}
+        connection.channel().queue_declare(site.name, durable=True, arguments=arguments)
+
+    with pytest.raises(ConfigurationError, match=r"is a stream.*; consume a quorum queue"):
+        site.receive(site.open(), f"queue:{site.name}")
 
 
 def test_what_nobody_would_receive_is_refused(site: Site) -> None:
