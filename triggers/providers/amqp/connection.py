@@ -8,17 +8,21 @@ import os
 import ssl
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
 from history.errors import ConfigurationError, NotPermittedError
 from history.shell import Shell, fail, fulfil
 from triggers.providers.amqp.driver import driver
-from triggers.providers.brokers.connection import BrokerConnection, quietly
+from triggers.providers.brokers.connection import PATIENCE, BrokerConnection, quietly
 from triggers.providers.brokers.url import BrokerUrl, TlsFiles
 from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
+
+#: After how many seconds without an answer a link is attached in another session; then after twice as long.
+_UNHEARD = 1.0
 
 
 class AmqpError(Exception):
@@ -70,7 +74,7 @@ class Connection(BrokerConnection):
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> None:
         """Have something done after a while; nothing of it when the connection is gone by then."""
-        self.tell(lambda: self._container.schedule(seconds, _Timer(work)))
+        self.tell(lambda: self.schedule(seconds, work))
 
     async def link(self, link: "Link") -> None:
         """Attach a link.
@@ -93,6 +97,10 @@ class Connection(BrokerConnection):
                 await self.ask("closing the connection", close)
             except ProviderUnavailableError as error:
                 _log.debug("%s", error)
+
+    def schedule(self, seconds: float, work: Callable[[], object]) -> None:
+        """Have something done after a while; called on the connection's thread."""
+        self._container.schedule(seconds, _Timer(work))
 
     def _serve(self, host: str, port: int) -> None:
         url = self._url
@@ -152,10 +160,26 @@ class Link:
         """Attach it."""
         self._attaching = future
         self.connection.links.add(self)
+        self._begin(_UNHEARD)
+
+    def _begin(self, patience: float) -> None:
+        """Begin a session with the link; in another one, if nobody has answered after so many seconds.
+
+        proton gives a session the channel of one that has just ended. RabbitMQ, which has said so, may still
+        be clearing that away, and hears nothing of what comes on the channel meanwhile (seen with 4.0).
+        """
         self.session = self.connection.native.session()
         self.session.open()
         self.proton = self.make(self.session, f"doubtless-{uuid4().hex}")
         self.proton.open()
+        self.connection.schedule(patience, partial(self._begin_again, self.session, patience * 2))
+
+    def _begin_again(self, session: Any, patience: float) -> None:
+        attaching = self._attaching
+        if attaching is None or attaching.done() or self.closed or patience > PATIENCE:
+            return
+        session.close()
+        self._begin(patience)
 
     def make(self, session: Any, name: str) -> Any:
         """Return proton's link."""
@@ -215,16 +239,20 @@ class Link:
 
     async def close(self) -> None:
         """Detach, end the session, and wait until the peer has, too."""
-
-        def close(future: "Future[Any]") -> None:
-            if self.closed:
-                fulfil(future, None)
-                return
-            self._detaching = future
-            self.proton.close()
-
         if not self.closed and not self.connection.over:
-            await self.connection.ask("detaching", close)
+            await self.connection.ask("detaching", self._detach)
+
+    def close_soon(self) -> None:
+        """Detach and end the session, without waiting: the peer then has back what was not settled."""
+        if not self.closed and not self.connection.over:
+            self.connection.tell(lambda: self._detach(Future()))
+
+    def _detach(self, future: "Future[Any]") -> None:
+        if self.closed:
+            fulfil(future, None)
+            return
+        self._detaching = future
+        self.proton.close()
 
 
 def error_of(condition: Any) -> AmqpError:

@@ -46,7 +46,10 @@ class AmqpConsumer:
         self._delayed: dict[Token, None] = {}
 
     async def open(self, inbox: Inbox) -> None:
-        """Attach, after declaring what is needed."""
+        """Attach, after declaring what is needed; the link before gives back what it still has."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close_soon()
         self._inbox, self._wanted, self._delayed = inbox, 0, {}
         connection = await self._connect()
         found = await self._declare(connection)

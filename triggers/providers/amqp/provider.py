@@ -135,8 +135,11 @@ class Amqp:
             return
         connection = await self._connected()
         sender = await self._sender(connection, _address(destination, connection))
-        await _send_all(sender, destination, messages)
-        # One that failed is left to the connection: what comes back on it is nobody's any more.
+        try:
+            await _send_all(sender, destination, messages)
+        except BaseException:
+            sender.close_soon()  # what comes back on it is nobody's any more
+            raise
         self._keep(sender)
 
     def _keep(self, sender: SenderLink) -> None:

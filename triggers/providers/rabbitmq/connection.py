@@ -34,6 +34,8 @@ class Connection(BrokerConnection):
         self._tls = None if url.tls is None else url.tls.context()
         self._native: Any = None
         self._loop: Any = None
+        #: Why RabbitMQ reads nothing from who publishes, such as "low on disk"; empty where it does.
+        self.blocked = ""
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> None:
         """Have something done after a while; nothing of it when the connection is gone by then."""
@@ -67,6 +69,8 @@ class Connection(BrokerConnection):
 
         def opened(native: Any) -> None:
             self.server = native.server_properties or {}
+            native.add_on_connection_blocked_callback(self._on_blocked)
+            native.add_on_connection_unblocked_callback(self._on_unblocked)
             fulfil(self.ready, None)
 
         def failed(_: Any, error: Exception) -> None:
@@ -88,6 +92,24 @@ class Connection(BrokerConnection):
             with self._lock:  # nobody may ask any more
                 self._over = self._over or self.ready.done()
                 loop.close()
+
+    def check_takes_messages(self) -> None:
+        """Refuse to send while RabbitMQ would not read it: it would only pile up, and arrive as often.
+
+        Raises:
+            ProviderUnavailableError: an alarm is on.
+        """
+        if self.blocked:
+            who = f"RabbitMQ, which takes no messages because it is {self.blocked},"
+            raise ProviderUnavailableError(who, "sending")
+
+    def _on_blocked(self, _: Any, frame: Any) -> None:
+        self.blocked = str(frame.method.reason) or "short of something"
+        _log.warning("RabbitMQ takes no messages for now, because it is %s", self.blocked)
+
+    def _on_unblocked(self, _: Any, __: Any) -> None:
+        self.blocked = ""
+        _log.info("RabbitMQ takes messages again")
 
     def _translated(self, error: Exception, doing: str) -> Exception:
         code = getattr(error, "reply_code", None)
@@ -150,6 +172,11 @@ class Channel:
     def tell(self, work: Callable[[Any], object]) -> None:
         """Call methods of pika's channel that the broker does not answer; raises as ``Connection.tell``."""
         self.connection.tell(lambda: None if self.closed else work(self.pika))
+
+    def close_soon(self) -> None:
+        """Close it, if it is open, and do not wait: RabbitMQ then requeues what was not answered on it."""
+        if not self.connection.over:
+            self.tell(lambda pika: pika.close() if pika.is_open else None)
 
     async def close(self) -> None:
         """Close it, if it is open."""

@@ -62,7 +62,10 @@ class RabbitmqConsumer:
         self._counted: set[int] = set()
 
     async def open(self, inbox: Inbox) -> None:
-        """Open a channel and declare what is needed."""
+        """Open a channel and declare what is needed; the one before gives back what it still has."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close_soon()
         self._inbox, self._tag, self._window = inbox, None, 0
         self._counted = set()
         connection = await self._connect()

@@ -60,8 +60,8 @@ class RabbitMQ:
     never started. Classic queues keep none: it is -1, and only ``redelivered`` is told. See
     ``docs/delivery-counts.md``.
 
-    One connection with a thread of its own, which sends heartbeats however long a service runs, and connects
-    again when it is used after it was lost.
+    One connection receives, and another one sends, each with a thread of its own, which sends heartbeats
+    however long a service runs; each connects again when it is used after it was lost.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
@@ -77,7 +77,10 @@ class RabbitMQ:
         self._settings = settings
         self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._receiving: Connection | None = None
+        #: RabbitMQ reads nothing more from a connection that sends while it is short of disk or memory, so
+        #: what is received could not be acknowledged there, and its queues would not get shorter.
+        self._sending: Connection | None = None
         self._publishers: list[Publisher] = []
 
     @classmethod
@@ -109,7 +112,7 @@ class RabbitMQ:
         if destination.startswith(TEMPORARY):
             refuse_later(messages)
         slots = slots_of(messages, now)
-        channel = await (await self._connected()).channel(lambda _: None)
+        channel = await (await self._connected_to_send()).channel(lambda _: None)
         try:
             await _look_for_target(destination, channel)
             for slot, waiting in slots.items():
@@ -133,12 +136,15 @@ class RabbitMQ:
             return
         exchange, key = address_of(destination)
         publisher = await self._publisher()
-        await publisher.publish(exchange, key, messages)
-        # One that failed is left to the connection: what comes back on it is nobody's any more.
+        try:
+            await publisher.publish(exchange, key, messages)
+        except BaseException:
+            publisher.close_soon()  # what comes back on it is nobody's any more
+            raise
         self._publishers.append(publisher)
 
     async def _publisher(self) -> Publisher:
-        connection = await self._connected()
+        connection = await self._connected_to_send()
         while self._publishers:
             publisher = self._publishers.pop()
             if publisher.usable:
@@ -175,7 +181,7 @@ class RabbitMQ:
 
     async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
         """Publish copies to a destination with a queue of its own, so that nobody need have subscribed."""
-        channel = await (await self._connected()).channel(lambda _: None)
+        channel = await (await self._connected_to_send()).channel(lambda _: None)
         await _declare(destination, "letters", channel, quorum=self._settings.queue_type != "classic")
         await channel.close()
         letters: list[Encoded] = []
@@ -188,13 +194,23 @@ class RabbitMQ:
 
     async def _connected(self) -> Connection:
         with self._lock:
-            if self._connection is None or self._connection.over:
-                if self._connection is not None and self._connection.process != os.getpid():
-                    self._publishers = []
-                self._connection = Connection(self._url, self._shell)
-                self._connection.start()
-            connection = self._connection
+            connection = self._receiving = self._living(self._receiving)
         await connection.opened()
+        return connection
+
+    async def _connected_to_send(self) -> Connection:
+        with self._lock:
+            if self._sending is not None and self._sending.process != os.getpid():
+                self._publishers = []
+            connection = self._sending = self._living(self._sending)
+        await connection.opened()
+        connection.check_takes_messages()
+        return connection
+
+    def _living(self, connection: Connection | None) -> Connection:
+        if connection is None or connection.over:
+            connection = Connection(self._url, self._shell)
+            connection.start()
         return connection
 
     async def ping(self) -> None:
@@ -234,10 +250,12 @@ class RabbitMQ:
         return replace(unknown, waiting=found.method.message_count, consumers=found.method.consumer_count)
 
     async def close(self) -> None:
-        """Close the connection. Receivers are to be closed before."""
-        connection, self._connection, self._publishers = self._connection, None, []
-        if connection is not None:
-            await connection.close()
+        """Close the connections. Receivers are to be closed before."""
+        connections = (self._sending, self._receiving)
+        self._sending, self._receiving, self._publishers = None, None, []
+        for connection in connections:
+            if connection is not None:
+                await connection.close()
 
 
 async def _look_for_target(destination: str, channel: Channel) -> None:

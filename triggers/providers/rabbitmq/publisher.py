@@ -60,7 +60,11 @@ class Publisher:
                 for basic, body in messages[first : first + CHUNK]
             ]
             send = partial(self._send, exchange=exchange, key=key, chunk=chunk)
-            await self._channel.run("sending", send)
+            try:
+                await self._channel.run("sending", send)
+            except ProviderUnavailableError:
+                self._channel.connection.check_takes_messages()
+                raise
             if self._returned:
                 raise ConfigurationError(
                     "destination",
@@ -101,7 +105,7 @@ class Publisher:
         if not self._unconfirmed and self._done is not None:
             fulfil(self._done, None)
 
-    async def close(self) -> None:
-        """Close the channel."""
-        if self.usable and self._channel is not None:
-            await self._channel.close()
+    def close_soon(self) -> None:
+        """Close the channel, and do not wait: a connection has so many and no more."""
+        if self._channel is not None:
+            self._channel.close_soon()

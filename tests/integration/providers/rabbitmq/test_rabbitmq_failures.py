@@ -33,6 +33,7 @@ from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
 from triggers.producer.producer import Producer
 from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.amqp.management import queue_address
+from triggers.providers.brokers import connection as broker_connection
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Arrival, Provider, ProviderUnavailableError, Receiver, Unreadable
@@ -136,6 +137,73 @@ def test_a_message_larger_than_the_limit_is_refused_and_the_next_one_sent(site: 
     drive(provider.send(site.name, [Message(body="small")]))
 
     assert bodies(drive(take(receiver, 1))) == ["small"]
+
+
+def fill(site: Site, queue: str, exchange: str = "") -> None:
+    """Declare a queue that takes nothing more."""
+    arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    with closing(raw(site.server)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(queue, durable=True, arguments=arguments)
+        if exchange:
+            channel.exchange_declare(exchange, "fanout", durable=True)
+            channel.queue_bind(queue, exchange)
+        channel.confirm_delivery()
+        with pytest.raises(driver.exceptions.NackError):
+            _publish_often(channel, queue)
+
+
+def _publish_often(channel: Any, queue: str) -> None:
+    for _ in range(10):
+        channel.basic_publish("", queue, b"full")
+
+
+def test_what_was_held_when_the_broker_took_no_dead_letter_comes_again(site: Site) -> None:
+    provider = site.open()
+    receiver = site.receive(provider)
+    fill(site, f"full-{site.name}", f"DLQ.{site.name}")
+    drive(provider.send(site.name, numbered(3)))
+    held = drive(take(receiver, 3))
+
+    with pytest.raises(ProviderUnavailableError):
+        drive(receiver.dead_letter(held[:1], "because"))
+
+    assert sorted(bodies(drive(take(receiver, 3)))) == sorted(bodies(held))
+
+
+def test_what_the_broker_did_not_take_uses_up_nothing_of_the_connection(site: Site) -> None:
+    """A connection to RabbitMQ has 64 sessions; here as many channels, too."""
+    provider = site.open()
+    site.receive(provider)
+    fill(site, f"full-{site.name}")
+
+    for _ in range(70):
+        with pytest.raises(ProviderUnavailableError, match="sending"):
+            drive(provider.send(f"queue:full-{site.name}", numbered(1)))
+
+    drive(provider.send(site.name, numbered(1)))
+
+
+@pytest.mark.prove
+def test_a_consumer_goes_on_while_the_broker_takes_no_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_connection, "PATIENCE", 2.0)
+    with new_rabbitmq(tmp_path) as server, ExitStack() as closing:
+        site = Site(server, "rabbitmq", "orders", closing)
+        provider = site.open()
+        receiver = site.receive(provider)
+        drive(provider.send(site.name, numbered(20)))
+        server.control("set_disk_free_limit", "9000GB")
+
+        for _ in range(2):  # RabbitMQ says so when something was sent
+            with pytest.raises(ProviderUnavailableError, match=r"because it is low on disk"):
+                drive(provider.send(site.name, [Message(body="late")]))
+        for _ in range(20):  # each by a call of its own
+            drive(receiver.acknowledge(drive(take(receiver, 1))))
+
+        server.control("set_disk_free_limit", "10MB")
+        assert bodies(drive(take(receiver, 1))) == ["late"]  # RabbitMQ reads the one that it had
 
 
 def test_the_first_host_that_answers_is_used(site: Site) -> None:
