@@ -21,14 +21,15 @@ class Deaf:
     """A broker that accepts everything, but does not hear what comes in a connection's first session."""
 
     def __init__(self, port: int) -> None:
-        self._url = f"127.0.0.1:{port}"
+        self._port = port
         self._acceptor: Any = None
         self._unheard: Any = None
         self.listens = threading.Event()
         self.accepted = 0
 
     def on_reactor_init(self, event: Any) -> None:
-        self._acceptor = event.container.listen(Url(self._url))
+        url: Any = Url  # it is not typed
+        self._acceptor = event.container.listen(url(f"127.0.0.1:{self._port}"))
         self.listens.set()
 
     def on_connection_remote_open(self, event: Any) -> None:

@@ -37,6 +37,7 @@ from triggers.providers.brokers import connection as broker_connection
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Arrival, Provider, ProviderUnavailableError, Receiver, Unreadable
+from triggers.providers.rabbitmq.frames import driver
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
