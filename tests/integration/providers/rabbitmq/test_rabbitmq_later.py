@@ -102,7 +102,7 @@ def test_what_waits_outlives_a_killed_broker(tmp_path: Path) -> None:
         receiver = drive(again.open_receiver("orders", subscription="s", name="a"))
         arrived = drive(take(receiver, 2))
 
-        assert bodies(arrived) == ["order-1", "order-2"]
+        assert sorted(bodies(arrived)) == ["order-1", "order-2"]  # both were due if it took long to start
         assert waiting[1].delivery_time is not None
         assert datetime.now(UTC) >= waiting[1].delivery_time
         drive(receiver.acknowledge(arrived))
