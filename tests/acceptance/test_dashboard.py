@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Page, Route, expect, sync_playwright
 
 from history.bridge import drive
 from history.message import Message
@@ -29,7 +29,15 @@ from triggers.providers.opening import open_provider
 
 pytestmark = pytest.mark.prove
 
-HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
+#: Where pictures of the docs are put, if they are asked for.
+PICTURES = os.environ.get("DOUBTLESS_SCREENSHOTS")
+
+#: What a stranger has sent; no picture shows it.
+HOSTILE = (
+    "parcel-7"
+    if PICTURES
+    else "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
+)
 
 #: Pages besides those that a test names.
 MORE = ("parked?by=host", "failures", "providers", "spark", "query?trigger=book&query=orders-to-lake")
@@ -114,11 +122,12 @@ def fill(store: HistoryStore) -> None:
             error_class="shop.NoSuchCustomerError",
             error_message="no such customer",
         )
-    park(store, HOSTILE, now - timedelta(minutes=5), trigger_name="ship", reason=HOSTILE)
+    reason = NOT_KNOWN if PICTURES else HOSTILE
+    park(store, HOSTILE, now - timedelta(minutes=5), trigger_name="ship", reason=reason)
     journal = journal_of(store)
     assert journal is not None
     drive(journal.append("book", [JournalLine(uuid="order-3", verdict="duplicate", reason="it ran before")]))
-    drive(journal.append("ship", [JournalLine(uuid=HOSTILE, verdict="given up", reason=HOSTILE)]))
+    drive(journal.append("ship", [JournalLine(uuid=HOSTILE, verdict="given up", reason=reason)]))
     for batch in range(3):
         run_batch(store, batch, now - timedelta(minutes=3 - batch))
 
@@ -202,9 +211,12 @@ def press(page: Page, *keys: str) -> None:
 
 
 def picture(page: Page, name: str) -> None:
-    """Make a picture for the docs, where that is asked for."""
-    if folder := os.environ.get("DOUBTLESS_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"dashboard-{name}.png")
+    """Make a picture of the window for the docs, down to the page's end, where that is asked for."""
+    if PICTURES:
+        end = page.evaluate("document.querySelector('footer').getBoundingClientRect().bottom")
+        width, height = page.evaluate("[innerWidth, innerHeight]")
+        clip = FloatRect(x=0, y=0, width=width, height=min(height, end))
+        page.screenshot(path=Path(PICTURES) / f"dashboard-{name}.png", clip=clip)
 
 
 def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_audit_trail(
@@ -213,7 +225,7 @@ def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_aud
     expect(page.get_by_text("the carrier is away")).to_be_visible()
     expect(page.locator("#line")).to_have_text("live")
     expect(page.locator("tbody tr").first.locator("td").nth(2)).not_to_have_text("-")
-    if os.environ.get("DOUBTLESS_SCREENSHOTS"):
+    if PICTURES:
         page.wait_for_timeout(15_000)  # for a curve
     picture(page, "overview")
 
