@@ -1,9 +1,7 @@
 """Claims by digests alone, as a batch of Spark makes them: the same as claims by uuid."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-
-import pytest
 
 from history.bridge import drive
 from history.entry import Entry, EntryOutcome, Settlement, State, digest
@@ -14,13 +12,6 @@ from history.store import CLAIM_BATCH, BatchOwner, PackedClaims
 TRIGGER = "book-order"
 OWNER, OTHER = BatchOwner("query/1/run"), BatchOwner("query/0/run")
 UUIDS = [f"order-{number}" for number in range(2 * CLAIM_BATCH + 1)]
-
-
-@pytest.fixture
-def history(redis_url: str) -> Iterator[RedisHistory]:
-    history = RedisHistory.from_url(redis_url)
-    yield history
-    drive(history.close())
 
 
 def found(history: RedisHistory, uuids: Sequence[str], owner: BatchOwner = OWNER) -> Sequence[Entry | None]:

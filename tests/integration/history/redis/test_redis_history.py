@@ -3,7 +3,7 @@
 import logging
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,6 @@ from tests.fixtures.waiting import PATIENCE
 from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"
-
-
-@pytest.fixture
-def history(redis_url: str) -> Iterator[RedisHistory]:
-    history = RedisHistory.from_url(redis_url)
-    yield history
-    drive(history.close())
 
 
 def complete(

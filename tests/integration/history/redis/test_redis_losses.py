@@ -33,13 +33,6 @@ LONG = 99 * YEAR
 
 
 @pytest.fixture
-def history(redis_url: str) -> Iterator[RedisHistory]:
-    history = RedisHistory.from_url(redis_url)
-    yield history
-    drive(history.close())
-
-
-@pytest.fixture
 def opened(redis_url: str) -> Iterator[Callable[[], RedisHistory]]:
     """Open histories that know nothing yet."""
     histories: list[RedisHistory] = []

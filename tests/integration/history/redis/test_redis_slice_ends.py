@@ -1,10 +1,8 @@
 """Entries near the end of their slice of time in Redis: none expires early, as none of its buckets does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
-
-import pytest
 
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
@@ -14,13 +12,6 @@ from history.store import CLAIM_BATCH, BatchOwner
 
 TRIGGER = "book-order"
 HISTORY = f"doubtless:{{{TRIGGER}}}:history"
-
-
-@pytest.fixture
-def history(redis_url: str) -> Iterator[RedisHistory]:
-    history = RedisHistory.from_url(redis_url)
-    yield history
-    drive(history.close())
 
 
 def complete(history: RedisHistory, uuids: Sequence[str], time_to_live: timedelta) -> None:

@@ -1,6 +1,6 @@
 """What others have written into the keys of a history in Redis harms itself alone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -22,13 +22,6 @@ from tests.fixtures.spoiling import spoil_remembered
 TRIGGER = "book-order"
 OTHER = "send-order"
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def history(redis_url: str) -> Iterator[RedisHistory]:
-    history = RedisHistory.from_url(redis_url)
-    yield history
-    drive(history.close())
 
 
 def complete(history: RedisHistory, *uuids: str) -> None:
