@@ -29,6 +29,7 @@ pytest_plugins = [
     "tests.fixtures.servers.postgres_pair",
     "tests.fixtures.servers.pgbouncer",
     "tests.fixtures.servers.rabbitmq",
+    "tests.fixtures.servers.sqs",
     "tests.fixtures.network",
     "tests.fixtures.histories",
     "tests.fixtures.patchbay",

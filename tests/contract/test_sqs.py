@@ -1,6 +1,6 @@
 """The SQS provider passes the conformance suite of providers, blocking and through asyncio, against moto."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import ClassVar
 
@@ -10,12 +10,6 @@ from tests.fixtures.servers.sqs_server import SqsServer
 from triggers.providers.contract import ProviderContract
 from triggers.providers.provider import Provider
 from triggers.providers.sqs.provider import Sqs
-
-
-@pytest.fixture(scope="module")
-def sqs_server() -> Iterator[SqsServer]:
-    with pytest.MonkeyPatch.context() as environment, SqsServer(environment) as server:
-        yield server
 
 
 @pytest.mark.prove  # moto takes its time

@@ -4,7 +4,6 @@ With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
 """
 
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -38,16 +37,10 @@ BACKLOG = 20
 
 
 @pytest.fixture(scope="module")
-def sqs() -> Iterator[SqsServer]:
-    with pytest.MonkeyPatch.context() as environment, SqsServer(environment) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def deaths_left(tmp_path_factory: pytest.TempPathFactory, sqs: SqsServer) -> dict[Death, Left]:
+def deaths_left(tmp_path_factory: pytest.TempPathFactory, sqs_server: SqsServer) -> dict[Death, Left]:
     """Run the crash matrix once."""
     folder = tmp_path_factory.mktemp("sqs")
-    return run_matrix(folder, sqs.url, f"sqlite:///{folder}/history.sqlite3", sqs.depth)
+    return run_matrix(folder, sqs_server.url, f"sqlite:///{folder}/history.sqlite3", sqs_server.depth)
 
 
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
@@ -59,11 +52,12 @@ def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
 
 
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
-    tmp_path: Path, sqs: SqsServer, redis_url: str, proved: Proved
+    tmp_path: Path, sqs_server: SqsServer, redis_url: str, proved: Proved
 ) -> None:
-    sqs.make(NAME)
-    books = Books(tmp_path, sqs.url, redis_url, partial(sqs.depth, NAME))
-    producing = threading.Thread(target=produce, args=[sqs.url, lambda: sqs.depth(NAME) < BACKLOG])
+    sqs_server.make(NAME)
+    depth = partial(sqs_server.depth, NAME)
+    books = Books(tmp_path, sqs_server.url, redis_url, depth)
+    producing = threading.Thread(target=produce, args=[sqs_server.url, lambda: depth() < BACKLOG])
     with fleet_of(books) as fleet:
         producing.start()
         kills = kill_now_and_then(fleet, books)

@@ -33,12 +33,6 @@ def nats_server() -> Iterator[NatsServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def sqs_server() -> Iterator[SqsServer]:
-    with pytest.MonkeyPatch.context() as environment, SqsServer(environment) as server:
-        yield server
-
-
 def in_sqs(request: pytest.FixtureRequest) -> tuple[str, str]:
     server: SqsServer = request.getfixturevalue("sqs_server")
     return server.url, f"orders-{uuid4().hex[:8]}.fifo"

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -25,10 +25,9 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("sqs")]
 Open = Callable[..., SqsReceiver]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[SqsServer]:
-    with pytest.MonkeyPatch.context() as environment, SqsServer(environment) as started:
-        yield started
+@pytest.fixture
+def server(sqs_server: SqsServer) -> SqsServer:
+    return sqs_server
 
 
 @pytest.fixture
