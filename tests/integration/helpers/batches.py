@@ -14,6 +14,11 @@ from triggers.spark.batch.steps import BatchStep
 from triggers.spark.batch_info import BatchFunction
 
 
+def counts_of(report: BatchReport) -> tuple[int, int, int, int, int]:
+    """Return how many rows there were, and how many of them were new, duplicates, In Doubt and rejected."""
+    return report.rows, report.new, report.duplicate, report.in_doubt, report.rejected
+
+
 class DiedError(BaseException):
     """The driver dies here; what is no Exception stops everything, as a death does."""
 

@@ -15,8 +15,9 @@ from history.bridge import drive
 from history.store.parking import Parked, ParkedKind
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import eventually
+from tests.integration.helpers.batches import counts_of
 from tests.integration.helpers.file_streams import FileStream, orders
-from triggers.spark import BatchReport, ForeachBatch, foreach_batch
+from triggers.spark import ForeachBatch, foreach_batch
 
 pytestmark = SPARK
 
@@ -54,10 +55,6 @@ def _load(sink: Sink, url: str, **settings: Any) -> ForeachBatch:
     return foreach_batch("orders", name="load", uuid="uuid", history=url, **given)(sink)
 
 
-def _counts(report: BatchReport) -> tuple[int, int, int, int, int]:
-    return report.rows, report.new, report.duplicate, report.in_doubt, report.rejected
-
-
 def _parked(url: str) -> list[Parked]:
     with_store = open_history(url)
     found = list(drive(with_store.parking.list()))
@@ -77,8 +74,8 @@ def test_a_row_is_handed_over_once_within_a_batch_across_batches_and_restarts(
     stream.run(again)
 
     assert sink.uuids == ["a", "b", "c", "d", "e"]
-    assert [_counts(one) for one in load.reports] == [(5, 3, 2, 0, 0), (2, 1, 1, 0, 0)]
-    assert [_counts(one) for one in again.reports] == [(3, 1, 2, 0, 0)]
+    assert [counts_of(one) for one in load.reports] == [(5, 3, 2, 0, 0), (2, 1, 1, 0, 0)]
+    assert [counts_of(one) for one in again.reports] == [(3, 1, 2, 0, 0)]
 
 
 @pytest.mark.parametrize(("asked", "tasks"), [(None, 2), (3, 3)])
@@ -172,7 +169,7 @@ def test_counts_identities_and_broken_rows_are_judged_as_messages_are(
 
     stream.run(load)
 
-    assert _counts(load.reports[-1]) == (8, 3, 2, 0, 3)
+    assert counts_of(load.reports[-1]) == (8, 3, 2, 0, 3)
     assert Counter(row.uuid for row in sink.rows) == {"twice": 1, "  ": 1, sink_identity(sink): 1}
     parked = {one.reason: one for one in _parked(redis_url)}
     kinds = sorted(one.kind for one in parked.values())
@@ -193,7 +190,7 @@ def test_columns_of_any_name_and_kind_are_handed_over(
 
     load(batch.union(batch), 0)
 
-    assert _counts(load.reports[-1]) == (2, 1, 1, 0, 0)
+    assert counts_of(load.reports[-1]) == (2, 1, 1, 0, 0)
     assert str(sink.rows) == str(batch.collect())
 
 

@@ -23,7 +23,7 @@ from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
 from tests.fixtures.network import Network
 from tests.fixtures.servers.spark import SPARK
-from tests.integration.helpers.batches import Batches, DiedError
+from tests.integration.helpers.batches import Batches, DiedError, counts_of
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers import TransientError, on_retrieval_failure
 from triggers.events import RetrievalFailureEvent
@@ -38,10 +38,6 @@ def batches(spark: SparkSession, redis_url: str) -> Batches:
     return Batches(spark, redis_url)
 
 
-def _counts(report: BatchReport) -> tuple[int, int, int, int, int]:
-    return report.rows, report.new, report.duplicate, report.in_doubt, report.rejected
-
-
 def test_what_was_never_handed_over_is_new_and_what_was_is_in_doubt(batches: Batches) -> None:
     batches.run_and_die(BatchStep.CLAIMED, ["a", "b"])
     batches.run_and_die(BatchStep.RUN, ["a", "b"])
@@ -50,11 +46,11 @@ def test_what_was_never_handed_over_is_new_and_what_was_is_in_doubt(batches: Bat
     report = batches.run(["a", "b", "b", "c"])
 
     assert batches.take() == ["c"]
-    assert _counts(report) == (4, 1, 0, 3, 0)
+    assert counts_of(report) == (4, 1, 0, 3, 0)
     assert report.attempt == 3
     parked = batches.parked()
     assert {uuid: kind for uuid, (kind, _) in parked.items()} == dict.fromkeys("ab", ParkedKind.IN_DOUBT)
-    assert _counts(batches.run(["a", "b", "b", "c"])) == (4, 0, 1, 3, 0)
+    assert counts_of(batches.run(["a", "b", "b", "c"])) == (4, 0, 1, 3, 0)
 
 
 def test_rows_are_new_however_often_the_driver_died_before_the_function(batches: Batches) -> None:
@@ -79,7 +75,7 @@ def test_rows_run_again_where_the_sink_is_idempotent(batches: Batches, step: Bat
 
     assert first == ([] if step is BatchStep.CLAIMED else ["a", "b"])
     assert batches.take() == ["a", "b", "c"]
-    assert _counts(report) == (4, 3, 1, 0, 0)
+    assert counts_of(report) == (4, 3, 1, 0, 0)
     assert report.again == (2 if step is BatchStep.COMPLETED else 0)
     assert batches.run(["a", "b", "c"]).duplicate == 3
 
@@ -221,7 +217,7 @@ def test_what_a_released_attempt_wrote_does_not_stay_when_somebody_else_has_proc
     report = folder.run(["a", "b"])
 
     assert folder.holds == []
-    assert _counts(report) == (2, 0, 2, 0, 0)
+    assert counts_of(report) == (2, 0, 2, 0, 0)
     assert folder.run(["a", "b"]).duplicate == 2
     assert folder.calls == 2
 
@@ -297,7 +293,7 @@ def test_a_resolver_has_the_last_word_on_what_was_handed_over(
     report = batches.run(["a", "a", "b", "c", "d"], **{setting: resolver})
 
     assert batches.take() == ["a", "d"]
-    assert _counts(report) == (5, 2, 2, 1, 0)
+    assert counts_of(report) == (5, 2, 2, 1, 0)
     assert batches.run(["a", "d"]).duplicate == 2
 
 
@@ -313,7 +309,7 @@ def test_effects_in_a_table_tell_what_has_run(batches: Batches, tmp_path: Path) 
     )
 
     assert batches.take() == ["a"]
-    assert _counts(report) == (2, 1, 1, 0, 0)
+    assert counts_of(report) == (2, 1, 1, 0, 0)
 
 
 def test_a_resolver_that_fails_leaves_rows_in_doubt_with_the_event(batches: Batches) -> None:
@@ -327,7 +323,7 @@ def test_a_resolver_that_fails_leaves_rows_in_doubt_with_the_event(batches: Batc
     report = batches.run(["a", "b"], resolver=broken)
 
     assert subscription is not None
-    assert _counts(report) == (2, 0, 0, 2, 0)
+    assert counts_of(report) == (2, 0, 0, 2, 0)
     assert sorted(str(event.uuid) for event in heard) == ["a", "b"]
     assert {event.exception_message for event in heard} == {"no such table"}
 
@@ -340,7 +336,7 @@ def test_a_transient_failure_releases_the_batch_and_its_rows_are_new_again(batch
         batches.run(["a", "b"], fail)
     batches.take()
 
-    assert _counts(batches.run(["a", "b"])) == (2, 2, 0, 0, 0)
+    assert counts_of(batches.run(["a", "b"])) == (2, 2, 0, 0, 0)
     assert batches.take() == ["a", "b"]
 
 
@@ -351,7 +347,7 @@ def test_a_fatal_failure_leaves_the_batch_to_its_next_run(batches: Batches) -> N
     with pytest.raises(ValueError, match="no such column"):
         batches.run(["a", "b"], fail)
 
-    assert _counts(batches.run(["a", "b"])) == (2, 0, 0, 2, 0)
+    assert counts_of(batches.run(["a", "b"])) == (2, 0, 0, 2, 0)
 
 
 @pytest.mark.prove
@@ -365,7 +361,7 @@ def test_a_fatal_failure_rejects_the_new_rows_where_it_is_told_to(batches: Batch
 
     report = batches.run(["a", "b", "old"], fail, on_fatal="reject")
 
-    assert _counts(report) == (3, 0, 1, 0, 2)
+    assert counts_of(report) == (3, 0, 1, 0, 2)
     parked = batches.parked()
     assert {uuid: kind for uuid, (kind, _) in parked.items()} == dict.fromkeys("ab", ParkedKind.REJECTED)
     assert sorted((str(event.uuid), str(event.exception_class)) for event in heard) == [
@@ -405,7 +401,7 @@ def test_verdicts_that_are_computed_again_come_out_the_same(batches: Batches) ->
     made(batches.rows(["a", "b", "a", "old"]), 7)
 
     assert seen == [["a body of a", "b body of b"]] * 2
-    assert _counts(made.reports[-1]) == (4, 2, 2, 0, 0)
+    assert counts_of(made.reports[-1]) == (4, 2, 2, 0, 0)
 
 
 @pytest.mark.prove
@@ -471,7 +467,7 @@ def test_the_claims_wait_for_a_history_that_is_away(batches: Batches, redis_url:
 
         report = batches.run(["a", "old"])
 
-        assert _counts(report) == (2, 1, 1, 0, 0)
+        assert counts_of(report) == (2, 1, 1, 0, 0)
         network.take_down()
         with pytest.raises(HistoryUnavailableError):
             batches.run(["b"], batch_id=8, patience=timedelta(seconds=0.5))
