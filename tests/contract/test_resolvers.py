@@ -8,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import redis
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from examples import booking_resolver
@@ -25,6 +24,7 @@ from resolvers import (
 )
 from resolvers.contract import ResolverContract
 from tests.fixtures.servers.http_server import HttpServer
+from tests.fixtures.servers.redis import connected
 
 BY_UUID = "SELECT 1 FROM bookings WHERE uuid = :uuid"
 
@@ -95,7 +95,7 @@ class TestAsyncHttpResource(Contract):
 class TestRedisKey(Contract):
     @pytest.fixture
     def resolver(self, redis_url: str) -> Resolver:
-        with redis.Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+        with connected(redis_url) as client:
             client.set("booking:done", "")
         return redis_key_exists(redis_url, "booking:{uuid}")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import redis
 
 from history.bridge import drive
 from history.entry import EntryOutcome
@@ -18,6 +17,7 @@ from history.store.parking import Parked, ParkedKind
 from tests.crash.helpers.joining_fleet import JoiningFleet
 from tests.crash.victims.joining_service import DESTINATIONS, NAME, effects_of
 from tests.fixtures.scale import sized
+from tests.fixtures.servers.redis import connected
 from triggers.pipeline.joining.composite import Joined
 from triggers.pipeline.parking.sweep import close_settled
 from triggers.providers.opening import open_provider
@@ -111,7 +111,7 @@ def test_every_activation_runs_once_or_is_in_doubt_whoever_is_killed(
         history=history,
         processes=PROCESSES,
     )
-    with fleet, cast("Any", redis.Redis).from_url(redis_url) as client:
+    with fleet, connected(redis_url) as client:
         fleet.kill_until(lambda: is_done(client, history), due, chance)
         fleet.drain()
     left = look(tmp_path, history)

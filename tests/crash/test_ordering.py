@@ -7,12 +7,12 @@ from subprocess import Popen
 from typing import Any, cast
 
 import pytest
-import redis
 
 from tests.crash.helpers.ordering_fleet import OrderingFleet
 from tests.crash.helpers.ordering_left import GROUPS, LENGTH, Left, look, send
 from tests.crash.victims.ordering_service import CONCURRENCY, DESTINATION, effects_of
 from tests.fixtures.scale import sized
+from tests.fixtures.servers.redis import connected
 
 pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(400)]
 
@@ -41,7 +41,7 @@ def run(
     chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
     send(url, chance)
     due = sorted(chance.sample(range(1, GROUPS * LENGTH * 9 // 10), hits))
-    client = cast("Any", redis.Redis).from_url(url)
+    client = connected(url)
     fleet = OrderingFleet(
         folder=folder,
         effects=effects_of(folder),

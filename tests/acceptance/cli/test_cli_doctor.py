@@ -8,8 +8,8 @@ import pytest
 
 from history.sql.database import check
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.sqs_server import ACCOUNT, SqsServer
-from tests.integration.helpers.consumers import client_of
 from triggers.cli.checks import stores
 from triggers.testing.redis_server import RedisServer, free_port
 
@@ -83,7 +83,7 @@ def test_a_server_that_is_away_hides_no_other_finding(
 def test_a_redis_that_evicts_is_a_problem(
     doubtless: InProcess, shop: Any, private_redis: RedisServer
 ) -> None:
-    with client_of(private_redis.url) as client:
+    with connected(private_redis.url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
 
     answer = doubtless(
@@ -100,7 +100,7 @@ def test_a_redis_that_evicts_is_a_problem(
 def test_what_most_have_so_is_told_and_is_no_warning(
     doubtless: InProcess, shop: Any, private_redis: RedisServer
 ) -> None:
-    with client_of(private_redis.url) as client:
+    with connected(private_redis.url) as client:
         client.config_set("appendonly", "yes")
         client.config_set("appendfsync", "everysec")
 
@@ -114,7 +114,7 @@ def test_what_most_have_so_is_told_and_is_no_warning(
 def test_a_role_that_may_not_write_is_a_problem(
     doubtless: InProcess, shop: Any, private_redis: RedisServer
 ) -> None:
-    with client_of(private_redis.url) as client:
+    with connected(private_redis.url) as client:
         client.acl_setuser(
             "reader", enabled=True, passwords=["+secret"], categories=["+@all", "-@write"], keys=["*"]
         )
@@ -216,7 +216,7 @@ def test_what_the_account_may_not_do_is_named_with_the_remedy(
     doubtless: InProcess, shop: Any, redis_url: str
 ) -> None:
     shop("journal=True, keep_result=True")
-    with client_of(redis_url) as client:
+    with connected(redis_url) as client:
         rules = "reset on >secret ~* &* +@all -zadd -xinfo -getrange"
         client.execute_command("ACL", "SETUSER", "clerk", *rules.split())
     url = redis_url.replace("redis://", "redis://clerk:secret@")
@@ -238,7 +238,7 @@ def test_what_the_account_may_not_do_is_named_with_the_remedy(
         "ACL SETUSER clerk +zadd",
     )
     assert any("it takes claims and lets them go" in row["finding"] for row in answer.json)
-    with client_of(redis_url) as client:
+    with connected(redis_url) as client:
         found = b" ".join(client.scan_iter())
     assert not [part for part in (b"parked", b"journal", b"orders") if part in found]
 

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
 
-import redis
 from sqlalchemy import create_engine, text
 
 from history.bridge import drive
@@ -21,6 +19,7 @@ from history.store.parking import Parked
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE
 from triggers.providers.opening import open_provider
 
@@ -164,7 +163,7 @@ def count_unanswered(server: str, name: str) -> int:
     """Count what a subscription of Redis Streams or SQL-JMS has not read, or has not acknowledged."""
     if not server.startswith("redis"):
         return count_rows(server, WAITING, name=name)
-    with cast("Any", redis.Redis).from_url(server) as client:
+    with connected(server) as client:
         group = client.xinfo_groups(name)[0]
         unread = client.xrange(name, "(" + group["last-delivered-id"].decode(), "+")
         return int(group["pending"]) + len(unread)

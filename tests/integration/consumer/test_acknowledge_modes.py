@@ -5,13 +5,14 @@ import threading
 import pytest
 
 from history.message import Message
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, client_of, is_drained, send
+from tests.integration.helpers.consumers import Lane, is_drained, send
 
 
 def pending(url: str, stream: str) -> int:
     """Count what was handed over and is not acknowledged."""
-    with client_of(url) as client:
+    with connected(url) as client:
         return int(client.xinfo_groups(stream)[0]["pending"])
 
 

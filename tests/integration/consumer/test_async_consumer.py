@@ -10,8 +10,9 @@ import pytest
 from history.entry import State
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE
-from tests.integration.helpers.consumers import client_of, entry_in, is_drained, send
+from tests.integration.helpers.consumers import entry_in, is_drained, send
 from triggers import Message, TransientError, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.tasks import AsyncConsumer
@@ -66,7 +67,7 @@ async def test_cancelling_leaves_what_runs_in_doubt_and_gives_it_back(redis_url:
     assert entry is not None
     assert entry.state is State.STARTED
     assert entry_in(redis_url, "orders", "b") is None
-    with client_of(redis_url) as client:
+    with connected(redis_url) as client:
         assert client.xinfo_consumers("orders", "orders")[0]["name"] == b"doubtless:waiting"
     assert not is_drained(redis_url, "orders")
 

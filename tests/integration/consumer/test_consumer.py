@@ -11,10 +11,10 @@ from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
 from history.store.parking import ParkedKind
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import (
     Lane,
-    client_of,
     entry_in,
     is_drained,
     parked_in,
@@ -68,7 +68,7 @@ class TestConsuming:
     ) -> None:
         events: list[RetrievalFailureEvent] = []
         heard = on_retrieval_failure("orders")(events.append)
-        with client_of(redis_url) as client:
+        with connected(redis_url) as client:
             client.xadd("orders", {"order": "42", "raw": b"\xff"})
         orders = lane.trigger("orders", lambda _: None)
 
@@ -120,7 +120,7 @@ class TestRefusing:
     def test_a_history_that_may_silently_forget_ends_the_consumer_before_any_message(
         self, lane: Lane, redis_url: str, private_redis: RedisServer
     ) -> None:
-        with client_of(private_redis.url) as client:
+        with connected(private_redis.url) as client:
             client.config_set("maxmemory-policy", "allkeys-lru")
         orders = lane.trigger("orders", lambda _: None, history=private_redis.url)
 
@@ -236,7 +236,7 @@ class TestEnding:
         assert running.counts == {"orders": {"ok": 1}}
 
     def test_a_worker_that_cannot_go_on_ends_the_consumer(self, lane: Lane, redis_url: str) -> None:
-        with client_of(redis_url) as client:
+        with connected(redis_url) as client:
             client.set("returns", "is no stream")
         triggers = [lane.trigger(name, lambda _: None) for name in ("orders", "returns")]
 
@@ -276,7 +276,7 @@ class TestFailing:
 
 
 def _is_given_back(url: str, stream: str) -> bool:
-    with client_of(url) as client:
+    with connected(url) as client:
         if not client.exists(stream) or not client.xinfo_groups(stream):
             return False
         consumers = client.xinfo_consumers(stream, stream)

@@ -17,8 +17,9 @@ from history.store import HistoryStore
 from history.store.control import Beat, Counts, Heard, Overview, Report, TriggerState, Verb
 from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, client_of, is_drained, send, with_store
+from tests.integration.helpers.consumers import Lane, is_drained, send, with_store
 from triggers import Message
 from triggers.providers.memory import MemoryProvider
 
@@ -77,13 +78,13 @@ class Work:
 
 def is_connected(url: str, stream: str) -> bool:
     """Whether the provider knows of a living consumer of a subscription."""
-    with client_of(url) as client:
+    with connected(url) as client:
         return bool(client.keys(f"{{{stream}}}:doubtless:consumer:{stream}:worker*"))
 
 
 def held(url: str, stream: str) -> int:
     """Count the messages that the consumer "worker" was handed and has not answered."""
-    with client_of(url) as client:
+    with connected(url) as client:
         found = client.xinfo_consumers(stream, stream)
     return sum(one["pending"] for one in found if one["name"].startswith(b"worker"))
 

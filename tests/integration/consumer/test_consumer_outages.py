@@ -11,8 +11,9 @@ import pytest
 from history.redis import RedisHistory
 from history.store.parking import ParkedKind
 from tests.fixtures.network import NetworkBefore
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, client_of, entry_in, is_drained, parked_in, send
+from tests.integration.helpers.consumers import Lane, entry_in, is_drained, parked_in, send
 from triggers import Message
 from triggers.testing.redis_server import RedisServer
 
@@ -171,7 +172,7 @@ class TestHistoryAway:
         monkeypatch.setattr("triggers.consumer.housekeeping.HISTORY_PROBE", timedelta(seconds=0.1))
         ran: list[Message] = []
         orders = lane.trigger("orders", ran.append, history=private_redis.url)
-        with client_of(private_redis.url) as client:
+        with connected(private_redis.url) as client:
             client.config_set("maxmemory", 1)
             send(redis_url, "orders", "patient")
 
@@ -229,7 +230,7 @@ class TestHistoryAway:
 
         with lane.run([orders], redis_url + FAST):
             eventually(lambda: is_drained(redis_url, "orders"))
-            with client_of(private_redis.url) as client:
+            with connected(private_redis.url) as client:
                 client.flushall()
             send(redis_url, "orders", "after")
             eventually(lambda: is_drained(redis_url, "orders"))
@@ -248,7 +249,7 @@ class TestHistoryAway:
 
         with lane.run([orders], url + FAST, history=url):
             eventually(lambda: is_drained(url, "orders"))
-            with client_of(url) as client:
+            with connected(url) as client:
                 client.flushall()
             send(url, "orders", "after")
             eventually(lambda: is_drained(url, "orders"))

@@ -15,9 +15,10 @@ from history.store.parking import ParkedKind
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.hostile import over_amqp, over_jms, over_rabbitmq, over_redis
-from tests.integration.helpers.consumers import Lane, client_of, parked_in
+from tests.integration.helpers.consumers import Lane, parked_in
 from tests.integration.helpers.jms_queues import depth as depth_in_activemq
 from tests.integration.helpers.rabbitmq_queues import depth as depth_in_rabbitmq
 from tests.integration.helpers.rabbitmq_queues import subscribe
@@ -107,7 +108,7 @@ def jms(activemq: ActiveMqServer, name: str, hostile: int) -> Front:
 
 @pytest.fixture
 def redis_streams(redis_url: str, name: str, hostile: int) -> Iterator[Front]:
-    with client_of(redis_url) as client:
+    with connected(redis_url) as client:
 
         def waiting() -> int:
             if not (groups := client.xinfo_groups(name)):

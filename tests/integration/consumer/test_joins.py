@@ -18,11 +18,11 @@ from history.message import Message, Uuid
 from history.opening import open_history
 from history.sql.tables.history import JOIN_TABLES
 from history.store.parking import ParkedKind
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import (
     Lane,
     Running,
-    client_of,
     entry_in,
     is_drained,
     parked_in,
@@ -337,7 +337,7 @@ class TestAny:
 
         made = lane.trigger("orders", book, name="unused")
         made = trigger(DESTINATIONS, name=NAME, local_parking_file=tmp_path / "p.sqlite3")(made.service)
-        with client_of(redis_url) as client:
+        with connected(redis_url) as client:
             client.xadd("payments", {"no": "body"})
         send(redis_url, "orders", "a")
         send(redis_url, "payments", "a", "b")

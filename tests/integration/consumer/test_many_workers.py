@@ -14,8 +14,9 @@ import pytest
 
 from history.errors import ConfigurationError
 from tests.fixtures.network import NetworkBefore
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, client_of, is_drained, send
+from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Message, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.tasks import AsyncConsumer
@@ -78,7 +79,7 @@ def test_as_many_threads_as_asked_for_wait_at_the_same_time(redis_url: str, tmp_
 
 def test_a_server_that_takes_fewer_clients_is_refused_with_its_limit(redis_url: str, tmp_path: Path) -> None:
     lane = Lane(asyncio=False, folder=tmp_path)
-    with client_of(redis_url) as client:
+    with connected(redis_url) as client:
         most = client.config_get("maxclients")["maxclients"]
         client.config_set("maxclients", 40)
         try:
@@ -115,7 +116,7 @@ def test_tasks_share_a_few_connections_and_calls(private_redis: RedisServer, tas
 
     with tasks.run([work], private_redis.url, history=private_redis.url) as running:
         eventually(lambda: is_drained(private_redis.url, "orders"))
-        with client_of(private_redis.url) as client:
+        with connected(private_redis.url) as client:
             connections = client.info("clients")["connected_clients"]
             calls = {name: found["calls"] for name, found in client.info("commandstats").items()}
 
@@ -211,7 +212,7 @@ def test_a_consumer_that_stops_gives_back_what_it_has_not_begun(redis_url: str, 
         before = len(ran)
         with tasks.run([orders], redis_url, history=redis_url):
             eventually(lambda: len(ran) > before or is_drained(redis_url, "orders"))  # noqa: B023
-        with client_of(redis_url) as client:
+        with connected(redis_url) as client:
             held = client.xpending_range("orders", "orders", "-", "+", 1000)
         assert {one["consumer"] for one in held} <= {b"doubtless:waiting"}
 
@@ -219,7 +220,7 @@ def test_a_consumer_that_stops_gives_back_what_it_has_not_begun(redis_url: str, 
 
 
 async def test_an_account_that_may_not_ask_for_the_limit_is_not_refused(private_redis: RedisServer) -> None:
-    with client_of(private_redis.url) as client:
+    with connected(private_redis.url) as client:
         client.execute_command("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "-info")
     provider = RedisStreams.from_url(private_redis.url.replace("//", "//narrow:secret@"), asyncio=True)
 
@@ -246,5 +247,5 @@ def test_workers_of_a_provider_that_went_away_say_so_once(
 
 
 def waiting_at(url: str) -> int:
-    with client_of(url) as client:
+    with connected(url) as client:
         return int(client.info("clients")["blocked_clients"])

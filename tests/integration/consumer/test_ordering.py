@@ -14,11 +14,11 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import (
     Lane,
     Running,
-    client_of,
     entry_in,
     is_drained,
     parked_in,
@@ -246,7 +246,7 @@ class TestOrder:
 
         with (
             lane.run([orders], redis_url + FAST, history=redis_url) as running,
-            client_of(redis_url) as client,
+            connected(redis_url) as client,
         ):
             eventually(lambda: running.counts["orders"].get("recovered"))
             [(first, _)] = client.xrange("orders", count=1)

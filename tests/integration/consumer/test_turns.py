@@ -13,11 +13,11 @@ from history.errors import HistoryUnavailableError
 from history.redis import RedisHistory
 from history.store.turning import Turned
 from tests.fixtures.network import NetworkBefore
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import (
     Lane,
     Running,
-    client_of,
     entry_in,
     is_drained,
     parked_in,
@@ -34,7 +34,7 @@ def noting(ran: list[str | None]) -> Callable[[Message], None]:
 
 def calls_of(url: str, command: str) -> int:
     """Return how often a server was given a command, by clients and scripts."""
-    with client_of(url) as client:
+    with connected(url) as client:
         return int(client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 
@@ -236,7 +236,7 @@ def test_only_a_history_in_the_same_database_acknowledges(lane: Lane, redis_url:
     ran: list[str | None] = []
     history = f"{redis_url.rsplit('/', 1)[0]}/{9 if other else 0}"
     if other:
-        with client_of(history) as client:
+        with connected(history) as client:
             client.flushdb()
     send(redis_url, "orders", *"abc")
     before = calls_of(redis_url, "xack")

@@ -8,14 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
-import redis
-
 from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.parking import Parked
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import trigger
 from triggers.consumer.gate import Gate
@@ -141,14 +140,9 @@ def send(url: str, destination: str, *uuids: str, body: str = "") -> None:
     drive(provider.close())
 
 
-def client_of(url: str) -> Any:
-    """Return a client, as Any: redis-py types its answers as blocking or not."""
-    return cast("Any", redis.Redis).from_url(url)
-
-
 def is_drained(url: str, stream: str) -> bool:
     """Whether the subscription of the same name has read and acknowledged everything."""
-    with client_of(url) as client:
+    with connected(url) as client:
         if not client.exists(stream) or not (groups := client.xinfo_groups(stream)):
             return False
         last = client.xinfo_stream(stream)["last-generated-id"]
@@ -157,7 +151,7 @@ def is_drained(url: str, stream: str) -> bool:
 
 def has_unread(url: str, stream: str) -> bool:
     """Whether the subscription of the same name has not read everything."""
-    with client_of(url) as client:
+    with connected(url) as client:
         last = client.xinfo_stream(stream)["last-generated-id"]
         return bool(client.xinfo_groups(stream)[0]["last-delivered-id"] != last)
 

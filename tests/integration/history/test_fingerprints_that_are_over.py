@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, cast
 
 import pytest
-import redis
 from sqlalchemy import create_engine, text
 
 from history.bridge import drive
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.fingerprints import fingerprints_of
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 
 SOON, DAY = timedelta(seconds=0.5), timedelta(days=1)
@@ -27,7 +26,7 @@ def store(history_url: str) -> Iterator[HistoryStore]:
 def counted(url: str) -> int:
     """Return how many fingerprints the server keeps."""
     if url.startswith("redis"):
-        client: Any = cast("Any", redis.Redis).from_url(url)
+        client = connected(url)
         with client:
             return len(client.keys("*:fingerprint:*"))
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import redis
-
 from history.bridge import drive
 from history.opening import open_history
 from history.redis.connection.client import PAGE
 from history.sql.database.engine import Pooled, open_engine
 from history.sql.journal import SqlJournal
 from history.store.journal import JOURNAL_LENGTH, JournalLine, journal_of
+from tests.fixtures.servers.redis import connected
 
 
 def lines(count: int, uuid: str = "u-1") -> list[JournalLine]:
@@ -65,7 +64,7 @@ def test_in_redis_the_stream_is_cut_and_is_read_over_many_pages(redis_url: str) 
     gone = drive(journal.read("book", "gone"))
     drive(store.close())
 
-    with redis.Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+    with connected(redis_url) as client:
         assert JOURNAL_LENGTH <= client.xlen("doubtless:{book}:journal") < JOURNAL_LENGTH + PAGE
     assert [line.reason for line in mine] == ["0", "1"]
     assert gone == []

@@ -9,8 +9,9 @@ from sqlalchemy import Connection, create_engine, text
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.message import Message
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.consumers import Lane, client_of, entry_in, is_drained, parked_in
+from tests.integration.helpers.consumers import Lane, entry_in, is_drained, parked_in
 from triggers import trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.providers.opening import open_provider
@@ -150,5 +151,5 @@ def test_rules_in_series_run_in_the_order_in_which_their_messages_were_sent(
         eventually(lambda: is_drained(redis_url, "orders"))
 
     assert ran == [f"{kind} {n}" for n, kind in enumerate(kinds)]
-    with client_of(redis_url) as client:
+    with connected(redis_url) as client:
         assert client.xlen("orders") in {0, len(kinds)}

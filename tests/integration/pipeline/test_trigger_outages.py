@@ -10,11 +10,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import redis
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State
@@ -22,6 +21,7 @@ from history.store.parking import ParkedKind
 from tests import ROOT
 from tests.fixtures.histories import FragileHistory, wait_for_circuits
 from tests.fixtures.network import Network
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rows import NAME, UUID, Bench, Effects, order
 from triggers.detection.table import Status
@@ -229,7 +229,7 @@ class TestRedis:
         self, redis_url: str, tmp_path: Path, closing: ExitStack, form: str
     ) -> None:
         bench = Bench(redis_url, tmp_path, form == "asyncio", closing)
-        client = connected(redis_url, closing)
+        client = closing.enter_context(connected(redis_url))
         effects = Effects(meanwhile=client.flushdb)
         book = bench.trigger(effects)
 
@@ -248,7 +248,7 @@ class TestRedis:
         folder.mkdir()
         server = closing.enter_context(RedisServer(folder, appendonly="no", save="3600 1"))
         bench = Bench(server.url, tmp_path, form == "asyncio", closing)
-        client = connected(server.url, closing)
+        client = closing.enter_context(connected(server.url))
         effects = Effects(meanwhile=lambda: fill_disk(client, folder))
         book = bench.trigger(effects)
 
@@ -258,10 +258,6 @@ class TestRedis:
         assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, True, True)
         assert (refused.row, refused.acknowledge, refused.suspend) == (13, False, True)
         assert [parked.uuid for parked in bench.parked_locally()] == [UUID]
-
-
-def connected(url: str, closing: ExitStack) -> Any:
-    return closing.enter_context(cast("Any", redis.Redis).from_url(url))
 
 
 def fill_disk(client: Any, folder: Path) -> None:

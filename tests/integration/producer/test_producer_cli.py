@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.in_process import InProcess
-from tests.integration.helpers.consumers import client_of
+from tests.fixtures.servers.redis import connected
 from triggers import Producer
 from triggers.cli.send import DEFAULT_ALIAS
 from triggers.testing.redis_server import RedisServer
@@ -31,7 +31,7 @@ def test_what_cannot_be_sent_waits_in_the_file_and_the_next_call_sends_it(
 
     assert (away.code, away.json["sent"], away.json["waiting"]) == (0, 3, 3)
     assert (back.code, back.json["sent"], back.json["waiting"]) == (0, 1, 0)
-    with client_of(private_redis.url) as client:
+    with connected(private_redis.url) as client:
         uuids = [fields[b"uuid"] for _, fields in client.xrange("orders")]
     assert list(dict.fromkeys(uuids)) == [b"u0", b"u1", b"u2", b"u3"]
 
@@ -70,7 +70,7 @@ def test_options_are_said_of_every_message(doubtless: InProcess, redis_url: str)
     answer = doubtless("send", "orders", "-", "--provider", redis_url, *words, "--json", stdin=LINES)
 
     assert answer.json == {"destination": "orders", "sent": 3, "sent_as_they_are": 0, "first_of_these": []}
-    with client_of(redis_url) as client:
+    with connected(redis_url) as client:
         entries = [fields for _, fields in client.xrange("orders")]
         later = client.zrange("{orders}:doubtless:later", 0, -1)
     assert len(entries) + len(later) == 3

@@ -18,8 +18,9 @@ from history.message import Message
 from tests import ROOT
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.network import NetworkBefore
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, client_of, is_drained
+from tests.integration.helpers.consumers import Lane, is_drained
 from triggers import (
     DeliveryFailureEvent,
     Producer,
@@ -36,7 +37,7 @@ SOON = timedelta(seconds=PATIENCE)
 
 def uuids_in(url: str, stream: str = "orders") -> list[str]:
     """Return the uuids in a stream, in order, second copies included."""
-    with client_of(url) as client:
+    with connected(url) as client:
         return [fields[b"uuid"].decode() for _, fields in client.xrange(stream)]
 
 
@@ -61,7 +62,7 @@ def not_draining(producer: Producer) -> Generator[None]:
 @contextmanager
 def refusing(url: str) -> Generator[None]:
     """Have the server want a password that nobody was told, while entered, also of those it has let in."""
-    with client_of(url) as client:
+    with connected(url) as client:
         client.config_set("requirepass", "another")
         client.execute_command("AUTH", "another")
         client.client_kill_filter(_type="normal", skipme=True)
@@ -132,7 +133,7 @@ class TestAnOutage:
     def test_a_stream_that_is_none_holds_up_its_own_messages_until_it_is_one(
         self, private_redis: RedisServer, tmp_path: Path
     ) -> None:
-        with producer_of(private_redis.url, tmp_path) as producer, client_of(private_redis.url) as client:
+        with producer_of(private_redis.url, tmp_path) as producer, connected(private_redis.url) as client:
             client.set("text", "no stream")
             private_redis.stop()
             for destination in ("text", "orders", "text"):
@@ -189,7 +190,7 @@ class TestRefusals:
     def test_what_we_may_not_do_there_waits_until_we_may(
         self, private_redis: RedisServer, tmp_path: Path
     ) -> None:
-        with client_of(private_redis.url) as client:
+        with connected(private_redis.url) as client:
             client.execute_command("ACL", "SETUSER", "shop", "on", ">secret", "~*", "&*", "+@all")
             url = private_redis.url.replace("redis://", "redis://shop:secret@")
             with producer_of(url, tmp_path) as producer:
@@ -243,7 +244,7 @@ class TestDelays:
             "while True: drive(receiver.receive(10))\n"
         )
         dice = random.Random(7)  # noqa: S311  (no secret)
-        with client_of(redis_url) as client:
+        with connected(redis_url) as client:
             number = 0
             while client.xlen("orders") < 600:
                 number += 1
@@ -267,7 +268,7 @@ class TestDelays:
     ) -> None:
         ran: list[str | None] = []
         book = lane.trigger("orders", lambda message: ran.append(message.uuid))
-        with client_of(redis_url) as client:
+        with connected(redis_url) as client:
             client.zadd("{orders}:doubtless:later", {"garbage": 1, "x" * 21 + "\x00\x00\xff\xffab": 2})
         with Producer(redis_url) as producer:
             producer.send("orders", "x", uuid="a", delay=timedelta(milliseconds=10))
@@ -291,7 +292,7 @@ class TestRequests:
 
                 assert [reply and reply.body for reply in replies] == [{"echo": one} for one in range(10)]
 
-                with client_of(redis_url) as client:
+                with connected(redis_url) as client:
                     [(_, asked), *_] = client.xrange("questions", count=1)
                     client.xadd("questions", asked)
                     eventually(lambda: is_drained(redis_url, "questions"))
@@ -334,7 +335,7 @@ class TestRequests:
         assert reply.body == "!"
 
     def test_the_stream_for_replies_expires_and_is_deleted_and_not_made_again(self, redis_url: str) -> None:
-        with client_of(redis_url) as client:
+        with connected(redis_url) as client:
             with Producer(redis_url) as producer:
                 assert producer.request("questions", "?", timeout=timedelta(milliseconds=10)) is None
                 [(_, asked)] = client.xrange("questions")
@@ -352,7 +353,7 @@ class TestRequests:
     ) -> None:
         page = ROOT / "docs" / "how-to" / "run-on-redis.md"
         [rule] = [line for line in page.read_text(encoding="utf-8").splitlines() if "ACL SETUSER" in line]
-        with client_of(private_redis.url) as client:
+        with connected(private_redis.url) as client:
             client.execute_command(*rule.split())
         url = private_redis.url.replace("redis://", "redis://doubtless:secret@")
         with Producer(f"{url}?reclaim_interval=0.1") as producer:
