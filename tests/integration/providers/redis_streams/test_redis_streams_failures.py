@@ -20,7 +20,7 @@ from history.message import Message
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import PATIENCE, patience
+from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.streams import SOON, receive, receiver_of
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.provider import Arrival, ProviderUnavailableError
@@ -210,11 +210,9 @@ def test_a_server_that_swallows_everything_is_noticed(network: Network, redis_ur
     receiver = receiver_of(provider)
 
     network.swallow()
-    started = time.monotonic()
     with pytest.raises(ProviderUnavailableError):
-        drive(receiver.receive(1, SOON))
+        drive(receiver.receive(1, timedelta(hours=1)))
 
-    assert time.monotonic() - started < patience(5.0)
     network.flow()
     drive(receiver.close())
     drive(provider.close())
