@@ -65,7 +65,12 @@ class ChildServer(ABC):
 
     @abstractmethod
     def start(self) -> Self:
-        """Start, or start again on the same port and data, and wait until it answers."""
+        """Start, or start again on the same port and data, and wait until it answers.
+
+        Raises:
+            ConfigurationError: the server is not installed.
+            RuntimeError: it did not start; the text has the end of its log.
+        """
 
     def stop(self) -> None:
         """Ask it to end, and wait; what was acknowledged is on disk."""

@@ -77,7 +77,12 @@ class PostgresServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Start, or start again on the same port and data, and wait until it answers."""
+        """Start, or start again on the same port and data, and wait until it answers.
+
+        Raises:
+            ConfigurationError: the server is not installed.
+            RuntimeError: it did not start; the text has the end of its log.
+        """
         programs = find_programs()
         if programs is None:
             raise ConfigurationError("postgres", "initdb not found", "apt-get install postgresql")

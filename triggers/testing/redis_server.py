@@ -67,7 +67,12 @@ class RedisServer(ChildServer):
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> Self:
-        """Start, or start again on the same port and data, and wait until it answers."""
+        """Start, or start again on the same port and data, and wait until it answers.
+
+        Raises:
+            ConfigurationError: the server is not installed.
+            RuntimeError: it did not start; the text has the end of its log.
+        """
         program = shutil.which("redis-server")
         if program is None:
             raise ConfigurationError("redis-server", "not found on the PATH", "apt-get install redis-server")

@@ -254,7 +254,11 @@ async def reset_on(
     peer: tuple[Epoch, Offset] | None = None,
     confirmed: Offset | None = None,
 ) -> LinkRow:
-    """Reset a link in the caller's transaction, which commits it together with an extract, or does not."""
+    """Reset a link in the caller's transaction, which commits it together with an extract, or does not.
+
+    Raises:
+        ConfigurationError: there is no such link, or the log lacks what follows ``confirmed``.
+    """
     rows = await fetch(connection, LOCK, link=link)
     if not rows:
         raise ConfigurationError(

@@ -172,7 +172,11 @@ class RedisLink:
         return answers
 
     async def check_room(self, connections: int) -> None:
-        """Refuse limits below so many connections; those of a Cluster's nodes are not known."""
+        """Refuse limits below so many connections; those of a Cluster's nodes are not known.
+
+        Raises:
+            ConfigurationError: the pool or the server allows fewer.
+        """
         pool = pool_of(self._client)
         if pool is None:
             return

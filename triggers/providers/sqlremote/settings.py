@@ -166,7 +166,11 @@ class RemoteSettings(BaseModel):
         return settings.beside(file.parent)
 
     def beside(self, folder: Path) -> Self:
-        """Return the settings, checked, with paths relative to a folder."""
+        """Return the settings, checked, with paths relative to a folder.
+
+        Raises:
+            ConfigurationError: there is no link, or one of them cannot be.
+        """
         links = {
             name: link.check(name).model_copy(update={"keys": tuple(folder / key for key in link.keys)})
             for name, link in self.links.items()

@@ -131,7 +131,11 @@ class Report:
         )
 
     def replay(self, script: str) -> "Report":
-        """Run one script again, such as to step through it in a debugger."""
+        """Run one script again, such as to step through it in a debugger.
+
+        Raises:
+            RuntimeError: the report was put together by hand, and nothing ran.
+        """
         if self.again is None:
             raise RuntimeError("this report was not made by exactly_once")
         return self.again(script)

@@ -135,7 +135,11 @@ async def locked(connection: AnyConnection, link: str) -> tuple[LinkRow, Offset]
 
 
 def later_than(known: Epoch) -> Epoch:
-    """Return a new epoch that sorts after a known one, although that one's clock may be ahead of ours."""
+    """Return a new epoch that sorts after a known one, although that one's clock may be ahead of ours.
+
+    Raises:
+        ConfigurationError: the known one is not of our form, and nothing of our form sorts after it.
+    """
     fresh = fresh_epoch()
     if fresh > known:
         return fresh

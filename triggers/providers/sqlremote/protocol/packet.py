@@ -79,7 +79,11 @@ class Packet:
 
 
 def capacity(message_size: int) -> int:
-    """Return how many bytes of records a message of ``message_size`` bytes has room for."""
+    """Return how many bytes of records a message of ``message_size`` bytes has room for.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
     if message_size < MIN_MESSAGE_SIZE:
         problem = f"{message_size} bytes leave no room for work"
         raise ConfigurationError("message_size", problem, f"give at least {MIN_MESSAGE_SIZE}")
