@@ -210,22 +210,26 @@ def _serve(
             configuration=configuration,
             stopping=stopping,
         )
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,  # who asks is who connects: what a header says of it is not believed
-                server_header=False,
-                timeout_graceful_shutdown=GRACE,
-            )
-        )
+        server = _server_of(app)
         keep_what_is_loaded()
         say()
         try:
             server.run(sockets=[listening])
         except KeyboardInterrupt as stopped:  # which uvicorn raises once it has ended
             raise typer.Exit(130) from stopped
+
+
+def _server_of(app: Any) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # who asks is who connects: what a header says of it is not believed
+            server_header=False,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
 
 
 def keep_what_is_loaded() -> None:

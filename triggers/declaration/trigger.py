@@ -23,7 +23,7 @@ from triggers.pipeline.joining.joins import bind
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
-from triggers.service.checking import pointing, users_line
+from triggers.service.checking import pointing, refuse_beside, users_line
 from triggers.service.filters import MessageFilter
 from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
 from triggers.service.outcome import Outcome
@@ -72,14 +72,12 @@ class Trigger(Generic[P, R]):
                 acknowledge_mode=settings.acknowledge_mode,
             )
         self.binding = bind(service, settings, local_names)
-        for option, given in (
-            ("shadow", settings.shadow),
-            ("keep_result", settings.keep is not None),
-        ):
-            if given and self.binding.resources:
-                raise ConfigurationError(
-                    option, "the service takes part in its history's transaction", "leave one of the two out"
-                )
+        if self.binding.resources:
+            refuse_beside(
+                "the service takes part in its history's transaction",
+                shadow=settings.shadow,
+                keep_result=settings.keep is not None,
+            )
         if inspect.iscoroutinefunction(settings.on_duplicate) and not self.is_async:
             raise ConfigurationError(
                 "on_duplicate", "it is a coroutine function, and the service is none", "give a plain function"
