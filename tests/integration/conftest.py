@@ -10,6 +10,8 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
+from history.opening import open_history
+from history.store import HistoryStore
 from tests.fixtures.servers.redis import connected
 from tests.integration.helpers.consumers import Lane
 from tests.integration.helpers.orders import Send
@@ -44,6 +46,14 @@ def bench(form: str, history_url: str, tmp_path: Path) -> Iterator[Bench]:
     """Return the means to try a trigger on each kind of history."""
     with ExitStack() as closing:
         yield Bench(history_url, tmp_path, form == "asyncio", closing)
+
+
+@pytest.fixture
+def store(history_url: str) -> Iterator[HistoryStore]:
+    """A second client of the history, to look into it and to change what it holds."""
+    store = open_history(history_url)
+    yield store
+    drive(store.close())
 
 
 @pytest.fixture

@@ -33,14 +33,6 @@ def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triggers.consumer.orders.BEAT_INTERVAL", 0.05)
 
 
-@pytest.fixture
-def store(history_url: str) -> Iterator[HistoryStore]:
-    """The history of each kind, for whoever gives orders."""
-    store = open_history(history_url)
-    yield store
-    drive(store.close())
-
-
 def overview(store: HistoryStore) -> Overview:
     return drive(store.control.overview())
 

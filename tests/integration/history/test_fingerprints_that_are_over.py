@@ -1,26 +1,16 @@
 """Fingerprints whose time to live is over leave nothing behind, whatever the history."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
-import pytest
 from sqlalchemy import create_engine, text
 
 from history.bridge import drive
-from history.opening import open_history
 from history.store import HistoryStore
 from history.store.fingerprints import fingerprints_of
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 
 SOON, DAY = timedelta(seconds=0.5), timedelta(days=1)
-
-
-@pytest.fixture
-def store(history_url: str) -> Iterator[HistoryStore]:
-    store = open_history(history_url)
-    yield store
-    drive(store.close())
 
 
 def counted(url: str) -> int:

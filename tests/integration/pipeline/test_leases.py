@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 
 from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
-from history.opening import open_history
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Delivery, Message, Outcome, Status, trigger
@@ -27,14 +26,6 @@ LEASE = timedelta(seconds=1)
 
 #: How long a service under test runs: long enough for a lease that is not renewed to be over.
 LONG = 2.0
-
-
-@pytest.fixture
-def store(history_url: str) -> Iterator[HistoryStore]:
-    """A second client of the history, to see and to take what the trigger has."""
-    store = open_history(history_url)
-    yield store
-    drive(store.close())
 
 
 @contextmanager

@@ -52,14 +52,6 @@ class Losing:
 
 
 @pytest.fixture
-def store(history_url: str) -> Iterator[HistoryStore]:
-    """Another client of the history."""
-    store = open_history(history_url)
-    yield store
-    drive(store.close())
-
-
-@pytest.fixture
 def losing(history_url: str) -> Iterator[Losing]:
     store = open_history(history_url)
     yield Losing(store)
