@@ -40,7 +40,7 @@ from triggers.detection.table import Answer, Decision, Facts, Policy, Status, Wo
 #: One worker explores each scope once, for all tests of it.
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("model-checker")]
 
-THROW, SUSPEND = Policy(), Policy(on_retry_failure="suspend")
+SUSPEND = Policy(on_retry_failure="suspend")
 TRANSACTED = Policy(transacted=True)
 
 SCOPES = {
