@@ -20,7 +20,6 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.providers.provider import AT_ONCE, Arrival, Received, Receiver
 from triggers.service.outcome import Outcome
-from triggers.testing.simulator.effects import EffectFailedError
 from triggers.testing.simulator.lines import traced
 from triggers.testing.simulator.process_memory import ProcessMemory
 from triggers.testing.simulator.queue import MUCH_LATER, Copy, Queue
@@ -228,21 +227,11 @@ class Course:
             name = None if one.message is None else one.message.message_id
             self.parked |= {copy.index for copy in held if copy.message.message_id == name}
 
-    def before_effect(self, key: Hashable, faults: Iterable[Fault]) -> Fault | None:
-        """Come by the point of an effect; raise where the process dies or the effect fails."""
-        place = f"effect {key}"
+    def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
+        """Come by the point of an effect; raise where the process dies, and return what else goes wrong."""
         fault = self.come_by(place, *faults)
-        if fault is Fault.FAIL:
-            raise EffectFailedError(f"{place} did not happen")
         self._meanwhile(fault)
         return fault
-
-    def after_effect(self, key: Hashable, fault: Fault | None) -> None:
-        """Carry out what goes wrong after an effect."""
-        if fault is Fault.DIE_AFTER:
-            self.die()
-        if fault is Fault.REPLY_LOST:
-            raise EffectFailedError(f"nobody knows whether effect {key} happened")
 
     @contextmanager
     def invoking(self, file: str) -> Generator[None]:

@@ -1,7 +1,8 @@
 """Counting effects: by a ledger of ours, a callable, a list, a mapping, or the rows of a table."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 from history.errors import ConfigurationError
@@ -21,12 +22,12 @@ class EffectFailedError(ConnectionError):
 class AtEffects(Protocol):
     """The run that effects happen in."""
 
-    def before_effect(self, key: Hashable, faults: Iterable[Fault]) -> Fault | None:
-        """Come by the point of an effect; raise where the process dies or the effect fails."""
+    def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
+        """Come by the point of an effect; raise where the process dies, and return what else goes wrong."""
         ...
 
-    def after_effect(self, key: Hashable, fault: Fault | None) -> None:
-        """Carry out what goes wrong after an effect."""
+    def die(self) -> None:
+        """End the process."""
         ...
 
 
@@ -47,19 +48,26 @@ class Effects:
 
     def record(self, key: Hashable = UNNAMED) -> None:
         """Have an effect, whatever happened before."""
-        run = self.run
-        fault = None if run is None else run.before_effect(key, self._faults)
-        self._counts[key] += 1
-        if run is not None:
-            run.after_effect(key, fault)
+        with self._having(key):
+            self._counts[key] += 1
 
     def record_once(self, key: Hashable = UNNAMED) -> None:
         """Have an effect unless it was had already: what an idempotent target does."""
-        run = self.run
-        fault = None if run is None else run.before_effect(key, self._faults)
-        self._counts[key] = 1
-        if run is not None:
-            run.after_effect(key, fault)
+        with self._having(key):
+            self._counts[key] = 1
+
+    @contextmanager
+    def _having(self, key: Hashable) -> Generator[None]:
+        """Let go wrong what goes wrong before an effect, which is had here, and after it."""
+        run, place = self.run, f"effect {key}"
+        fault = None if run is None else run.before_effect(place, self._faults)
+        if fault is Fault.FAIL:
+            raise EffectFailedError(f"{place} did not happen")
+        yield
+        if run is not None and fault is Fault.DIE_AFTER:
+            run.die()
+        if fault is Fault.REPLY_LOST:
+            raise EffectFailedError(f"nobody knows whether {place} happened")
 
     def has(self, key: Hashable = UNNAMED) -> bool:
         """Whether an effect was had: what a resolver asks."""

@@ -15,7 +15,6 @@ from triggers.spark.batch_info import BatchInfo, given_info
 from triggers.spark.connections import history_at
 from triggers.spark.foreach_batch import ForeachBatch
 from triggers.testing.simulator.course import Choice, SimulatedDeath
-from triggers.testing.simulator.effects import EffectFailedError
 from triggers.testing.simulator.lines import traced
 from triggers.testing.simulator.process_memory import ProcessMemory
 from triggers.testing.simulator.script import Fault, Point
@@ -250,17 +249,6 @@ class BatchCourse:
             self._at_death = self.rules.count()
         raise SimulatedDeath
 
-    def before_effect(self, key: Hashable, faults: Iterable[Fault]) -> Fault | None:
-        """Come by the point of an effect; raise where the driver dies or the effect fails."""
-        place = f"effect {key}"
-        fault = self.come_by(place, *(one for one in faults if one not in {Fault.COPY, Fault.PAUSE}))
-        if fault is Fault.FAIL:
-            raise EffectFailedError(f"{place} did not happen")
-        return fault
-
-    def after_effect(self, key: Hashable, fault: Fault | None) -> None:
-        """Carry out what goes wrong after an effect."""
-        if fault is Fault.DIE_AFTER:
-            self.die()
-        if fault is Fault.REPLY_LOST:
-            raise EffectFailedError(f"nobody knows whether effect {key} happened")
+    def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
+        """Come by the point of an effect; raise where the driver dies, and return what else goes wrong."""
+        return self.come_by(place, *(one for one in faults if one not in {Fault.COPY, Fault.PAUSE}))
