@@ -13,9 +13,10 @@ from history.message import Message
 from tests.fixtures.network import Network
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE
+from tests.integration.helpers.logs import read_uuids
 from tests.integration.helpers.orders import Send, orders
 from triggers.providers.redis_streams import RedisStreams
-from triggers.spark.sources.log import EntriesLostError, Position, Span
+from triggers.spark.sources.log import EntriesLostError, Position
 from triggers.spark.sources.redis_log import ORIGIN, RedisLog, RedisLogSettings
 from triggers.testing.redis_server import RedisServer
 
@@ -222,9 +223,7 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_patience_lasts(
 
 
 def read(log: RedisLog, positions: Sequence[Position], begin: Position = ORIGIN) -> list[str | None]:
-    spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
-    entries = [entry for span in spans for page in log.read(span) for entry in page]
-    return [None if entry.message is None else entry.message.uuid for entry in entries]
+    return read_uuids(log, begin, positions)
 
 
 def consume_all(provider: RedisStreams) -> None:

@@ -11,6 +11,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.sql.database.engine import open_engine
+from tests.integration.helpers.logs import read_uuids
 from tests.integration.helpers.orders import orders
 from triggers.providers.sqljms.admin.admin import Admin, HeldError
 from triggers.providers.sqljms.destinations import Destination
@@ -18,7 +19,7 @@ from triggers.providers.sqljms.link import SqlLink
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.pinning import Lot, Pins, pin, take_over
 from triggers.spark.sources import SqlJmsSource
-from triggers.spark.sources.log import EntriesLostError, Position, Span
+from triggers.spark.sources.log import EntriesLostError
 from triggers.spark.sources.sqljms_log import SqlJmsLog, SqlJmsLogSettings
 
 Open = Callable[..., SqlJmsLog]
@@ -69,15 +70,15 @@ def test_a_batch_that_is_planned_again_has_the_same_rows(
     send(provider, destination, 25)
 
     positions = log.walk(begin, until=None, rows=14)
-    first = read(log, begin, positions)
+    first = read_uuids(log, begin, positions)
     drive(provider.send(destination, [Message(body="", uuid="urgent", priority=9)]))
     again = opened(destination)
 
     assert [position.count for position in positions] == [10, 14]
     assert first == [f"order-{number}" for number in range(14)]
     assert again.plan(again.begin(), positions[-1]) == positions
-    assert read(again, begin, positions) == first
-    assert read(log, positions[-1], log.walk(positions[-1], until=None, rows=None))[0] == "urgent"
+    assert read_uuids(again, begin, positions) == first
+    assert read_uuids(log, positions[-1], log.walk(positions[-1], until=None, rows=None))[0] == "urgent"
 
 
 def test_what_was_pinned_and_never_planned_comes_first(provider: SqlJms, opened: Open) -> None:
@@ -93,7 +94,7 @@ def test_what_was_pinned_and_never_planned_comes_first(provider: SqlJms, opened:
     positions = restarted.walk(start, until=None, rows=None)
 
     assert [position.count for position in positions] == [20, 25]
-    assert read(restarted, start, positions) == [f"order-{number}" for number in range(10, 25)]
+    assert read_uuids(restarted, start, positions) == [f"order-{number}" for number in range(10, 25)]
 
 
 def test_a_lot_whose_answer_was_lost_is_not_pinned_twice(provider: SqlJms, url: str) -> None:
@@ -126,7 +127,7 @@ def test_what_is_processed_is_taken_out_and_nothing_else(
         "others": 25,
     }
     restarted = opened("topic://orders")
-    assert read(restarted, positions[1], restarted.walk(positions[1], until=None, rows=None)) == [
+    assert read_uuids(restarted, positions[1], restarted.walk(positions[1], until=None, rows=None)) == [
         f"order-{number}" for number in range(20, 25)
     ]
     assert [position.messages for position in drive(admin.subscriptions("orders"))] == [25, 5]
@@ -145,7 +146,7 @@ def test_a_lower_id_that_is_committed_later_is_not_skipped(provider: SqlJms, ope
 
     second = log.walk(first[-1], until=None, rows=None)
 
-    assert read(log, begin, [*first, *second]) == ["order-0", "order-1", "order-2"]
+    assert read_uuids(log, begin, [*first, *second]) == ["order-0", "order-1", "order-2"]
 
 
 def test_what_is_not_due_or_has_expired_is_not_pinned(provider: SqlJms, opened: Open, admin: Admin) -> None:
@@ -159,7 +160,7 @@ def test_what_is_not_due_or_has_expired_is_not_pinned(provider: SqlJms, opened: 
     drive(admin.release_now("queue://orders"))
 
     assert nothing == []
-    assert read(log, begin, log.walk(begin, until=None, rows=None)) == ["later"]
+    assert read_uuids(log, begin, log.walk(begin, until=None, rows=None)) == ["later"]
     assert [position.messages for position in drive(admin.queues())] == [1]
 
 
@@ -174,7 +175,7 @@ def test_a_target_bounds_what_is_pinned(provider: SqlJms, opened: Open) -> None:
 
     positions = log.walk(begin, until=target, rows=None)
 
-    assert read(log, begin, positions) == ["order-0", "order-1", "order-2"]
+    assert read_uuids(log, begin, positions) == ["order-0", "order-1", "order-2"]
     assert log.walk(positions[-1], until=target, rows=None) == []
 
 
@@ -193,7 +194,7 @@ def test_neither_a_reaper_nor_a_reset_takes_what_is_pinned(
         drive(admin.reset(READER))
 
     assert stolen == []
-    assert read(opened(), begin, positions) == ["order-0", "order-1", "order-2"]
+    assert read_uuids(opened(), begin, positions) == ["order-0", "order-1", "order-2"]
     drive(other.close())
 
 
@@ -205,14 +206,14 @@ def test_what_is_given_back_by_force_is_an_error(provider: SqlJms, opened: Open,
     drive(admin.reset(READER, force=True))
 
     with pytest.raises(EntriesLostError, match="2 of 2 entries"):
-        read(log, begin, positions)
+        read_uuids(log, begin, positions)
     with pytest.raises(EntriesLostError, match="2 entries of the batch"):
         opened().plan(begin, positions[-1])
     with pytest.raises(EntriesLostError, match=r"was given back, or another query .* failOnDataLoss"):
         log.walk(positions[-1], until=None, rows=None)
     tolerant = opened(fail_on_loss=False)
     found = tolerant.walk(positions[-1], until=None, rows=None)
-    assert read(tolerant, positions[-1], found) == ["order-0", "order-1", "order-2"]
+    assert read_uuids(tolerant, positions[-1], found) == ["order-0", "order-1", "order-2"]
     assert opened(fail_on_loss=False).plan(positions[-1], found[-1]) == found
 
 
@@ -226,7 +227,7 @@ def test_a_single_entry_that_was_taken_away_is_missed(provider: SqlJms, opened: 
     with pytest.raises(EntriesLostError, match="1 entries of the batch"):
         log.plan(begin, positions[-1])
     with pytest.raises(EntriesLostError, match="1 of 3 entries"):
-        read(log, begin, positions)
+        read_uuids(log, begin, positions)
 
 
 def test_a_new_query_of_the_name_gets_what_was_pinned_and_the_old_one_finds_out(
@@ -240,11 +241,11 @@ def test_a_new_query_of_the_name_gets_what_was_pinned_and_the_old_one_finds_out(
     begin = new.begin()
     found = new.walk(begin, until=None, rows=None)
 
-    assert read(new, begin, found) == ["order-0", "order-1", "order-2"]
+    assert read_uuids(new, begin, found) == ["order-0", "order-1", "order-2"]
     with pytest.raises(EntriesLostError, match="another query has this name"):
         old.walk(position, until=None, rows=None)
     old.hold(position)
-    assert read(opened(), begin, found) == ["order-0", "order-1", "order-2"]
+    assert read_uuids(opened(), begin, found) == ["order-0", "order-1", "order-2"]
 
 
 @pytest.mark.parametrize(
@@ -273,9 +274,3 @@ def test_a_queue_is_no_table() -> None:
 
 def send(provider: SqlJms, destination: str, count: int, *, first: int = 0) -> None:
     drive(provider.send(destination, orders(count, first=first)))
-
-
-def read(log: SqlJmsLog, begin: Position, positions: Sequence[Position]) -> list[str | None]:
-    spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
-    entries = [entry for span in spans for page in log.read(span) for entry in page]
-    return [None if entry.message is None else entry.message.uuid for entry in entries]

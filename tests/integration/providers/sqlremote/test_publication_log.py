@@ -9,12 +9,13 @@ from sqlalchemy import Engine, create_engine, text
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.links.history import LinkHistory
+from tests.integration.helpers.logs import read_all
 from tests.integration.providers.sqlremote.link_ends import ORDERS
 from triggers.providers.sqlremote.publication.log import Log
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource
-from triggers.spark.sources.log import EntriesLostError, Position, Span
-from triggers.spark.sources.publication_log import Operation, PublicationLog, PublicationLogSettings
+from triggers.spark.sources.log import EntriesLostError
+from triggers.spark.sources.publication_log import PublicationLog, PublicationLogSettings
 
 Open = Callable[..., PublicationLog]
 OTHERS = Publication("others")
@@ -55,7 +56,7 @@ def test_spans_are_the_log_in_order_and_read_the_same_each_time(engine: Engine, 
     positions = log.walk(begin, until=None, rows=None)
 
     assert [position.count for position in positions] == [4, 7]
-    first, again = read(log, begin, positions), read(opened(), begin, positions)
+    first, again = read_all(log, begin, positions), read_all(opened(), begin, positions)
     assert first == again
     assert [(one.offset, one.position, one.origin, one.operation) for one in first[2:5]] == [
         (1, 2, None, '"c"'),
@@ -89,7 +90,7 @@ def test_what_an_open_transaction_appends_is_not_read_and_not_skipped(engine: En
 
     after = log.walk(before[-1], until=None, rows=None)
 
-    assert [one.operation for one in read(log, begin, [*before, *after])] == ['"a"', '"b"']
+    assert [one.operation for one in read_all(log, begin, [*before, *after])] == ['"a"', '"b"']
 
 
 def test_a_new_query_begins_before_what_is_there_or_behind_it(engine: Engine, opened: Open) -> None:
@@ -100,9 +101,9 @@ def test_a_new_query_begins_before_what_is_there_or_behind_it(engine: Engine, op
     begin, end = log.begin(), latest.begin()
     append(engine, "c")
 
-    from_nothing = read(log, nothing, log.walk(nothing, until=None, rows=None))
-    from_the_first = read(log, begin, log.walk(begin, until=None, rows=None))
-    from_the_end = read(log, end, latest.walk(end, until=None, rows=None))
+    from_nothing = read_all(log, nothing, log.walk(nothing, until=None, rows=None))
+    from_the_first = read_all(log, begin, log.walk(begin, until=None, rows=None))
+    from_the_end = read_all(log, end, latest.walk(end, until=None, rows=None))
 
     assert [one.operation for one in from_nothing] == ['"b"', '"c"']
     assert from_nothing == from_the_first
@@ -116,7 +117,7 @@ def test_what_is_deleted_after_it_was_read_is_no_loss(engine: Engine, url: str, 
     prune(url)
     append(engine, "c")
 
-    assert [one.operation for one in read(log, position, log.walk(position, until=None, rows=None))] == [
+    assert [one.operation for one in read_all(log, position, log.walk(position, until=None, rows=None))] == [
         '"c"'
     ]
 
@@ -137,10 +138,10 @@ def test_what_is_deleted_unread_is_an_error(engine: Engine, url: str, opened: Op
     with pytest.raises(EntriesLostError, match="3 operations of the batch"):
         log.plan(begin, last[-1])
     with pytest.raises(EntriesLostError, match="3 of 3 operations"):
-        read(log, begin, last)
+        read_all(log, begin, last)
     tolerant = opened(fail_on_loss=False)
     assert [
-        one.operation for one in read(tolerant, position, tolerant.walk(position, until=None, rows=None))
+        one.operation for one in read_all(tolerant, position, tolerant.walk(position, until=None, rows=None))
     ] == ['"d"']
 
 
@@ -157,7 +158,7 @@ def test_a_deletion_of_another_publication_accuses_nobody_who_watched(
     prune(url, OTHERS)
     append(engine, "c")
 
-    assert [one.operation for one in read(log, position, log.walk(position, until=None, rows=None))] == [
+    assert [one.operation for one in read_all(log, position, log.walk(position, until=None, rows=None))] == [
         '"c"'
     ]
 
@@ -202,8 +203,3 @@ def prune(url: str, publication: Publication = ORDERS) -> None:
     history = LinkHistory.from_url(url)
     drive(Log(history.watermarks, publication.name, "peer").prune())
     drive(history.close())
-
-
-def read(log: PublicationLog, begin: Position, positions: Sequence[Position]) -> list[Operation]:
-    spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
-    return [one for span in spans for page in log.read(span) for one in page]

@@ -1,0 +1,21 @@
+"""Reading a log as a query of Spark does, span by span."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from triggers.spark.sources.log import Log, LogEntry, Position, Span
+
+E = TypeVar("E")
+
+
+def read_all(log: Log[E], begin: Position, positions: Sequence[Position]) -> list[E]:
+    """Return what stands after ``begin``, up to the last of ``positions`` in their order."""
+    spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
+    return [entry for span in spans for page in log.read(span) for entry in page]
+
+
+def read_uuids(log: Log[LogEntry], begin: Position, positions: Sequence[Position]) -> list[str | None]:
+    """Return the uuids of it; None of what is no message."""
+    return [
+        None if entry.message is None else entry.message.uuid for entry in read_all(log, begin, positions)
+    ]
