@@ -8,6 +8,7 @@ from history.message import Message
 
 try:
     from opentelemetry import propagate, trace
+    from opentelemetry.context import Context
 except ImportError as error:
     raise MissingExtraError("tracing=", extra="otel", package="opentelemetry-api") from error
 
@@ -20,7 +21,8 @@ tracer = trace.get_tracer("doubtless")
 def linked(message: Message) -> trace.Link | None:
     """Return a link to the span in which a message was sent; None where it says nothing of one."""
     carried = {name: value for name, value in message.properties.items() if isinstance(value, str)}
-    found = trace.get_current_span(propagate.extract(carried)).get_span_context()
+    # From nothing: a propagator that finds nothing would leave the span that is current here.
+    found = trace.get_current_span(propagate.extract(carried, Context())).get_span_context()
     return trace.Link(found) if found.is_valid else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from opentelemetry.trace import SpanKind, Status, StatusCode, get_current_span
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, get_current_span
 
 from history.message import Message
 from history.support.rendering import class_of, text_of
@@ -52,13 +52,22 @@ class Spans:
             for kind, count in Counter(outcome.kind for outcome in outcomes).items():
                 span.set_attribute(f"doubtless.outcomes.{kind.replace(' ', '_')}", count)
         for error in [outcome.error for outcome in outcomes if outcome.error is not None]:
-            span.record_exception(error)
+            _record(span, error)
             span.set_attribute("error.type", class_of(error).removeprefix("builtins."))
             span.set_status(Status(StatusCode.ERROR, text_of(error)))
 
     def answering(self, receiver: "Answers") -> "Answering":
         """Return a receiver whose answers have spans of their own."""
         return Answering(receiver, self)
+
+
+def _record(span: Span, error: BaseException) -> None:
+    """Add an exception to a span; where it does not let itself be told, what is known of it all the same."""
+    try:
+        span.record_exception(error)
+    except Exception:  # noqa: BLE001  (an exception is user code, too; the message must still be answered)
+        known = {"exception.type": class_of(error), "exception.message": text_of(error)}
+        span.add_event("exception", known)
 
 
 def _about(outcome: Outcome, fence: int | None) -> dict[str, Any]:

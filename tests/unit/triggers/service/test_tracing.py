@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import propagate, trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -126,6 +128,34 @@ def test_a_failure_is_an_error_with_its_exception(traced: Traced) -> None:
     assert traced.attributes("process orders")["error.type"] == "ValueError"
     assert traced.attributes("process orders")["doubtless.parked"] is True
     assert [event.name for event in span.events] == ["exception"]
+
+
+def test_an_exception_that_cannot_be_told_is_one_all_the_same(traced: Traced) -> None:
+    class Mute(Exception):  # noqa: N818  (as short as it can be)
+        def __str__(self) -> str:
+            raise ValueError
+
+    @trigger("orders", name="book", history=MemoryHistory(), tracing=True)
+    def book(order: dict[str, int]) -> None:
+        raise Mute
+
+    assert book.handle(ORDER).kind == "failed"
+
+    [event] = traced.one("process orders").events
+    assert event.attributes is not None
+    assert "cannot say" in str(event.attributes["exception.message"])
+
+
+def test_what_no_propagator_reads_is_linked_to_nothing(
+    traced: Traced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baggage_only = CompositePropagator([W3CBaggagePropagator()])  # as OTEL_PROPAGATORS=baggage
+    monkeypatch.setattr(propagate, "_HTTP_TEXT_FORMAT", baggage_only)
+
+    with context.tracer.start_as_current_span("around"):
+        trigger("orders", name="book", history=MemoryHistory(), tracing=True)(lambda: None).handle(ORDER)
+
+    assert traced.one("process orders").links == ()
 
 
 def test_a_coroutine_runs_inside_of_its_span(traced: Traced) -> None:
