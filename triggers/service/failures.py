@@ -18,7 +18,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.support.rendering import class_of
+from history.support.rendering import class_of, text_of
 from history.support.user_code import members
 from triggers.service.checking import check_duration, check_least, pointing
 
@@ -70,7 +70,7 @@ class HostRetryError(DoubtlessError):
     """A task failed, and its host will run it again: its entry is released. ``error`` is the task's own."""
 
     def __init__(self, host: str, error: BaseException) -> None:
-        super().__init__(f"{host} runs it again after {type(error).__name__}: {error}")
+        super().__init__(f"{host} runs it again after {type(error).__name__}: {text_of(error)}")
         self.error = error
 
 

@@ -122,7 +122,7 @@ def annotations_of(
     Raises:
         ConfigurationError: one of them cannot be evaluated.
     """
-    function = _innermost(service)
+    function = innermost(service)
     asked = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
     alike = types.SimpleNamespace(
         __annotations__=asked, __type_params__=getattr(function, "__type_params__", ())
@@ -138,8 +138,8 @@ def annotations_of(
         ) from error
 
 
-def _innermost(service: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function in whose module the annotations of a service stand."""
+def innermost(service: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that a service comes to, within partials, decorators and objects."""
     while isinstance(service, functools.partial) or hasattr(service, "__wrapped__"):
         service = service.func if isinstance(service, functools.partial) else inspect.unwrap(service)
     function: Callable[..., Any] = inspect.unwrap(_called(service))

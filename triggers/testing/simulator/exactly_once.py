@@ -7,7 +7,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -17,7 +19,7 @@ from triggers.service.checking import check_least
 from triggers.testing.simulator.course import Choice, Course, Rules
 from triggers.testing.simulator.effects import UNNAMED, Effects, reader
 from triggers.testing.simulator.patching import patched, quiet
-from triggers.testing.simulator.process_memory import memory_of
+from triggers.testing.simulator.process_memory import CONTAINERS, memory_of, refill
 from triggers.testing.simulator.queue import named
 from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, steps_of
@@ -74,7 +76,8 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
             without a uuid and with equal bodies.
         effects: what counts effects: ``simulator.effects()``, a list or mapping that the service fills, or a
             function that returns how many there are, how often each, or all of them.
-        reset: brings everything outside of the trigger back to where it was before the first message.
+        reset: brings everything outside of the trigger back to where it was before the first message; what
+            counts effects in the process, such as a list, is brought back without it.
         crashes: how many faults are tried in every combination, up to a limit from which the seed draws.
         deliveries: how often a message is delivered before nothing goes wrong with it any more.
         counts: what the provider's delivery counts are worth: "exact", "undefined" (-1), or both.
@@ -101,6 +104,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
         chance = default_seed if seed is None else seed
         subject = Subject.of(trigger)
         simulation: _Simulation | None = None
+        own = _bringing_back(effects) if reset is None else None
         try:
             if real:
                 check_real()
@@ -120,6 +124,8 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
                 simulation.rules.memory.begin()
             if isinstance(effects, Effects):
                 effects.run = None
+            if own is not None:
+                own()
 
     report = _outside_of_loops(lambda: run(script))
     if report.lost or report.doubled:
@@ -147,7 +153,13 @@ def _simulation(
         subject, known, reader(effects), memory, deliveries, pauses, not isinstance(effects, Effects)
     )
     ledger = effects if isinstance(effects, Effects) else None
-    return _Simulation(rules, groups, reset, ledger, random.Random(seed), seed)  # noqa: S311  (no secret)
+    chance = random.Random(seed)  # noqa: S311  (no secret)
+    return _Simulation(rules, groups, reset or _bringing_back(effects), ledger, chance, seed)
+
+
+def _bringing_back(effects: Any) -> Callable[[], object] | None:
+    """Return what brings effects in this process back to what they are now; None where we cannot."""
+    return partial(refill, effects, copy(effects)) if type(effects) in CONTAINERS else None
 
 
 def _group(message: Message) -> str:
@@ -167,6 +179,7 @@ class _Simulation:
     chance: random.Random
     seed: int
     current: Course | None = None
+    at_first: Counter[Hashable] | None = None
     due: dict[str, Counter[Hashable]] = field(default_factory=dict[str, Counter[Hashable]])
     unnamed: bool = False
     scripts: int = 0
@@ -191,6 +204,7 @@ class _Simulation:
             self.ledger.clear()
         if self.reset is not None:
             self.reset()
+        self._check_the_beginning()
         course = Course(self.rules, choice, chosen)
         if self.ledger is not None:
             self.ledger.run = course
@@ -200,6 +214,25 @@ class _Simulation:
         finally:
             self.current = None
             course.clean()
+
+    def _check_the_beginning(self) -> None:
+        """Refuse to count what the run before has left.
+
+        Raises:
+            ConfigurationError: the effects are not what they were before the first run.
+        """
+        had = self.rules.count()
+        if self.at_first is None:
+            self.at_first = had
+        elif had != self.at_first:
+            raise ConfigurationError(
+                "reset",
+                f"it leaves {had.total()} effects of the run before, and there were {self.at_first.total()} "
+                "before the first one"
+                if self.reset is not None
+                else "the effects of one run are there in the next one",
+                "give a function that brings back what was there before the first message",
+            )
 
     def learn(self) -> None:
         """Learn what each message does when nothing goes wrong: what is due of it."""

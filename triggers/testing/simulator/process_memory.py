@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
-_CONTAINERS = (set, dict, list, deque, bytearray, Counter, OrderedDict, defaultdict)
+#: What is plain memory of a process.
+CONTAINERS = (set, dict, list, deque, bytearray, Counter, OrderedDict, defaultdict)
 _PLAIN = (int, float, str, bytes, bool, type(None), tuple, frozenset)
 
 
@@ -42,7 +43,7 @@ class ProcessMemory:
 
     def _restore(self, containers: dict[str, tuple[Any, Any]]) -> None:
         for container, before in containers.values():
-            _refill(container, copy.deepcopy(before))
+            refill(container, copy.deepcopy(before))
         for assign, value in self.variables:
             assign(value)
         for clear in self.caches:
@@ -63,7 +64,7 @@ def memory_of(
                 memory.caches.append(clear)
             elif id(value) in kept:
                 continue
-            elif type(value) in _CONTAINERS:
+            elif type(value) in CONTAINERS:
                 try:
                     memory.containers[name] = (value, copy.deepcopy(value))
                 except Exception:  # noqa: BLE001, S112  (what cannot be copied is no plain memory)
@@ -76,7 +77,8 @@ def memory_of(
     return memory
 
 
-def _refill(container: Any, content: Any) -> None:
+def refill(container: Any, content: Any) -> None:
+    """Let a container hold this content and nothing else."""
     container.clear()
     if isinstance(container, list | deque | bytearray):
         cast("list[Any]", container).extend(content)

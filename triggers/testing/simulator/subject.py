@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from history.store import HistoryStore
 from triggers.declaration.trigger import Trigger
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.undecided import UndecidedClaims
+from triggers.service.signatures import innermost, is_async
 from triggers.testing.simulator.loop import VirtualLoop
 
 #: Enters one call of a service.
@@ -69,8 +69,9 @@ class Subject:
     @property
     def services(self) -> Sequence[Callable[..., Any]]:
         """Return the user's functions that run for a message."""
-        given = [self.trigger.service, self.trigger.settings.uuid]
-        return [one for one in given if callable(one)]
+        routes = [route.binding.service for route in self.trigger.routing.routes]
+        given = [self.trigger.service, *routes, self.trigger.settings.uuid]
+        return [innermost(one) for one in given if callable(one)]
 
     def pipeline(self) -> MessagePipeline:
         """Return the pipeline that those of the workers are made of."""
@@ -119,8 +120,8 @@ class Subject:
 
 def _around(service: Callable[..., Any], invoking: list[Invoking]) -> Callable[..., Any]:
     """Return a service with a point before and after it."""
-    file = getattr(getattr(inspect.unwrap(service), "__code__", None), "co_filename", "")
-    if inspect.iscoroutinefunction(service):
+    file = getattr(getattr(innermost(service), "__code__", None), "co_filename", "")
+    if is_async(service):
 
         @functools.wraps(service)
         async def acall(*args: Any, **named: Any) -> Any:

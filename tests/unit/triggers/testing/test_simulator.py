@@ -1,5 +1,6 @@
 """The simulator finds what is planted in sample services by a short script, and lets their twins pass."""
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,72 @@ def test_a_handler_that_acts_after_the_death_is_warned_of_and_is_no_evidence() -
 
     assert report.never_twice, report
     assert any("after the process had died" in warning for warning in report.warnings)
+
+
+def test_a_list_or_mapping_of_effects_is_brought_back_by_itself() -> None:
+    booked: list[str] = ["N-0"]
+
+    def books(order: dict[str, Any]) -> None:
+        booked.append(order["id"])
+
+    report = exactly_once(made(books), [ORDER], effects=booked, crashes=1)
+
+    assert report.never_twice, report
+    assert report.none_lost, report
+    assert booked == ["N-0"]
+
+
+@pytest.mark.parametrize("reset", [None, lambda: None])
+def test_effects_that_the_run_before_has_left_are_refused(reset: Callable[[], None] | None) -> None:
+    booked: list[str] = []
+
+    def books(order: dict[str, Any]) -> None:
+        booked.append(order["id"])
+
+    with pytest.raises(ConfigurationError, match=r"reset: .*; give a function that brings back"):
+        exactly_once(made(books), [ORDER], effects=lambda: booked, reset=reset, crashes=1)
+
+
+SEEN: set[str] = set()
+
+
+def book_unless_seen(order: dict[str, Any]) -> None:
+    if order["id"] not in SEEN:
+        SEEN.add(order["id"])
+        LEDGER.record(order["id"])
+
+
+class Shop:
+    def __call__(self, order: dict[str, Any]) -> None:
+        book_unless_seen(order)
+
+
+class AsyncShop:
+    async def __call__(self, order: dict[str, Any]) -> None:
+        book_unless_seen(order)
+
+
+def of_a_route() -> Any:
+    book_other = made(lambda: None, in_doubt="execute")
+    book_other.route("orders", filter="TRUE")(book_unless_seen)
+    return book_other
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        made(Shop(), in_doubt="execute"),
+        made(AsyncShop(), in_doubt="execute"),
+        made(functools.partial(book_unless_seen), in_doubt="execute"),
+        of_a_route(),
+    ],
+    ids=["object", "asyncio object", "partial", "route"],
+)
+def test_what_a_service_of_any_kind_remembers_dies_with_its_process(trigger: Any) -> None:
+    report = exactly_once(trigger, [ORDER], effects=LEDGER, crashes=1)
+
+    assert report.scripts > 20, "all single faults"
+    assert not report.never_twice, report
 
 
 async def test_it_runs_inside_of_an_event_loop() -> None:
