@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, cast
 
+from pydantic import ValidationError
+
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
 from history.store.joining import Period
@@ -43,23 +45,34 @@ class Joined(Mapping[str, Message]):
     def of(cls, message: Message) -> Self:
         """Take a joined message apart."""
         body = cast("dict[str, Any]", message.body)
-        parts = {name: Message.from_json(json.dumps(part)) for name, part in body["parts"].items()}
+        parts = {name: Message.from_json(_text(part)) for name, part in body["parts"].items()}
         return cls(body["activation"], parts)
 
 
 def compose(trigger: str, destinations: Sequence[str], period: Period) -> Message:
     """Make one message of a period's parts, whole; its delivery count is how often the period was taken."""
-    order = [name for name in destinations if name in period.parts]
-    parts = {name: json.loads(period.parts[name].message.to_json()) for name in order}
+    texts = {name: period.parts[name].message.to_json() for name in destinations if name in period.parts}
+    try:
+        return _composed(trigger, period, {name: json.loads(text) for name, text in texts.items()})
+    except ValidationError:  # one of them is nested so deep that within another message it is too deep
+        return _composed(trigger, period, {name: text.decode("ascii") for name, text in texts.items()})
+
+
+def _composed(trigger: str, period: Period, parts: Mapping[str, Any]) -> Message:
     return Message(
-        body={ACTIVATION: period.activation, "parts": parts},
+        body={ACTIVATION: period.activation, "parts": dict(parts)},
         uuid=Uuid(f"join:{trigger}:{period.activation}:{period.number}"),
         delivery_count=max(period.taken, 1),
         redelivered=period.taken > 1,
         timestamp=period.started_at,
-        destination=" + ".join(order),
+        destination=" + ".join(parts),
         properties={ACTIVATION: period.activation, JOINED: period.number},
     )
+
+
+def _text(part: Any) -> str:
+    """Return a part as :func:`compose` found it: as JSON, or as a text that holds it."""
+    return part if isinstance(part, str) else json.dumps(part)
 
 
 def is_joined(message: Message) -> bool:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
 from history.bridge import drive
@@ -29,6 +29,16 @@ class Payment(BaseModel):
 
 ORDER = sent("o", "orders", body={"id": "N-1"})
 PAYMENT = sent("p", "payments", body=b'{"amount": 2.5}')
+
+
+def as_deep_as_may_be() -> Any:
+    """Return the deepest list of lists that a message may have as its body."""
+    body: Any = 1
+    while True:
+        try:
+            body = Message(body=[body]).body
+        except ValidationError:
+            return body
 
 
 def whole(joined: Joined) -> Joined:
@@ -222,6 +232,22 @@ class TestComposing:
         assert [outcome.error for outcome in outcomes] == [None, None]
         assert dict(got[0]) == {"orders": order, "payments": payment}
         assert got[0].activation == odd
+
+    def test_a_part_may_be_nested_as_deep_as_a_message(self) -> None:
+        bench, got = Bench(), list[Joined]()
+        order = sent("o", body=as_deep_as_may_be())
+
+        def ship_it(joined: Joined) -> None:
+            got.append(joined)
+            raise ValueError
+
+        ship = bench.trigger(ship_it)
+        ship.handle_batch([order, sent("p", "payments")])
+        (parked,) = bench.parked
+
+        assert parked.message is not None
+        assert Joined.of(Message.from_json(parked.message.to_json())) == got[0]
+        assert got[0]["orders"] == order
 
     def test_a_joined_message_is_told_by_a_property(self) -> None:
         bench = Bench()
