@@ -11,6 +11,7 @@ from history.message import Uuid
 from history.store import HistoryStore
 from history.store.owners import owner_token
 from history.support.rendering import text_of
+from triggers.pipeline.finding import one_for_each
 from triggers.pipeline.run import Run
 from triggers.pipeline.sharing.gathered import GatheredCalls
 from triggers.pipeline.sharing.turn import Turns
@@ -65,7 +66,7 @@ class EntryCompletion:
         if self.turns is not None and await self.turns.settle(settlements):
             return []
         try:
-            settled = await self._write(self.store, settlements)
+            settled = one_for_each(await self._write(self.store, settlements), settlements)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
             for run in runs:
                 run.note(f"its end could not be written: {text_of(error)}")

@@ -1,9 +1,12 @@
 """What the document history says of a message: nothing of it, an entry, or a claim of our own."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 from history.entry import Entry, EntryOutcome, Fence, State
 from triggers.detection.table import Found, HistoryUse
+
+T = TypeVar("T")
 
 
 def found_in(entry: Entry | None) -> Found:
@@ -13,6 +16,17 @@ def found_in(entry: Entry | None) -> Found:
     if entry.state is State.STARTED:
         return Found.IN_PROGRESS if entry.lease_alive else Found.STARTED
     return Found.COMPLETED_FAILED if entry.outcome is EntryOutcome.FAILED else Found.COMPLETED_OK
+
+
+def one_for_each(answers: Sequence[T], asked: Sequence[object]) -> Sequence[T]:
+    """Return what a store answered, which may be somebody's own.
+
+    Raises:
+        ValueError: it is not one answer for each of what it was asked.
+    """
+    if len(answers) != len(asked):
+        raise ValueError(f"the history gave {len(answers)} answers where it was asked for {len(asked)}")
+    return answers
 
 
 # Made for every message, and a named tuple is cheaper than a frozen dataclass.

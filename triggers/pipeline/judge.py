@@ -31,7 +31,7 @@ from triggers.detection.table import (
 )
 from triggers.pipeline.bodies import Bodies
 from triggers.pipeline.end import failed
-from triggers.pipeline.finding import Finding
+from triggers.pipeline.finding import Finding, one_for_each
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import RESOLVER_SAYS, Run, patience_with
 from triggers.pipeline.sharing.gathered import Asking, GatheredCalls
@@ -132,13 +132,14 @@ class Judge:
         """Claim in one call, together with what other tasks claim now where calls are gathered."""
         if self.gathered is not None and len(uuids) == 1:
             return [await self.gathered.claim(asking)]
-        return await store.claim(
+        claims = await store.claim(
             self.settings.name,
             uuids,
             asking.owner if self.batch is None else self.batch,
             self.settings.lease,
             time_to_live=self.settings.history_time_to_live,
         )
+        return one_for_each(claims, uuids)
 
     async def _note_claims(
         self, store: HistoryStore, asked: Sequence[Run], claims: Sequence[Claim], owner: str, asked_at: float

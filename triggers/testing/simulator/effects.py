@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from typing import Any, Protocol, cast
 
 from history.errors import ConfigurationError
+from triggers.testing.simulator.process_memory import CONTAINERS, refill
 from triggers.testing.simulator.script import Fault
 
 #: What a count of effects may be: how many, how many of each, or all of them.
@@ -93,7 +96,54 @@ class Effects:
         return self._counts.total()
 
 
-def reader(effects: Any) -> Callable[[], Counter[Hashable]]:
+class Beginning:
+    """Brings effects back to what they were before the first message, and counts them by :meth:`count`.
+
+    ``reset`` is the user's; without one, plain containers are refilled with what they hold now.
+
+    Raises:
+        ConfigurationError: the effects count nothing.
+    """
+
+    def __init__(self, effects: Any, reset: Callable[[], object] | None) -> None:
+        self.reset = reset
+        self.count = _reader(effects)
+        self._bring_back: Callable[[], object] | None = None
+        if isinstance(effects, Effects):
+            self._bring_back = effects.clear
+        elif reset is None and type(effects) in CONTAINERS:
+            self._bring_back = partial(refill, effects, copy(effects))
+        self._leave = None if isinstance(effects, Effects) else self._bring_back
+        self._had: Counter[Hashable] | None = None
+
+    def reach(self) -> None:
+        """Bring everything back.
+
+        Raises:
+            ConfigurationError: effects of the run before are still there.
+        """
+        for bring_back in (self._bring_back, self.reset):
+            if bring_back is not None:
+                bring_back()
+        had = self.count()
+        if self._had is None:
+            self._had = had
+        elif had != self._had:
+            raise ConfigurationError(
+                "reset",
+                "it brings back other effects than at first, so those of two runs would be counted together"
+                if self.reset is not None
+                else "without it the effects of one run are there in the next one, and are counted twice",
+                "give a function that brings back what was there before the first message",
+            )
+
+    def leave(self) -> None:
+        """Leave plain containers as they were found."""
+        if self._leave is not None:
+            self._leave()
+
+
+def _reader(effects: Any) -> Callable[[], Counter[Hashable]]:
     """Return what counts effects by their keys.
 
     Raises:

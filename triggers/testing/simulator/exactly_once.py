@@ -7,9 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -17,9 +15,9 @@ from history.errors import ConfigurationError
 from history.message import Message
 from triggers.service.checking import check_least
 from triggers.testing.simulator.course import Choice, Course, Rules
-from triggers.testing.simulator.effects import UNNAMED, Effects, reader
+from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
 from triggers.testing.simulator.patching import patched, quiet
-from triggers.testing.simulator.process_memory import CONTAINERS, memory_of, refill
+from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.queue import named
 from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, steps_of
@@ -104,11 +102,12 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
         chance = default_seed if seed is None else seed
         subject = Subject.of(trigger)
         simulation: _Simulation | None = None
-        own = _bringing_back(effects) if reset is None else None
+        beginning = Beginning(effects, reset)
         try:
             if real:
                 check_real()
-            simulation = _simulation(subject, messages, effects, reset, (deliveries, pauses, keep), chance)
+            rest = (deliveries, pauses, keep)
+            simulation = _simulation(subject, messages, effects, beginning, rest, chance)
             simulation.real = real
             known = simulation
             with patched(lambda: known.current), quiet():
@@ -124,8 +123,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
                 simulation.rules.memory.begin()
             if isinstance(effects, Effects):
                 effects.run = None
-            if own is not None:
-                own()
+            beginning.leave()
 
     report = _outside_of_loops(lambda: run(script))
     if report.lost or report.doubled:
@@ -137,29 +135,23 @@ def _simulation(
     subject: Subject,
     messages: Sequence[Message],
     effects: Any,
-    reset: Callable[[], object] | None,
+    beginning: Beginning,
     rest: tuple[int, bool, Sequence[object]],
     seed: int,
 ) -> "_Simulation":
     deliveries, pauses, keep = rest
-    if reset is not None:
-        reset()
+    beginning.reach()
     known = named(messages, subject.trigger.destination)
     groups = [_group(message) for message in messages]
     resolver = subject.trigger.resolver
     durable = [effects, None if resolver is None else resolver.function, *keep]
-    memory = memory_of(subject.services, durable=durable, reset=reset)
+    memory = memory_of(subject.services, durable=durable, reset=beginning.reset)
     rules = Rules(
-        subject, known, reader(effects), memory, deliveries, pauses, not isinstance(effects, Effects)
+        subject, known, beginning.count, memory, deliveries, pauses, not isinstance(effects, Effects)
     )
     ledger = effects if isinstance(effects, Effects) else None
     chance = random.Random(seed)  # noqa: S311  (no secret)
-    return _Simulation(rules, groups, reset or _bringing_back(effects), ledger, chance, seed)
-
-
-def _bringing_back(effects: Any) -> Callable[[], object] | None:
-    """Return what brings effects in this process back to what they are now; None where we cannot."""
-    return partial(refill, effects, copy(effects)) if type(effects) in CONTAINERS else None
+    return _Simulation(rules, groups, beginning, ledger, chance, seed)
 
 
 def _group(message: Message) -> str:
@@ -174,12 +166,11 @@ def _group(message: Message) -> str:
 class _Simulation:
     rules: Rules
     groups: Sequence[str]
-    reset: Callable[[], object] | None
+    beginning: Beginning
     ledger: Effects | None
     chance: random.Random
     seed: int
     current: Course | None = None
-    at_first: Counter[Hashable] | None = None
     due: dict[str, Counter[Hashable]] = field(default_factory=dict[str, Counter[Hashable]])
     unnamed: bool = False
     scripts: int = 0
@@ -200,11 +191,7 @@ class _Simulation:
     def _beginning(self, choice: Choice, chosen: Sequence[int]) -> Generator[Course]:
         """Put everything back to the beginning, for one run."""
         self.rules.memory.begin()
-        if self.ledger is not None:
-            self.ledger.clear()
-        if self.reset is not None:
-            self.reset()
-        self._check_the_beginning()
+        self.beginning.reach()
         course = Course(self.rules, choice, chosen)
         if self.ledger is not None:
             self.ledger.run = course
@@ -214,25 +201,6 @@ class _Simulation:
         finally:
             self.current = None
             course.clean()
-
-    def _check_the_beginning(self) -> None:
-        """Refuse to count what the run before has left.
-
-        Raises:
-            ConfigurationError: the effects are not what they were before the first run.
-        """
-        had = self.rules.count()
-        if self.at_first is None:
-            self.at_first = had
-        elif had != self.at_first:
-            raise ConfigurationError(
-                "reset",
-                f"it leaves {had.total()} effects of the run before, and there were {self.at_first.total()} "
-                "before the first one"
-                if self.reset is not None
-                else "the effects of one run are there in the next one",
-                "give a function that brings back what was there before the first message",
-            )
 
     def learn(self) -> None:
         """Learn what each message does when nothing goes wrong: what is due of it."""

@@ -44,6 +44,22 @@ class Failing(MemoryHistory):
         return await super().lookup(trigger, uuids)
 
 
+class Miscounting(MemoryHistory):
+    """A user's history that answers with too few or too many."""
+
+    def __init__(self, verb: str, answers: Any) -> None:
+        super().__init__()
+        self.verb, self.answers = verb, answers
+
+    async def claim(self, *arguments: Any, **terms: Any) -> Sequence[Claim]:
+        claims = await super().claim(*arguments, **terms)
+        return self.answers if self.verb == "claim" else claims
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        settled = await super().settle(trigger, settlements)
+        return self.answers if self.verb == "settle" else settled
+
+
 class Closing(MemoryHistory):
     """A history that counts how often it is closed."""
 
@@ -82,6 +98,16 @@ def test_one_that_cannot_be_asked_who_owns_an_entry_is_away_as_well() -> None:
 
     assert (outcome.row, outcome.acknowledge) == (13, False)
     assert effects.runs == []
+
+
+@pytest.mark.parametrize("answers", [None, [], [None, None]])
+def test_one_that_answers_with_too_few_or_too_many_is_one_that_cannot_be_asked(answers: Any) -> None:
+    claiming, settling = (made(Effects(), history=Miscounting(verb, answers)) for verb in ("claim", "settle"))
+
+    unknown, unwritten = claiming.handle(message()), settling.handle(message())
+
+    assert (unknown.row, unknown.executed, unknown.acknowledge) == (13, False, False)
+    assert (unwritten.executed, unwritten.acknowledge, unwritten.parked) == (True, True, True)
 
 
 def test_an_end_that_cannot_be_recorded_is_parked_and_acknowledged() -> None:

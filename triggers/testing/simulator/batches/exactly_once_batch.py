@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from history.errors import ConfigurationError
 from triggers.service.checking import check_least
+from triggers.service.signatures import innermost
 from triggers.spark import ForeachBatch
 from triggers.spark.connections import close_history
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row
 from triggers.testing.simulator import exactly_once as simulations
 from triggers.testing.simulator.batches.course import HEAD, BatchCourse, BatchRules, Row
 from triggers.testing.simulator.course import Choice
-from triggers.testing.simulator.effects import UNNAMED, Effects, reader
+from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
 from triggers.testing.simulator.patching import quiet
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.report import Finding, Report
@@ -88,9 +89,11 @@ def exactly_once_batch(  # noqa: PLR0913  (what a test may say of its world, eac
     def run(wanted: str | None) -> Report:
         chance = simulations.default_seed if seed is None else seed
         with tempfile.TemporaryDirectory(prefix="doubtless-") as folder, quiet():
-            rules = _rules(function, frame, (effects, reset, keep), Path(folder) / "history.db", deliveries)
+            beginning = Beginning(effects, reset)
+            world = (effects, beginning, keep)
+            rules = _rules(function, frame, world, Path(folder) / "history.db", deliveries)
             ledger = effects if isinstance(effects, Effects) else None
-            simulation = _BatchSimulation(rules, batches, reset, ledger, chance)
+            simulation = _BatchSimulation(rules, batches, beginning, ledger, chance)
             try:
                 simulation.learn()
                 if wanted is None:
@@ -103,6 +106,7 @@ def exactly_once_batch(  # noqa: PLR0913  (what a test may say of its world, eac
                 rules.memory.begin()
                 if ledger is not None:
                     ledger.run = None
+                beginning.leave()
 
     report = run(script)
     if report.lost or report.doubled:
@@ -151,23 +155,24 @@ _LOCAL = {
 def _rules(
     subject: ForeachBatch,
     frame: Callable[[Sequence[Row]], Any],
-    world: tuple[Any, Callable[[], object] | None, Sequence[object]],
+    world: tuple[Any, Beginning, Sequence[object]],
     database: Path,
     deliveries: int,
 ) -> BatchRules:
-    effects, reset, keep = world
+    effects, beginning, keep = world
     settings = subject.settings
     asked = [one.function for one in (settings.resolver, settings.replay_resolver) if one is not None]
-    memory = memory_of([subject.function], durable=[effects, *asked, settings.committed, *keep], reset=reset)
+    durable = [effects, *asked, settings.committed, *keep]
+    memory = memory_of([innermost(subject.function)], durable=durable, reset=beginning.reset)
     observes = not isinstance(effects, Effects)
-    return BatchRules(subject, frame, reader(effects), memory, database, deliveries, observes)
+    return BatchRules(subject, frame, beginning.count, memory, database, deliveries, observes)
 
 
 @dataclass(slots=True)
 class _BatchSimulation:
     rules: BatchRules
     batches: Sequence[Sequence[Row]]
-    reset: Callable[[], object] | None
+    beginning: Beginning
     ledger: Effects | None
     seed: int
     due: Counter[Hashable] = field(default_factory=Counter[Hashable])
@@ -184,10 +189,7 @@ class _BatchSimulation:
     def run(self, script: Script, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
         """Run a script from the beginning; return it, and the effects that were had."""
         self.rules.memory.begin()
-        if self.ledger is not None:
-            self.ledger.clear()
-        if self.reset is not None:
-            self.reset()
+        self.beginning.reach()
         course = BatchCourse(self.rules, Choice(script), batches)
         if self.ledger is not None:
             self.ledger.run = course
