@@ -1,6 +1,7 @@
 """Run the service: its arguments, its attempts, its time, and what its end means."""
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -121,7 +122,12 @@ class ServiceExecution:
             HistoryUnavailableError: the transaction cannot go on.
         """
         started = perf_counter()
-        result, error = await self._attempts([run], partial(self._call, run, transaction), transaction)
+        call = partial(self._call, run, transaction)
+        try:
+            result, error = await self._attempts([run], call, transaction)
+        except BaseException as death:
+            self._tell_of_death([run], death)
+            raise
         conclude(run, result, error, self.settings, transaction)
         run.seconds = perf_counter() - started
 
@@ -145,7 +151,11 @@ class ServiceExecution:
         if not good:
             return
         call = partial(self._call_with_all, good, transaction)
-        result, error = await self._attempts(list(good), call, transaction)
+        try:
+            result, error = await self._attempts(list(good), call, transaction)
+        except BaseException as death:
+            self._tell_of_death(list(good), death)
+            raise
         for run in good:
             conclude(run, result, error, self.settings, transaction)
             run.seconds = (perf_counter() - started) / len(good)
@@ -244,6 +254,19 @@ class ServiceExecution:
                 raise
 
         return await self._try(rerun(again, retry=settings.retry, transient=settings.transient, sleep=pause))
+
+    def _tell_of_death(self, runs: Sequence[Run], death: BaseException) -> None:
+        """Log what ends this process inside of a service, for nothing else tells of these messages.
+
+        A task that is cancelled is no process that ends, and what an outage does to a transaction is told of
+        by the pipeline.
+        """
+        if isinstance(death, Exception | CancelledError | GeneratorExit):
+            return
+        for run in runs:
+            extra = {"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence}
+            text = "%s: %s ended its service and ends this process: the message is not answered"
+            _log.error(text, run.named, told_of(death), extra=extra)
 
     async def _try(self, call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
         """Return what user code returned, or how it failed.

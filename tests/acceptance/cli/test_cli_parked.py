@@ -356,3 +356,35 @@ def park_locally(file: Path, parked: Parked) -> None:
     store = open_history(f"sqlite:///{file}")
     park(store, parked)
     drive(store.close())
+
+
+def test_run_of_a_service_that_ends_the_process_is_no_success(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    (doubtless.folder / "leaving.py").write_text(
+        "import sys\nfrom triggers import trigger\n"
+        "@trigger('orders', name='book')\ndef leave(body: object) -> None: sys.exit(0)"
+    )
+    park(store, aside("u1", 1))
+
+    answer = doubtless("parked", "run", "leaving", "u1u1", "--yes", "--history", redis_url)
+
+    assert answer.code == 1
+    assert "u1: SystemExit: 0 ended its service" in answer.err
+    assert "error: this is not done: the code that it ran called sys.exit(0)" in answer.err
+    assert ids_in(store) == ["u1u1"]
+
+
+def test_what_modules_and_services_print_is_no_part_of_the_json_document(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    (doubtless.folder / "chatting.py").write_text(
+        "from triggers import trigger\nprint('imported')\n"
+        "@trigger('orders', name='book')\ndef chat(body: object) -> None: print('running')"
+    )
+    park(store, aside("u1", 1))
+
+    answer = doubtless("parked", "run", "chatting", "u1u1", "--yes", "--history", redis_url, "--json")
+
+    assert [one["closed"] for one in answer.json] == [True]
+    assert answer.err.splitlines() == ["imported", "running"]

@@ -46,7 +46,7 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
         state.config = config or state.config
         if state.verbose:
             log_more()
-        with blaming(fill(context, options, keys)):
+        with blaming(fill(context, options, keys)), state.document_apart():
             command(context, **options)
 
     return take(run, command, _GENERAL)

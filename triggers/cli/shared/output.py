@@ -8,7 +8,8 @@ Only what goes to a terminal needs rich, which is loaded then.
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -35,6 +36,23 @@ class State:
     verbose: bool = False
     config: "Path | None" = None
     configuration: "Configuration | None" = None
+    _document_goes_to: TextIO | None = None
+
+    @contextmanager
+    def document_apart(self) -> Generator[None]:
+        """Keep standard output for the document, where there is to be one.
+
+        What modules and services print goes to standard error meanwhile, so that a program can read the rest.
+        """
+        if not self.as_json:
+            yield
+            return
+        self._document_goes_to = sys.stdout
+        try:
+            with redirect_stdout(sys.stderr):
+                yield
+        finally:
+            self._document_goes_to = None
 
     @staticmethod
     def of(context: typer.Context) -> "State":
@@ -69,10 +87,11 @@ class State:
 
     def document(self, value: Any) -> None:
         """Print one JSON document."""
+        out = self._document_goes_to or sys.stdout
         text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False)
-        if not _fits(text, sys.stdout.encoding):
+        if not _fits(text, out.encoding):
             text = json.dumps(value, default=_plain, indent=2)
-        typer.echo(text)
+        typer.echo(text, file=out)
 
     def say(self, text: str, *, style: str | None = None) -> None:
         """Print a line for people; programs that asked for JSON do not see it."""

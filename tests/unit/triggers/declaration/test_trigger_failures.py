@@ -193,6 +193,23 @@ class TestProcessDeath:
         assert (again.executed, again.acknowledge, again.parked) == (False, True, True)
         assert effects.runs == ["u-1"]
 
+    @pytest.mark.parametrize("batch", [1, 2])
+    def test_the_log_names_the_message_whose_service_ended_the_process(
+        self, batch: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def leave(bodies: list[bytes]) -> None:
+            raise SystemExit(0)
+
+        one = {1: Effects(SystemExit(0)), 2: leave}[batch]
+
+        with pytest.raises(SystemExit):
+            made(one, batch=batch).handle(message())
+
+        (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert line.getMessage() == (
+            "u-1: SystemExit: 0 ended its service and ends this process: the message is not answered"
+        )
+
     def test_a_batch_dies_as_a_whole_and_is_in_doubt(self) -> None:
         effects = Effects()
 
