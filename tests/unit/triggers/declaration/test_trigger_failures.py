@@ -200,10 +200,10 @@ class TestProcessDeath:
         def leave(bodies: list[bytes]) -> None:
             raise SystemExit(0)
 
-        one = {1: Effects(SystemExit(0)), 2: leave}[batch]
+        service = leave if batch > 1 else Effects(SystemExit(0))
 
         with pytest.raises(SystemExit):
-            made(one, batch=batch).handle(message())
+            made(service, batch=batch).handle(message())
 
         (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
         assert line.getMessage() == (
