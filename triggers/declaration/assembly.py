@@ -110,7 +110,7 @@ class Parts:
         if results is None:
             problem = "there is no history to keep results in" if store is None else f"{store!r} keeps none"
             raise ConfigurationError("keep_result", problem, "use Redis, SQL or memory as the history")
-        return ResultKeeper(settings=self.settings, keep=keep, results=results, service=self.binding.service)
+        return ResultKeeper(settings=self.settings, keep=keep, results=results, binding=self.binding)
 
     def _journal_keeper(self, store: HistoryStore | None, shell: Shell) -> "JournalKeeper | None":
         """Return what keeps the journal; None where none is kept.

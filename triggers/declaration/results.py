@@ -7,9 +7,8 @@ completed entry. So no completed entry lacks its result without a reason that wa
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from history.entry import EntryOutcome
 from history.store.results import KeptResult, Results
@@ -17,6 +16,7 @@ from history.support.rendering import text_of
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.duplicates import is_duplicate
 from triggers.pipeline.run import Run
+from triggers.service.binding import Binding
 from triggers.service.keeping import (
     Keep,
     NotKeptError,
@@ -32,12 +32,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultKeeper:
-    """Keeps the results of a trigger's runs; ``service`` is the function that says what it returns."""
+    """Keeps the results of a trigger's runs; ``binding`` is that of its own service."""
 
     settings: Settings
     keep: Keep
     results: Results
-    service: Callable[..., Any] | None = None
+    binding: Binding
     _said: set[str] = field(default_factory=set[str])
 
     async def keep_results(self, runs: Sequence[Run]) -> None:
@@ -71,8 +71,8 @@ class ResultKeeper:
                     if run.found.outcome is EntryOutcome.FAILED:
                         run.failed_before = decode_failure(kept.data)
                         continue
-                    service = self.service if run.binding is None else run.binding.service
-                    run.kept = (decode_result(kept.data, service),)
+                    binding = run.binding or self.binding
+                    run.kept = (decode_result(kept.data, binding.result_adapter),)
                 except NotKeptError as error:
                     self._warn(run, f"what was kept cannot be read: {error}")
                 except Exception as error:  # noqa: BLE001  (a duplicate without its result is a duplicate)

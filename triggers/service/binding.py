@@ -39,12 +39,14 @@ from triggers.service.borrowing import borrows
 from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError
 from triggers.service.signatures import (
+    UNSAID,
     annotations_of,
     asked_kind,
     is_async,
     name_of,
     parameters_of,
     refusing_generators,
+    returned_by,
 )
 
 #: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.
@@ -90,11 +92,25 @@ class Binding:
         self._positional: list[Slot] = []
         self._named: dict[str, Slot] = {}
         self._body: str | None = None
+        self._returns = returned_by(service, local_names)
+        self._adapter: TypeAdapter[Any] | None = None
         parameters = parameters_of(service)
         hints = annotations_of(service, parameters, local_names)
         self._takes_message = any(asked_kind(hint) is Message for hint in hints.values())
         for parameter in parameters:
             self._add(parameter, hints.get(parameter.name, inspect.Parameter.empty))
+
+    def result_adapter(self) -> TypeAdapter[Any] | None:
+        """Return what reads results of the service as it says that they are; None where it does not say.
+
+        Raises:
+            Exception: pydantic cannot read what it returns.
+        """
+        if self._returns is UNSAID:
+            self._returns = returned_by(self.service, None)
+        if self._adapter is None and self._returns is not UNSAID:
+            self._adapter = TypeAdapter(self._returns)
+        return self._adapter
 
     def around(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> "Binding":
         """Return the same binding of a service of the same parameters, which ``wrap`` makes of this one."""

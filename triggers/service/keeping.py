@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
@@ -109,8 +108,8 @@ def decode_failure(data: bytes) -> FailedBeforeError:
     raise NotKeptError("it was written by another version")
 
 
-def decode_result(data: bytes, service: Callable[..., Any] | None) -> Any:
-    """Return what was kept, as what ``service`` says that it returns; JSON values where it says nothing.
+def decode_result(data: bytes, adapter: Callable[[], TypeAdapter[Any] | None]) -> Any:
+    """Return what was kept, as what ``adapter`` makes of it; JSON values where there is none.
 
     Raises:
         NotKeptError: it is not readable so.
@@ -118,18 +117,7 @@ def decode_result(data: bytes, service: Callable[..., Any] | None) -> Any:
     if not data.startswith(_BEGINNING):
         raise NotKeptError("it was written by another version")
     try:
-        adapter = None if service is None else _returned(service)
-        written = data[len(_BEGINNING) :]
-        return from_json(written) if adapter is None else adapter.validate_json(written)
+        written, read = data[len(_BEGINNING) :], adapter()
+        return from_json(written) if read is None else read.validate_json(written)
     except Exception as error:
         raise NotKeptError(f"it is not what the service returns now ({error})") from error
-
-
-@cache
-def _returned(service: Callable[..., Any]) -> TypeAdapter[Any] | None:
-    """Return what reads the results of a service; None where it does not say what it returns."""
-    try:
-        hints = get_type_hints(service, include_extras=True)
-    except Exception:  # noqa: BLE001  (names that only a type checker knows)
-        return None
-    return TypeAdapter(hints["return"]) if "return" in hints else None

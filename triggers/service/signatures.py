@@ -122,20 +122,39 @@ def annotations_of(
     Raises:
         ConfigurationError: one of them cannot be evaluated.
     """
-    function = innermost(service)
     asked = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
-    alike = types.SimpleNamespace(
-        __annotations__=asked, __type_params__=getattr(function, "__type_params__", ())
-    )
-    names = getattr(function, "__globals__", {})
     try:
-        return typing.get_type_hints(alike, names, dict(local_names or {}), include_extras=True)
+        return _evaluated(service, asked, local_names)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigurationError(
             f"service {name_of(service)}",
             f"an annotation cannot be read: {error}",
             "define or import the name before the service is decorated",
         ) from error
+
+
+def returned_by(service: Callable[..., Any], local_names: Mapping[str, Any] | None) -> Any:
+    """Return what a service says that it returns; :data:`UNSAID` where it does not, or not readably yet."""
+    try:
+        annotation = inspect.signature(service).return_annotation
+        return _evaluated(service, {"return": annotation}, local_names)["return"]
+    except Exception:  # noqa: BLE001  (names that only a type checker knows, or that are defined later)
+        return UNSAID
+
+
+#: What a service returns that does not say what it returns.
+UNSAID = inspect.Signature.empty
+
+
+def _evaluated(
+    service: Callable[..., Any], annotations: Mapping[str, Any], local_names: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    function = innermost(service)
+    alike = types.SimpleNamespace(
+        __annotations__=dict(annotations), __type_params__=getattr(function, "__type_params__", ())
+    )
+    names = getattr(function, "__globals__", {})
+    return typing.get_type_hints(alike, names, dict(local_names or {}), include_extras=True)
 
 
 def innermost(service: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,9 @@ import logging
 import pickle
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -194,6 +196,44 @@ def test_what_cannot_be_kept_is_completed_and_said_once(
 
     assert (outcome.kind, outcome.result_kept) == ("ok", False)
     assert [problem in record.getMessage() for record in caplog.records].count(True) == 1
+
+
+@dataclass
+class Till:
+    """A service that is an object, and has no hash."""
+
+    number: int
+
+    def __call__(self, message: Message) -> Receipt:
+        return Receipt(number=self.number, paid=message.uuid == ONE.uuid)
+
+
+def pay(number: int, message: Message) -> Receipt:
+    return Receipt(number=number, paid=message.uuid == ONE.uuid)
+
+
+@pytest.mark.parametrize("service", [Till(3), partial(pay, 3)], ids=["object", "partial"])
+def test_a_copy_gets_what_a_service_of_any_kind_returns(service: Any) -> None:
+    book = trigger("orders", name="book", history=MemoryHistory(), keep_result=True)(service)
+
+    first, copy = twice(book)
+
+    assert copy.result == first.result == Receipt(number=3, paid=True)
+
+
+def test_what_is_returned_may_be_local_to_the_caller() -> None:
+    class Local(BaseModel):
+        number: int
+
+    def service(message: Message) -> object:
+        return Local(number=3)
+
+    service.__annotations__["return"] = "Local"  # as under "from __future__ import annotations"
+    book = trigger("orders", name="book", history=MemoryHistory(), keep_result=True)(service)
+
+    _, copy = twice(book)
+
+    assert copy.result == Local(number=3)
 
 
 def test_a_result_that_the_service_does_not_return_any_more_is_left_out(
