@@ -363,10 +363,9 @@ class ClientQueue:
         if self._connection is not None and self._opened.look() != self._identity:
             self._connection.close()
             self._connection = None
-            self._opened.closed()
         if self._connection is None:
             self._connection = self._open()
-            self._opened.forget()  # what became of the one before is said by now
+            self._opened.closed()  # what became of the one before is said by now
             self._identity = self._opened.look()
         return self._connection
 
