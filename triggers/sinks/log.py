@@ -13,14 +13,19 @@ class LogSink:
     def __call__(self, event: RetrievalFailureEvent) -> None:
         """Log one event."""
         _log.error(
-            "%s gave up message %s: %s (%s: %s)",
+            "%s gave up message %s: %s%s",
             event.trigger_name,
             event.uuid,
             event.cause,
-            event.exception_class,
-            event.exception_message,
+            _error_of(event),
             extra={"trigger": event.trigger_name, "uuid": event.uuid, "status": "given up"},
         )
 
     def close(self) -> None:
         """Do nothing: the log is not the sink's."""
+
+
+def _error_of(event: RetrievalFailureEvent) -> str:
+    """Return the error in brackets; nothing where there was none, or an earlier delivery had it."""
+    known = [text for text in (event.exception_class, event.exception_message) if text is not None]
+    return f" ({': '.join(known)})" if known else ""

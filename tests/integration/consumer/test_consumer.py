@@ -188,7 +188,7 @@ class TestEnding:
         assert ran == ["first", "second"]
 
     def test_sys_exit_in_a_service_ends_the_consumer_and_leaves_the_message_in_doubt(
-        self, lane: Lane, redis_url: str
+        self, lane: Lane, redis_url: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         orders = lane.trigger("orders", lambda _: sys.exit(7))
         send(redis_url, "orders", "fatal")
@@ -198,6 +198,7 @@ class TestEnding:
 
         entry = entry_in(redis_url, "orders", "fatal")
         assert ended.value.code == 7
+        assert "a service ended this process: SystemExit(7)" in caplog.text
         assert entry is not None
         assert entry.state is State.STARTED
         assert not is_drained(redis_url, "orders")

@@ -12,7 +12,7 @@ from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.given_up import assert_it_changed_nothing, async_doomed, doomed, hearing
-from triggers import ConfigurationError, Message, Retry
+from triggers import Cause, ConfigurationError, Message, RetrievalFailureEvent, Retry
 from triggers.sinks import (
     DeadLetterSink,
     LogSink,
@@ -128,6 +128,21 @@ def test_the_log_names_the_message_and_never_its_body(caplog: pytest.LogCaptureF
     assert "doomed gave up message logged" in caplog.text
     assert "no such account" in caplog.text
     assert "secret body" not in caplog.text
+
+
+def test_the_log_says_nothing_of_an_error_that_there_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    event = RetrievalFailureEvent(
+        trigger_name="doomed", destination="orders", delivery_count=2, cause=Cause.FAILED_BEFORE
+    )
+    unreadable = event.model_copy(update={"exception_message": "no JSON"})
+
+    LogSink()(event)
+    LogSink()(unreadable)
+
+    assert [record.message for record in caplog.records] == [
+        f"doomed gave up message None: {Cause.FAILED_BEFORE}",
+        f"doomed gave up message None: {Cause.FAILED_BEFORE} (no JSON)",
+    ]
 
 
 class TestOpening:
