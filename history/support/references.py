@@ -56,7 +56,10 @@ def _read(reference: str, setting: str) -> str:
         path = Path(name.removeprefix("//"))
         remedy = f"write the value into the file {path}, readable by this user"
         try:
-            value = path.read_text(encoding="utf-8").strip()
+            value = path.read_text(encoding="utf-8-sig").strip()  # no mark of Windows in a password
+        except UnicodeDecodeError:  # without its text, which quotes the secret
+            problem = f"{reference} cannot be read: it is not UTF-8"
+            raise ConfigurationError(setting, problem, remedy) from None
         except OSError as error:
             raise ConfigurationError(
                 setting, f"{reference} cannot be read: {error.strerror}", remedy

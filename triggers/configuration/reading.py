@@ -57,11 +57,14 @@ def _from_file(file: Path) -> Layer:
     import tomllib  # noqa: PLC0415  (as above)
 
     try:
-        return _layer(file, tomllib.loads(file.read_text(encoding="utf-8")))
+        return _layer(file, tomllib.loads(file.read_text(encoding="utf-8-sig")))  # editors of Windows mark it
     except OSError as error:
         raise ConfigurationError(str(file), f"{error.strerror}", "give a readable file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(str(file), f"is no TOML: {error}", "correct it") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(str(file), f"is not UTF-8: {error}", "save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        remedy = "correct it; text stands in quotes"
+        raise ConfigurationError(str(file), f"is no TOML: {error}", remedy) from error
 
 
 def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:

@@ -51,6 +51,21 @@ def test_the_name_of_the_url_stays_beside_a_password(monkeypatch: pytest.MonkeyP
     )
 
 
+def test_a_secret_that_an_editor_of_windows_wrote_is_without_its_mark(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes("\ufeffhunter2\r\n".encode())
+
+    assert dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history") == "redis://u:hunter2@h"
+
+
+def test_a_secret_that_is_no_text_is_refused_and_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\xffhunter2")
+
+    with pytest.raises(ConfigurationError, match=r"secret cannot be read: it is not UTF-8; write") as refused:
+        dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history")
+
+    assert "0xff" not in str(refused.value)
+
+
 @pytest.mark.parametrize("reference", ["env:NOT_SET_ANYWHERE", "file:/no/such/file"])
 def test_what_is_not_there_is_named_and_nothing_else(reference: str) -> None:
     with pytest.raises(

@@ -105,7 +105,7 @@ def read_tokens(file: Path) -> list[Token]:
     """
     setting = "--tokens"
     try:
-        text, mode = file.read_text(encoding="utf-8"), file.stat().st_mode
+        text, mode = file.read_text(encoding="utf-8-sig"), file.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             setting, f"{file} cannot be read: {error}", "name a file of tokens"

@@ -72,7 +72,7 @@ def read_with_notes(*files: Path | str) -> tuple[PatchBayFile, Sequence[str]]:
 
 def _read(file: Path) -> _Page:
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8-sig")  # with or without the mark that editors of Windows write
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(file), f"cannot be read: {error}", "name a readable file") from error
     if file.suffix == ".xml":

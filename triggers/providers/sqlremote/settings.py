@@ -155,7 +155,7 @@ class RemoteSettings(BaseModel):
             ConfigurationError: it is not there, or says what cannot be.
         """
         try:
-            data = tomllib.loads(file.read_text("utf-8"))
+            data = tomllib.loads(file.read_text("utf-8-sig"))
             settings = cls.model_validate(data)
         except FileNotFoundError as error:
             raise ConfigurationError("settings", f"there is no file {file}", "write one") from error

@@ -87,6 +87,8 @@ def test_each_trigger_of_a_module_is_collected_once_in_order(mine: Path) -> None
         ("memory://", "--history: memory:// lives in one process only; give a server or a file"),
         ("sqlite://", "--history: sqlite:// lives in one process only; give a server or a file"),
         ("sqlite:///:memory:", "lives in one process only; give a server or a file"),
+        ("sqlite://x.db", "--history: a SQLite URL names no host; use sqlite:///file.db, with three slashes"),
+        ("sqlite://shop/x.db", "--history: a SQLite URL names no host; use sqlite:///file.db"),
         (
             "sqlite:///no/such.db",
             "--history: there is no file no/such.db; give the file that the triggers use",
@@ -104,6 +106,7 @@ def test_a_history_that_cannot_be_looked_into_is_told_with_the_option(url: str |
     ("url", "told"),
     [
         ("memory://", "--provider: memory:// lives in one process only"),
+        ("sqlite://x.db", "--provider: a SQLite URL names no host; use sqlite:///file.db"),
         ("ftp://x", "--provider: unknown URL scheme 'ftp'; use redis://"),
         ("redis://[::1", "--provider: Invalid IPv6 URL; use redis://"),
         ("redis://x?claim_idle=soon", "claim_idle: 'soon' in the URL cannot be used; give seconds"),

@@ -206,10 +206,26 @@ def test_what_cannot_be_is_refused_with_file_key_and_remedy(
     assert str(refused.value).count("\n") == 0
 
 
-@pytest.mark.parametrize("text", ["a = [", "a = 1\na = 2", "\0"])
+@pytest.mark.parametrize("text", ["a = [", "a = 1\na = 2", "\0", "provider = redis://host"])
 def test_what_is_no_toml_is_refused_with_the_place(configured: Reading, text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^doubtless.toml: is no TOML: .*; correct it$"):
+    refusal = r"^doubtless.toml: is no TOML: .*; correct it; text stands in quotes$"
+    with pytest.raises(ConfigurationError, match=refusal):
         configured(text)
+
+
+def test_a_file_of_windows_is_read_with_its_byte_order_mark_and_line_ends(configured: Reading) -> None:
+    found = configured('\ufeffprovider = "redis://host"\r\nmetrics = "127.0.0.1:9464"\r\n')
+
+    values = [found.find(key) for key in ("provider", "metrics")]
+    assert [value and value.value for value in values] == ["redis://host", "127.0.0.1:9464"]
+
+
+def test_a_file_that_is_no_utf_8_is_refused_with_the_remedy(configured: Reading, tmp_path: Path) -> None:
+    configured("")
+    (tmp_path / "doubtless.toml").write_bytes('metrics = "x"'.encode("utf-16"))
+
+    with pytest.raises(ConfigurationError, match=r"^doubtless.toml: is not UTF-8: .*; save it as UTF-8$"):
+        read_configuration()
 
 
 def test_what_is_wrong_is_not_quoted_for_it_may_be_a_password(configured: Reading) -> None:
