@@ -175,6 +175,8 @@ def _give_order(
         known = known_triggers(store, drive(store.control.overview()))
         names = _chosen(patterns, known)
         _note_unknown(state, names, known)
+        if not verb.lasts:  # nobody would obey, and a slip of the pen would be known from then on
+            names = [name for name in names if name in known]
         rows = order_and_wait(store.control, verb, names, reason, wait) if names else []
     idle = [name for name in names if name not in {row["trigger"] for row in rows}]
     state.show(verb.value, _ANSWERS, rows, none="no consumer runs it" if names else "no trigger is called so")

@@ -3,14 +3,14 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.options import PROVIDER_OPTION, YES_OPTION, confirm, connected
+from triggers.cli.shared.options import YES_OPTION, confirm, connected
 from triggers.cli.shared.output import State
 
 if TYPE_CHECKING:
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True, help="Subscriptions of Redis Streams: look, and end those whose trigger is gone."
+)
+
+#: Not that of the other commands: no file of this folder takes the place of a Redis.
+PROVIDER_OPTION: Any = typer.Option(
+    None,
+    "--provider",
+    envvar="DOUBTLESS_PROVIDER",
+    help="redis://host:6379/0, rediss://..., redis+sentinel://a,b,c/service/0 or redis+cluster://a,b,c",
 )
 
 _COLUMNS = ["name", "pending", "unread", "consumers", "oldest"]
@@ -83,6 +91,10 @@ def _opened(provider: str | None) -> Generator["RedisStreams"]:
     Raises:
         ConfigurationError: none was, or it is another one.
     """
+    if not provider:
+        raise ConfigurationError(
+            "--provider", "is missing", "give redis://host:6379/0, or set DOUBTLESS_PROVIDER"
+        )
     with connected(provider) as link:
         from triggers.providers.redis_streams import RedisStreams  # noqa: PLC0415  (loads a driver)
 

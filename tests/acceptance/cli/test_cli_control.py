@@ -216,6 +216,18 @@ class TestAnswers:
         found = {row["trigger"]: (row["state"], row["reason"]) for row in status.json}
         assert found == {"book": ("NO CONSUMER REPORTS", None), "boook": ("DISABLED", "not yet")}
 
+    @pytest.mark.parametrize("verb", ["suspend", "resume"])
+    def test_a_slip_of_the_pen_is_no_known_trigger_from_then_on(
+        self, doubtless: InProcess, redis_url: str, store: HistoryStore, verb: str
+    ) -> None:
+        drive(store.claim("book", ["u1"], "worker"))
+
+        answer = doubtless(verb, "boook", "--history", redis_url)
+
+        assert answer.code == 1
+        assert answer.err == "the history knows no trigger boook, only: book\nno trigger is called so\n"
+        assert not drive(store.control.overview()).triggers()
+
     def test_a_provider_that_is_away_is_said_with_its_cause_and_since_when(
         self, doubtless: InProcess, redis_url: str, store: HistoryStore
     ) -> None:

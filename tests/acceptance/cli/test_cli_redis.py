@@ -126,4 +126,6 @@ def test_a_subscription_that_is_not_there_and_another_provider_are_said(
     assert other.code == 2
     assert "is not Redis Streams" in other.err
     assert missing.code == 2
-    assert missing.err.startswith("error: --provider: is missing; give redis://")
+    assert (
+        missing.err == "error: --provider: is missing; give redis://host:6379/0, or set DOUBTLESS_PROVIDER\n"
+    )

@@ -164,9 +164,8 @@ def named(option: str, remedy: str) -> Generator[None]:
 def refuse_memory(option: str, url: str) -> None:
     """Refuse what lives and dies with one process: nothing would be in it, and nothing would stay in it."""
     parts = split_url(url)
-    if parts.scheme == "memory" or (
-        parts.scheme.startswith("sqlite") and parts.path in {"", "/", "/:memory:"}
-    ):
+    of_sqlite = parts.scheme.startswith("sqlite") and not parts.netloc  # with a host it is refused as such
+    if parts.scheme == "memory" or (of_sqlite and parts.path in {"", "/", "/:memory:"}):
         problem = f"{origin(url)} lives in one process only"
         raise ConfigurationError(option, problem, "give a server or a file")
 
@@ -176,7 +175,7 @@ def refuse_absent_file(option: str, url: str) -> None:
     refuse_memory(option, url)
     parts = split_url(url)
     file = Path(parts.path.removeprefix("/"))
-    if parts.scheme.startswith("sqlite") and not file.exists():
+    if parts.scheme.startswith("sqlite") and not parts.netloc and not file.exists():
         raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")
 
 
