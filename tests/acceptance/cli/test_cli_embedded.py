@@ -1,8 +1,14 @@
 """The first ten minutes, without a server: messages and history are in one file of the folder."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from history.errors import ConfigurationError
 from tests.acceptance.in_process import InProcess
+from triggers.cli.shared.embedded import provider_or_file
+from triggers.cli.shared.output import State
 
 NOTE = "no provider is named: messages are in doubtless.sqlite3, in this folder"
 
@@ -82,3 +88,41 @@ def test_a_provider_that_is_named_replaces_it_and_brings_no_history_in_a_file(
     assert (sent.code, ran.code) == (0, 2)
     assert "history" in ran.error
     assert not (doubtless.folder / "doubtless.sqlite3").exists()
+
+
+def test_a_folder_in_which_no_file_can_be_made_is_an_error_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+
+    with pytest.raises(ConfigurationError) as refused:
+        provider_or_file(None, State())
+
+    assert str(refused.value) == (
+        "--provider: is missing, and doubtless.sqlite3 cannot be made in this folder (No such file or "
+        "directory); name one, or start in a folder of yours"
+    )
+
+
+def test_doctor_does_not_promise_a_file_that_cannot_be_made(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    doubtless.folder.chmod(0o500)
+    if os.access(doubtless.folder, os.W_OK):
+        pytest.skip("root may write everywhere")
+
+    found = doubtless("doctor", "first", "--json")
+
+    assert found.code == 1
+    assert {row["of"] for row in found.json if row["level"] == "PROBLEM"} == {"provider"}
+
+
+def test_doctor_does_not_call_usable_what_cannot_be_opened(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    (doubtless.folder / "doubtless.sqlite3").write_text("no database " * 100)
+
+    found = doubtless("doctor", "first", "--json")
+
+    of_provider = [(row["level"], row["finding"]) for row in found.json if row["of"] == "provider"]
+    assert [level for level, _ in of_provider] == ["PROBLEM"]
+    assert "its file is not a SQLite database" in of_provider[0][1]

@@ -9,7 +9,7 @@ from history.support.references import dereferenced
 from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import milliseconds_since
-from triggers.cli.shared.embedded import FILE, URL
+from triggers.cli.shared.embedded import FILE, URL, can_be_made
 from triggers.cli.shared.options import connected
 from triggers.consumer.options import AnyTrigger
 from triggers.providers.provider import (
@@ -28,6 +28,10 @@ def of_provider(
     """Look at the provider of a consumer of these triggers."""
     of = "provider"
     if url is None and not FILE.exists():
+        if not can_be_made():
+            problem = f"none is named, and {FILE} cannot be made: this user may not write in this folder"
+            yield Finding(of, Level.PROBLEM, problem, "name one, or start in a folder of yours")
+            return
         yield Finding(of, Level.OK, f"none is named: messages will be in {FILE}, in this folder")
         return
     yield from away.looked(of, [partial(_of_url, away, of, url or URL, triggers, rooms)])

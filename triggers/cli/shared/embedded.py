@@ -5,8 +5,10 @@ other. A provider that is named replaces the file, and then a history must be na
 this machine would not know what other machines have run.
 """
 
+import os
 from pathlib import Path
 
+from history.errors import ConfigurationError
 from history.support.private_files import make_private
 from triggers.cli.shared.output import State
 
@@ -18,16 +20,29 @@ URL = f"sqlite:///{FILE}"
 
 
 def provider_or_file(provider: str | None, state: State, *, say: bool = True) -> str:
-    """Return the provider that was named; without one the file, made here and said."""
+    """Return the provider that was named; without one the file, made here and said.
+
+    Raises:
+        ConfigurationError: this user may not write in this folder.
+    """
     if provider:
         return provider
-    make_private(FILE)
+    try:
+        make_private(FILE)
+    except OSError as error:
+        problem = f"is missing, and {FILE} cannot be made in this folder ({error.strerror})"
+        raise ConfigurationError("--provider", problem, "name one, or start in a folder of yours") from error
     if say:
         state.note(
             f"no provider is named: messages are in {FILE}, in this folder. "
             "--provider, DOUBTLESS_PROVIDER or doubtless.toml names a server"
         )
     return URL
+
+
+def can_be_made() -> bool:
+    """Tell whether this user may make the file in this folder."""
+    return os.access(FILE.parent, os.W_OK | os.X_OK)
 
 
 def history_or_file(history: str | None, state: State) -> str | None:

@@ -208,11 +208,14 @@ class SqlJms:
         await self._link.run("looking whether it is there", partial(execute, statement=PING))
 
     async def refusals(self, destination: str, subscription: str | None) -> Sequence[Refusal]:
-        """Return which privileges on tables the role lacks; SQLite has no roles.
+        """Return which privileges on tables the role lacks; of SQLite's file, which has no roles, none.
 
         Raises:
             ProviderUnavailableError: the server did not answer.
+            ConfigurationError: the file cannot be used.
         """
+        if self._link.dialect is Dialect.SQLITE:
+            await self.ping()
         from triggers.providers.sqljms.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
 
         return await refusals_in(self._link, destination, receives=subscription is not None)
