@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 
 from history.errors import ConfigurationError, UnavailableError
-from history.support.rendering import exception_info, text_of
+from history.support.rendering import exception_info, reason_of, text_of
 
 #: The pause after the first failure, in seconds, which doubles with each further one, up to the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
@@ -53,7 +53,7 @@ class Outage:
             logging.WARNING if away else logging.ERROR,
             "%s, which is tried until it works: %s",
             self._fails,
-            f"{cause} ({error.__cause__ or 'no answer'})" if away else cause,
+            f"{cause} ({reason_of(error.__cause__)})" if away else cause,
             exc_info=None if known else exception_info(error),
             extra=self._extra,
         )

@@ -60,6 +60,11 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip() if lines else name_of(error)
 
 
+def reason_of(error: BaseException | None) -> str:
+    """Return what a driver says, in one line, without the class and the link that SQLAlchemy adds."""
+    return "no answer" if error is None else first_line(getattr(error, "orig", None) or error)
+
+
 def told_of(error: BaseException) -> str:
     """Return an exception in one piece: its class and what it says."""
     return f"{name_of(error)}: {text_of(error)}"

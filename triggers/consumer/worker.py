@@ -10,7 +10,7 @@ from typing import Protocol
 
 from history.errors import UnavailableError
 from history.shell import Flag, Lock, Shell
-from history.support.rendering import first_line
+from history.support.rendering import reason_of
 from triggers.consumer.gate import Gate
 from triggers.consumer.receivers.lazy import LazyReceiver
 from triggers.consumer.receivers.shared import SharedReceiver
@@ -211,8 +211,7 @@ class Worker:
                 self.gate.note_unreadable()
 
     async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
-        why = first_line(error.__cause__) if error.__cause__ else "no answer"
-        cause = self.gate.away = f"{error} ({why})"
+        cause = self.gate.away = f"{error} ({reason_of(error.__cause__)})"
         self._complain(cause, f"{cause}: trying again in {self._back_off:.1f} s")
         self.idle = False
         await self._pause(self._back_off)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.support.rendering import text_of
+from history.support.rendering import reason_of
 from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session
@@ -117,8 +117,7 @@ def _answer(page: Page, visit: Visit) -> Response:
     try:
         return page(visit)
     except UnavailableError as error:
-        cause = error.__cause__
-        detail = "" if cause is None else f": {text_of(cause)}"
+        detail = f": {reason_of(error.__cause__)}"
         return visit.problem(503, "The history does not answer", f"{error}{detail}. Try again in a moment.")
     except ConfigurationError as error:
         return visit.problem(400, "Not done", str(error))

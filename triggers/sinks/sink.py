@@ -7,6 +7,7 @@ from history.bridge import drive
 from history.circuit import CircuitOpenError
 from history.errors import HistoryUnavailableError, UnavailableError
 from history.support.loops import has_loop
+from history.support.rendering import reason_of
 from triggers.events import RetrievalFailureEvent
 
 
@@ -45,9 +46,7 @@ def unavailable(what: str, error: HistoryUnavailableError) -> SinkUnavailableErr
 def _reason(error: HistoryUnavailableError) -> str:
     if isinstance(error, CircuitOpenError):
         return f"it has not answered since {error.since:%H:%M:%S} UTC"
-    cause = error.__cause__
-    origin = getattr(cause, "orig", None) or cause
-    return str(origin).partition("\n")[0] or type(origin).__name__
+    return reason_of(error.__cause__)
 
 
 def settle_here(work: Coroutine[Any, Any, None]) -> Awaitable[None] | None:

@@ -66,7 +66,8 @@ def _answers(of: str, provider: Answering | None) -> Iterator[Finding]:
 def _room(of: str, provider: Bounded | None, receivers: int) -> Iterator[Finding]:
     if provider is not None:
         drive(provider.check_room(receivers))
-        yield Finding(of, Level.OK, f"it has room for the {receivers} receivers of a consumer")
+        some = "the receiver" if receivers == 1 else f"the {receivers} receivers"
+        yield Finding(of, Level.OK, f"it has room for {some} of a consumer")
 
 
 def _permissions(of: str, provider: TellingPermissions | None, trigger: AnyTrigger) -> Iterator[Finding]:
