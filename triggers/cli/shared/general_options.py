@@ -1,5 +1,6 @@
 """``--json``, ``--verbose`` and ``--config``, which every command takes."""
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -49,4 +50,10 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
         with blaming(fill(context, options, keys)), state.document_apart():
             command(context, **options)
 
+    run.__doc__ = _unwrapped(inspect.getdoc(command))
     return take(run, command, _GENERAL)
+
+
+def _unwrapped(text: str | None) -> str:
+    """Return a docstring with each paragraph in one line: help would keep the line ends of our source."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n"))

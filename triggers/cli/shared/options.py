@@ -27,7 +27,12 @@ _LASTING_HISTORIES, _LASTING_PROVIDERS = (
 )
 
 #: The option that names the history.
-HISTORY_OPTION: Any = typer.Option(None, "--history", envvar="DOUBTLESS_HISTORY", help=_LASTING_HISTORIES)
+HISTORY_OPTION: Any = typer.Option(
+    None,
+    "--history",
+    envvar="DOUBTLESS_HISTORY",
+    help=f"{_LASTING_HISTORIES}; by default the file {FILE} in this folder, where there is one",
+)
 
 #: The option that names the provider.
 PROVIDER_OPTION: Any = typer.Option(
