@@ -532,6 +532,23 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
     assert eventually(lambda: page.evaluate("document.documentElement.scrollWidth")) <= 390
 
 
+def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    start = page.url
+    numbers, nameless = 0, []
+    for path in ("parked", "triggers", "trigger?name=book", *MORE):
+        page.goto(start + path)
+        heads = page.eval_on_selector_all(
+            ".stacked td.number",
+            "(cells) => cells.map((cell) => getComputedStyle(cell, '::before').content)",
+        )
+        numbers += len(heads)
+        nameless += [path for head in heads if head == "none"]
+
+    assert numbers > 20
+    assert nameless == []
+
+
 def test_every_field_and_button_has_a_name_for_a_screen_reader(page: Page) -> None:
     start = page.url
     nameless: list[str] = []
