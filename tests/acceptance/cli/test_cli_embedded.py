@@ -126,3 +126,19 @@ def test_doctor_does_not_call_usable_what_cannot_be_opened(doubtless: InProcess)
     of_provider = [(row["level"], row["finding"]) for row in found.json if row["of"] == "provider"]
     assert [level for level, _ in of_provider] == ["PROBLEM"]
     assert "its file is not a SQLite database" in of_provider[0][1]
+
+
+def test_a_second_trigger_that_gets_nothing_hears_why(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    (doubtless.folder / "second.py").write_text(SERVICE.replace('"book"', '"book again"'))
+    doubtless("send", "orders", "-", stdin=LINE.format("a"))
+
+    first = doubtless("run", "first", "--until-idle", "0.1", "--json")
+    second = doubtless("run", "second", "--until-idle", "0.1", "--json")
+
+    assert first.json == [{"trigger": "book", "messages": 1, "ok": 1}]
+    assert second.json == [{"trigger": "book again", "messages": 0}]
+    assert "new subscription" not in first.err
+    assert (
+        "INFO book again is a new subscription beside others: it gets what is sent from now on" in second.err
+    )

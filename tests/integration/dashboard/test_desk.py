@@ -7,7 +7,7 @@ import pytest
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.store.journal import JournalLine, journal_of
-from history.store.parking import ParkedKind
+from history.store.parking import Evidence, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard import Role
@@ -80,6 +80,17 @@ def test_the_timeline_has_every_fact_that_is_kept_in_order_of_time(site: Site, o
     assert -1 not in places, facts[places.index(-1)]
     assert places == sorted(places)
     assert "heartbeat" in html
+
+
+def test_the_one_run_of_a_message_that_failed_did_not_claim_it_again(site: Site, operator: Browser) -> None:
+    (claim,) = drive(site.store.claim("book", ["order-1"], "host-1:42:a"))
+    failed = Evidence(delivery_count=1, fence=claim.fence)
+    parked = site.park("order-1", kind=ParkedKind.REJECTED, evidence=failed)
+
+    html = operator.page(f"/message?trigger=book&id={parked.id}").split('class="timeline">')[1]
+
+    assert "claimed" in html
+    assert "claimed again" not in html
 
 
 @pytest.mark.parametrize("word", ["done", "discard", "run"])

@@ -13,6 +13,9 @@ from triggers.cli.shared.output import printable
 #: What a record may know besides its text, in the order in which it is shown.
 KEYS = ("trigger", "uuid", "fence", "status")
 
+#: What says, once in the life of a trigger, that it begins where others are; at level INFO, being no fault.
+_SUBSCRIPTIONS = "triggers.providers.sqljms.destinations"
+
 
 class LineFormatter(logging.Formatter):
     """One line: time, level, text, and the fixed keys as ``key=value``. A traceback follows it."""
@@ -109,6 +112,7 @@ def log_as_consumer(name: str | None, wanted: LogFormat, *, verdicts: bool) -> s
         if isinstance(handler.formatter, LineFormatter | JsonFormatter):
             as_json = wanted == LogFormat.JSON
             handler.setFormatter(JsonFormatter(consumer) if as_json else LineFormatter())
+    logging.getLogger(_SUBSCRIPTIONS).setLevel(logging.INFO)
     if verdicts:
         logging.getLogger(VERDICT_LOGGER).setLevel(logging.INFO)
     return consumer

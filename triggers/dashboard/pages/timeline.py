@@ -67,7 +67,7 @@ def _entry(facts: Facts) -> Iterator[Event]:
     if entry is None:
         return
     if entry.fence != evidence.fence or evidence.started_at is None:
-        what = "claimed" if evidence.fence is None else "claimed again since"
+        what = "claimed" if evidence.fence in {None, entry.fence} else "claimed again since"
         yield Event(entry.started_at, what, owner_in_words(entry.owner, entry.fence))
     if entry.state is State.STARTED and entry.lease_until is not None:
         yield from _heartbeat(entry.started_at, entry.lease_until, facts.lease)

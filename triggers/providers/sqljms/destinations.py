@@ -12,6 +12,7 @@ consumers is. To keep what nobody has subscribed to yet, a topic has a durable s
 which becomes that of whoever subscribes first.
 """
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,6 +26,14 @@ TEMPORARY = "temporary:"
 
 #: The subscription that keeps what nobody has subscribed to yet.
 NOBODY = ""
+
+#: What is logged of a subscription that gets nothing of what was sent: without it, who waits wonders why.
+NEW_AMONG_OTHERS = (
+    "%s is a new subscription beside others: it gets what is sent from now on, and nothing that was sent "
+    "before; a trigger that is renamed begins anew"
+)
+
+_log = logging.getLogger(__name__)
 
 
 class DestinationKind(StrEnum):
@@ -172,6 +181,8 @@ async def subscribe(
         if own or (retains and durable):
             await execute(connection, ATTACH, subscriber=found.subscriber_id, **values)
             return int(found.subscriber_id)
+    if durable and await fetch(connection, ELIGIBLE, topic=topic):
+        _log.info(NEW_AMONG_OTHERS, name)
     number = await reserve(connection, OTHERS)
     await execute(connection, SUBSCRIBE, subscriber=number, topic=topic, active=1, **values)
     return number

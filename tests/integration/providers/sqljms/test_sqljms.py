@@ -62,6 +62,19 @@ class TestSending:
         send(provider, "orders", Message(body="later"))
         assert bodies(database, "orders") == ["later"]
 
+    def test_who_comes_later_hears_that_it_begins_now(
+        self, database: Database, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO", "triggers.providers.sqljms")
+        provider = database.provider()
+        send(provider, "orders", Message(body="early"))
+        assert bodies(database, "orders", subscription="first") == ["early"]
+        assert "new subscription" not in caplog.text
+
+        assert bodies(database, "orders", subscription="second", name="b") == []
+
+        assert "second is a new subscription beside others: it gets what is sent from now on" in caplog.text
+
     def test_a_session_sends(self, database: Database) -> None:
         provider = database.provider()
 
