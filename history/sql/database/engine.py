@@ -36,7 +36,7 @@ from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.shell import begin, or_undo, to_its_end
 from history.sql.database.errors import is_conflict, is_unanswered, translated
-from history.sql.database.files import follow_file, refuse_lost, times_replaced
+from history.sql.database.files import follow_file, times_replaced
 from history.sql.database.forks import survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
@@ -423,7 +423,7 @@ class Pooled:
         inside = is_inside(self.engine, doing, writes=atomic)
         connection = await self.connect(doing, inside=inside)
         wanted = _Wanted()
-        doing_it = self._step_on(connection, doing, step, wanted, atomic=atomic, inside=inside)
+        doing_it = self._step_on(connection, step, wanted, atomic=atomic, inside=inside)
         if not isinstance(self.engine, AsyncEngine) or self.dialect is not Dialect.SQLITE:
             return await doing_it
         try:
@@ -434,14 +434,7 @@ class Pooled:
             raise
 
     async def _step_on(
-        self,
-        connection: AnyConnection,
-        doing: str,
-        step: Step[T],
-        wanted: _Wanted,
-        *,
-        atomic: bool,
-        inside: bool,
+        self, connection: AnyConnection, step: Step[T], wanted: _Wanted, *, atomic: bool, inside: bool
     ) -> T:
         """Do a step and give its connection back; what nobody wants any more is rolled back."""
         try:
@@ -453,7 +446,6 @@ class Pooled:
             wanted.check()
             answer = await step(connection)
             wanted.check()
-            refuse_lost(connection, doing)
             await execute(connection, COMMIT)
             return answer
         finally:
