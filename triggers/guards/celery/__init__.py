@@ -1,6 +1,8 @@
 """Celery tasks that run once for each id, or for each key of yours.
 
-``task.py`` is the class, ``replacing.py`` about tasks that replace themselves.
+``task.py`` is the class, ``request.py`` what a worker makes of a task that is killed by its time limit.
+``retrying.py`` and ``replacing.py`` are about tasks that Celery sends again under one id, ``callbacks.py``
+about the ids of what follows a task.
 """
 
 from typing import TYPE_CHECKING

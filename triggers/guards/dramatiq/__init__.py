@@ -1,4 +1,7 @@
-"""Dramatiq actors that run once for each message, or for each key of yours."""
+"""Dramatiq actors that run once for each message, or for each key of yours.
+
+``middleware.py`` is what a broker is given, ``following.py`` about what follows a message that was done.
+"""
 
 from typing import TYPE_CHECKING
 

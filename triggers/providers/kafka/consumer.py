@@ -1,4 +1,4 @@
-"""One consumer of a Kafka topic, as a wire of a :mod:`~triggers.providers.brokers.push_receiver`."""
+"""One consumer of a Kafka topic: a wire of :mod:`~triggers.providers.brokers.push_receiver`, and its receiver."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from history.message import Message
 from history.shell import Shell
-from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.brokers.push_receiver import Inbox, PushReceiver, Token
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.membership import JOINING, PATIENCE, Membership
@@ -135,3 +135,25 @@ class KafkaConsumer:
             gone = ProviderUnavailableError("Kafka", "using a membership that has ended")
             raise gone from None if member is None else member.ended_by
         return member
+
+
+class GroupReceiver(PushReceiver):
+    """One consumer of a group, for ordered triggers, too: messages of one key stand in one partition."""
+
+    def __init__(self, consumer: KafkaConsumer, shell: Shell) -> None:
+        super().__init__(consumer, shell, name_of=name_of)
+        self._consumer = consumer
+
+    async def hand_out_in_order(self) -> None:
+        """Have what was recovered come next, in the order of each partition; a new session does so anyway."""
+        if self._inbox is not None:
+            await self._guarded(self._consumer.hand_out_in_order)
+
+    def take_moved(self) -> bool:
+        """Whether a partition went to another consumer with something that is not settled; asked once."""
+        return self._consumer.take_moved()
+
+
+def name_of(raw: object) -> str:
+    """Name a record by its place."""
+    return raw.name if isinstance(raw, Consumed) else ""

@@ -17,12 +17,11 @@ from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.kafka.codec import Consumed, Record, encode, letter_of
 from triggers.providers.kafka.connection import Member
-from triggers.providers.kafka.consumer import KafkaConsumer, KnownBy
+from triggers.providers.kafka.consumer import GroupReceiver, KafkaConsumer, KnownBy, name_of
 from triggers.providers.kafka.lag import lag_of
 from triggers.providers.kafka.membership import Membership
 from triggers.providers.kafka.publisher import Publisher
 from triggers.providers.kafka.publishers import Publishers
-from triggers.providers.kafka.receiver import GroupReceiver, name_of
 from triggers.providers.kafka.settings import KafkaSettings, consuming, dead_letters_of, sharing
 from triggers.providers.kafka.share import ShareMember, check_driver
 from triggers.providers.provider import NO_LIMITS, Arrival, DeliveryLimit, Limits, Received
