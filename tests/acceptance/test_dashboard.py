@@ -535,7 +535,8 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
 def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     start = page.url
-    numbers, nameless = 0, []
+    numbers = 0
+    nameless: list[str] = []
     for path in ("parked", "triggers", "trigger?name=book", *MORE):
         page.goto(start + path)
         heads = page.eval_on_selector_all(

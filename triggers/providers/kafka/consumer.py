@@ -1,4 +1,4 @@
-"""One consumer of a Kafka topic: a wire of :mod:`~triggers.providers.brokers.push_receiver`, and its receiver."""
+"""One consumer of a Kafka topic: a wire of the receiver of brokers that push, and that of a group."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future

@@ -16,7 +16,7 @@ from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Consumer, Message, trigger
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.provider import Receiver
+from triggers.providers.provider import Arrival, Receiver
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def taken(receiver: Receiver, count: int) -> list[object]:
 
     def are_all_there() -> bool:
         received = drive(receiver.receive(10, timedelta(milliseconds=200)))
-        bodies.extend(one.message.body for one in received if hasattr(one, "message"))
+        bodies.extend(one.message.body for one in received if isinstance(one, Arrival))
         drive(receiver.acknowledge(received))
         return len(bodies) >= count
 

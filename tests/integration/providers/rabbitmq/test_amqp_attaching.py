@@ -1,7 +1,7 @@
 """A peer that does not hear of a session, as RabbitMQ when it has just ended another one on that channel."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,7 +62,7 @@ class Deaf:
 
 
 @contextmanager
-def listening(peer: Deaf) -> Iterator[None]:
+def listening(peer: Deaf) -> Generator[None]:
     thread = threading.Thread(target=Container(peer).run, daemon=True)
     thread.start()
     assert peer.listens.wait(PATIENCE)
