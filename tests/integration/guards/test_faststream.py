@@ -8,10 +8,12 @@ from uuid import uuid4
 import pytest
 from faststream import AckPolicy, Context
 from faststream.exceptions import AckMessage, NackMessage, RejectMessage
+from faststream.nats import JStream, NatsBroker, PullSub
 from faststream.rabbit import RabbitBroker, TestRabbitBroker
 from faststream.redis import RedisBroker, StreamSub, TestRedisBroker
 
 from history import MemoryHistory
+from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.waiting import PATIENCE
 from triggers.guards import protect
 from triggers.guards.faststream import guarded
@@ -254,3 +256,33 @@ async def test_a_stream_of_a_real_redis_is_settled_once(redis_url: str) -> None:
         await asyncio.wait_for(last.wait(), PATIENCE)
 
     assert done == ["1", "2", "last"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"queue": "shop"}, {"durable": "shop", "pull_sub": PullSub(batch_size=1)}],
+    ids=["push", "pull"],
+)
+async def test_a_stream_of_a_real_nats_is_settled_once_and_gives_back(options: dict[str, Any]) -> None:
+    with NatsServer() as nats:
+        done, last = list[str](), asyncio.Event()
+        broker: Any = guarded(NatsBroker(f"nats://{nats.address}"), history=MemoryHistory(), uuid="order")
+        stream = JStream("orders", subjects=["orders"])
+
+        async def book(order: str, msg: Annotated[Any, Context("message")]) -> None:
+            done.append(order)
+            if order == "back" and done.count(order) == 1:
+                await msg.nack()
+            if order == "last" and done.count("back") == 2:
+                last.set()
+            elif order == "last":
+                raise OSError("too early")
+
+        broker.subscriber("orders", stream=stream, ack_policy=AckPolicy.NACK_ON_ERROR, **options)(book)
+        async with broker:
+            await broker.start()
+            for order in ("1", "1", "back", "last"):
+                await broker.publish(order, "orders", headers={"order": order})
+            await asyncio.wait_for(last.wait(), PATIENCE)
+
+    assert (done.count("1"), done.count("back")) == (1, 2)
