@@ -201,19 +201,21 @@ def test_a_copy_under_another_id_counts_in_its_own_group_where_results_are_kept(
         return order
 
     def end(number: int) -> None:
-        shop.done.append(f"group {number}")
+        results = [shop.backend.get_result(part) for part in groups[number].children]
+        shop.done.append(f"group {number}: {results}")
 
     shop.worker.start()
-    actor, ended = shop.actor(book, uuid="order"), shop.actor(end)
-    for number in (1, 2):
-        group: Any = TheDramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker)
-        group.add_completion_callback(ended.message(number))
-        group.run()
+    actor, ended = shop.actor(book, uuid="order", store_results=True), shop.actor(end, max_retries=0)
+    groups: list[Any] = []
+    for number in (0, 1):
+        groups.append(TheDramatiq.group([actor.message("1"), actor.message("2")], broker=shop.broker))
+        groups[-1].add_completion_callback(ended.message(number))
+        groups[-1].run()
         shop.work()
     shop.worker.stop()
     shop.broker.close()
 
-    assert shop.done == ["group 1", "group 2"]
+    assert shop.done == ["group 0: ['1', '2']", "group 1: ['1', '2']"]
 
 
 def _dying(handle: Any) -> Any:

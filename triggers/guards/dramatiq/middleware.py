@@ -181,13 +181,13 @@ class _Run:
     def _keep(self, result: Any) -> None:
         """Keep what a link of a pipeline returned before it is known to be done, for a copy to go on with.
 
-        Only where something follows: other messages pay nothing.
+        And what a part of a group returned, which its callbacks may ask for. Other messages pay nothing.
         """
-        if self._message.options.get("pipe_target") is None:
-            return
         for one in self._broker.middleware:
             if isinstance(one, Results):
                 results = cast("Any", one)
+                if not self._is_kept(results.store_results):
+                    return
                 mine = self._actor.options.get("result_ttl", results.result_ttl)
                 try:
                     results.backend.store_result(
@@ -199,6 +199,13 @@ class _Run:
                         "%s: its result is not kept before it is done: %s", self._message.message_id, text
                     )
                 return
+
+    def _is_kept(self, by_default: bool) -> bool:  # noqa: FBT001  (as Dramatiq has it)
+        options = self._message.options
+        if options.get("pipe_target") is not None:
+            return True
+        mine = self._actor.options.get("store_results", by_default)
+        return is_followed(self._message, self._on_success) and bool(options.get("store_results", mine))
 
     def _told(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Message:
         name, key = self._actor.actor_name, self._key
@@ -233,6 +240,7 @@ class _Run:
             return result_of(outcome)
         if outcome.status is Status.DUPLICATE:
             if outcome.result_kept and self._key is not None:
+                self._keep(outcome.result)
                 self._go_on(outcome.result)  # a copy under another id may be a part of another group
             leave_out(self._message)
             if isinstance(outcome.error, FailedBeforeError):
