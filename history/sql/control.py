@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy import URL
 
+from history.sql.database.encoding import in_ascii
 from history.sql.database.engine import AnyConnection, AnyRow, Step, execute, execute_each, fetch, in_memory
 from history.sql.statements.control import (
     ADD,
@@ -112,12 +113,16 @@ async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Repo
         BEAT,
         token=token,
         triggers=[report.trigger for report in reports],
-        documents=[report.model_dump_json() for report in reports],
+        documents=[_document(report) for report in reports],
         counted=[trigger for trigger, _, _ in counts],
         names=[name for _, name, _ in counts],
         amounts=[value for _, _, value in counts],
     )
     return Heard(instant(rows[0].now), _orders([row for row in rows if row.number is not None]))
+
+
+def _document(report: Report) -> str:
+    return in_ascii(report.model_dump_json())
 
 
 def _counts(reports: Sequence[Report]) -> list[tuple[str, str, int]]:
@@ -134,7 +139,12 @@ async def _beat_in_steps(connection: AnyConnection, *, token: str, reports: Sequ
         sums = [{"trigger": trigger, "name": name, "added": more} for trigger, name, more in added]
         await execute_each(connection, ADD, sums)
     words = [
-        {"token": token, "trigger": report.trigger, "now": now, "document": report.model_dump_json()}
+        {
+            "token": token,
+            "trigger": report.trigger,
+            "now": now,
+            "document": in_ascii(report.model_dump_json()),
+        }
         for report in reports
     ]
     if words:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from history.entry import Settlement, digest
+from history.sql.database.encoding import in_ascii
 from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, execute_each, fetch
 from history.sql.entries.settlements import settle_entries
 from history.sql.statements import parking as statements
@@ -165,8 +166,8 @@ async def _park(connection: AnyConnection, *, parked: Sequence[Parked]) -> None:
         }
         for message in parked
     ]
-    labels = [ParkedLabel.of(message).model_dump_json(exclude={"copies"}) for message in parked]
-    documents = [message.model_dump_json() for message in parked]
+    labels = [in_ascii(ParkedLabel.of(message).model_dump_json(exclude={"copies"})) for message in parked]
+    documents = [in_ascii(message.model_dump_json()) for message in parked]
     digests = [digest(message.uuid or "") for message in parked]
     values: Sequence[Any]
     for statement, name, values in (
@@ -213,7 +214,7 @@ async def _decide(
         await execute(connection, statements.REMOVE_LABELS, **named)
         await execute(connection, statements.REMOVE_UUIDS, **named)
     document = {
-        "decision": decision.model_dump_json(),
+        "decision": in_ascii(decision.model_dump_json()),
         "messages": f"[{', '.join(map(message_text, taken))}]",
         "answers": "".join("1" if answer else "0" for answer in answers),
     }

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from history.sql.database.encoding import in_ascii
 from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, fetch
 from history.sql.statements.dialects import Statement
 from history.sql.statements.progress import BATCHES, FORGET, INSERT, LATEST, PURGE, READ, UPDATE
@@ -26,7 +27,7 @@ async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchR
         "batch": record.batch,
         "revision": record.revision,
         "changed_at": _microseconds(record.changed_at),
-        "document": record.model_dump_json(),
+        "document": in_ascii(record.model_dump_json()),
     }
     first = record.revision == 1
     if not await fetch(connection, INSERT if first else UPDATE, **key, **values):

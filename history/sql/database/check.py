@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from history.sql.database.encoding import ENCODING, WHOLE
 from history.sql.database.engine import AnyConnection, fetch
 from history.sql.statements.dialects import Dialect, statement
 
@@ -55,7 +56,12 @@ async def warnings_about(connection: AnyConnection) -> Sequence[str]:
     """Return one sentence for each setting that may lose what was committed."""
     if connection.dialect.name == Dialect.SQLITE:
         return await _about_sqlite(connection)
-    return [
+    ((encoding,),) = await fetch(connection, ENCODING)
+    characters = (
+        f"the encoding of the database is {encoding}, not UTF8: a trigger, a queue or a consumer whose name "
+        "has a character that it lacks cannot be stored, nor can a message of SQL-JMS with one in its properties"
+    )
+    return [characters] * (encoding not in WHOLE) + [
         f"PostgreSQL runs with {name} = {setting}: after a crash of the server or its machine the last "
         "completions may be missing, and those messages run again"
         for name, setting in await fetch(connection, DURABILITY)

@@ -71,6 +71,12 @@ _POSTGRESQL: tuple[_Fault, ...] = (
         "check host and port",
     ),
     _Fault(
+        ("22P05",),
+        "",
+        "the encoding of its database does not have a character",
+        "use a database with the encoding UTF8, or names of ASCII alone",
+    ),
+    _Fault(
         (),
         r"unsupported startup parameter",
         "the pooler between refuses a parameter of the URL (options=...)",

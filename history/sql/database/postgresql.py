@@ -28,6 +28,9 @@ LIBPQ = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
+    # The driver takes the database's own otherwise: SQL_ASCII, which it reads as bytes, or one that lacks the
+    # characters of most messages.
+    "client_encoding": "utf8",
 }
 
 #: How a session is set: within half a minute the server, too, notices a client that is gone, and ends its
@@ -43,6 +46,9 @@ SESSION = {
     # Before PostgreSQL 18 a scan that there is no way round then seems so dear that it is compiled each time:
     # that takes half a second, where the scan of a small table takes a millisecond.
     "jit": "off",
+    # As the driver writes bytes and lists. An old application's database may have them otherwise.
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
 }
 
 #: The time-outs of PostgreSQL's own that a URL may set, in its words: ``5s``, or milliseconds.
