@@ -59,7 +59,7 @@ async def warnings_about(connection: AnyConnection) -> Sequence[str]:
     ((encoding,),) = await fetch(connection, ENCODING)
     characters = (
         f"the encoding of the database is {encoding}, not UTF8: a trigger, a queue or a consumer whose name "
-        "has a character that it lacks cannot be stored, nor can a message of SQL-JMS with one in its properties"
+        "has a character that it lacks cannot be stored, nor a message of SQL-JMS with one in its properties"
     )
     return [characters] * (encoding not in WHOLE) + [
         f"PostgreSQL runs with {name} = {setting}: after a crash of the server or its machine the last "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.sql import SQL, Identifier
+from psycopg import sql
 
 from history.memory import MemoryHistory
 from history.store import instant
@@ -121,8 +121,8 @@ async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgre
     await sender.send(QUEUE, [Message(body="", uuid="lost")])
     with psycopg.connect(postgres_url) as connection:
         ((schema,),) = connection.execute("SHOW search_path").fetchall()
-        name = Identifier(schema)
-        connection.execute(SQL("DROP SCHEMA {0} CASCADE; CREATE SCHEMA {0}").format(name))
+        for statement in ("DROP SCHEMA {} CASCADE", "CREATE SCHEMA {}"):
+            connection.execute(sql.SQL(statement).format(sql.Identifier(schema)))
     await another.send("queue://invoices", [Message(body="", uuid="b")])
 
     await sender.send(QUEUE, [Message(body="", uuid="a")])
