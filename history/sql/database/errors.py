@@ -110,6 +110,9 @@ _SQLITE: tuple[_Fault, ...] = (
 #: The class of SQLSTATEs of serialization failures and deadlocks.
 _ROLLED_BACK = "40"
 
+#: PostgreSQL's undefined_table.
+_NO_TABLE = "42P01"
+
 #: By these errors of arithmetic the statements that end a transaction keep it from being committed: a
 #: division by zero says that a completion was not written, the root of a negative number that a message was
 #: not ours.
@@ -131,9 +134,19 @@ def translated(error: DBAPIError, doing: str) -> DoubtlessError:
         return TransactionConflictError(doing)
     fault = next((fault for fault in faults if fault.explains(code or "?", said)), None)
     if fault is None:
-        return HistoryUnavailableError(doing)
+        return HistoryUnavailableError(f"{doing}{_lost_table(code, said)}")
     problem = f"{fault.problem} (while {doing}): {' '.join(said.split())[:LONGEST]}"
     return fault.kind("history", problem, fault.remedy)
+
+
+def _lost_table(code: str | None, said: str) -> str:
+    """Say that a table is gone, which a restored dump brings back: no empty one is put in its place."""
+    if code != _NO_TABLE and not said.startswith("no such table"):
+        return ""
+    return (
+        f": {said.splitlines()[0]}. Its tables were dropped, moved or renamed: restore them; to begin with "
+        "empty ones, drop them all and start the processes anew"
+    )
 
 
 def is_conflict(error: DBAPIError) -> bool:

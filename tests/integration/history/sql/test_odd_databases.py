@@ -2,14 +2,16 @@
 
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 from psycopg import sql
+from sqlalchemy import create_engine, text
 
 from history.bridge import drive
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql import SqlHistory
 from history.store.control import Report
 from history.store.journal import JournalLine
@@ -97,6 +99,25 @@ def test_the_settings_of_an_old_application_change_nothing(databases: _Databases
 
     with opened(url) as store:
         _keeps_everything(store)
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
+def test_tables_that_are_dropped_while_it_runs_are_named_and_waited_for(
+    databases: _Databases, tmp_path: Path, kind: str
+) -> None:
+    url = databases.make() if kind == "postgresql" else f"sqlite:///{tmp_path}/history.sqlite3"
+    with opened(url) as store:
+        drive(store.check())
+        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        for old, new in (("history", "away"), ("away", "history")):
+            with engine.begin() as connection:
+                connection.execute(text(f"ALTER TABLE doubtless_{old} RENAME TO doubtless_{new}"))
+            if new == "away":
+                with pytest.raises(HistoryUnavailableError, match=r"doubtless_history.*: restore them"):
+                    drive(store.claim(TRIGGER, ["a"], "me"))
+        engine.dispose()
+
+        assert drive(store.claim(TRIGGER, ["a"], "me"))[0].found is None
 
 
 def test_a_name_that_the_encoding_does_not_have_is_refused(databases: _Databases) -> None:
