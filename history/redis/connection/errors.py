@@ -91,6 +91,12 @@ _FAULTS = (
         "give a redis.RedisCluster instead of a URL",
     ),
     _Fault(
+        (),
+        r"^Protocol error: invalid bulk length",
+        "the server takes no value as large as this one",
+        "raise its setting `proto-max-bulk-len`, or send less in one message",
+    ),
+    _Fault(
         (InvalidResponse,),
         r"^Protocol error",
         "the server at this address is not Redis, or expects TLS ({said})",

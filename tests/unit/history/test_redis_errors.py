@@ -47,6 +47,7 @@ NEVER = [
     "ERR invalid DB index",
     "ERR SELECT is not allowed in cluster mode",
     "MOVED 3999 127.0.0.1:6381",
+    "ERR Protocol error: invalid bulk length",
 ]
 
 #: What says that the account may not; the last is Redis 8's.
@@ -91,6 +92,15 @@ def test_what_stays_so_is_a_matter_of_configuration_with_a_remedy(reply: str) ->
     assert told.setting == "history"
     assert "(while claiming)" in told.problem
     assert isinstance(told, NotPermittedError) is any(words in reply for words in NOT_PERMITTED)
+
+
+def test_a_value_that_is_too_large_is_not_taken_for_another_server() -> None:
+    error = configuration_error(
+        said("ERR Protocol error: invalid bulk length"), "using the parking lot", setting="history"
+    )
+
+    assert "no value as large" in error.problem
+    assert "proto-max-bulk-len" in error.remedy
 
 
 @pytest.mark.parametrize("reply", OTHER)
