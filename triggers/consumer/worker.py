@@ -211,7 +211,8 @@ class Worker:
                 self.gate.note_unreadable()
 
     async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
-        cause = self.gate.away = f"{error} ({reason_of(error.__cause__)})"
+        reason = reason_of(error.__cause__)
+        cause = self.gate.away = str(error) if reason in str(error) else f"{error} ({reason})"
         self._complain(cause, f"{cause}: trying again in {self._back_off:.1f} s")
         self.idle = False
         await self._pause(self._back_off)

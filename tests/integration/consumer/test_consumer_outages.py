@@ -184,6 +184,19 @@ class TestHistoryAway:
 
         assert [one.delivery_count for one in ran] == [2]
 
+    def test_what_a_provider_refuses_is_quoted_once(
+        self, lane: Lane, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        orders = lane.trigger("orders", lambda _: None, history=private_redis.url)
+        with client_of(private_redis.url) as client:
+            client.config_set("maxmemory", 1)
+            with lane.run([orders], private_redis.url + FAST):
+                eventually(lambda: "trying again in" in caplog.text)
+                client.config_set("maxmemory", 0)
+
+        (line, *_) = [one.message for one in caplog.records if "trying again in" in one.message]
+        assert line.count("'maxmemory'") == 1
+
     def test_a_monitor_that_says_yes_does_not_stand_for_the_history(
         self, lane: Lane, redis_url: str, network_before: NetworkBefore
     ) -> None:
