@@ -1,12 +1,14 @@
 """``doubtless demo``: the main job checks itself, and its check can fail."""
 
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.command_line import CommandLine, finish
+from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
 from triggers.demo.booking import CREATE
 from triggers.demo.ground import Ground
@@ -117,3 +119,15 @@ def test_the_demo_without_a_redis_server_says_how_to_get_one(doubtless: CommandL
 
     assert answer.code == 2
     assert answer.error == "error: redis-server: not found on the PATH; apt-get install redis-server"
+
+
+def test_an_extra_that_is_missing_is_said_before_the_work(
+    doubtless: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "triggers.dashboard.command", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+    answer = doubtless("demo", "--dashboard", "--count", "10")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "needs the package jinja2; pip install 'doubtless[dashboard]'" in answer.err

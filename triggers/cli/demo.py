@@ -19,6 +19,9 @@ from triggers.demo.ground import Ground, GroundName
 if TYPE_CHECKING:
     from triggers.demo.job import Summary
 
+#: What serves the dashboard; it stands above the command line.
+_DASHBOARD = "triggers.dashboard.command"
+
 
 @with_general_options
 def demo(
@@ -51,6 +54,8 @@ def demo(
     """
     if dashboard and context.obj.as_json:
         raise typer.BadParameter("--dashboard is for people, and --json for programs: leave one out")
+    if dashboard:
+        import_module(_DASHBOARD)  # a missing extra is said before the work, not after it
     from triggers.cli.demo_pipeline import end_with_pipeline  # noqa: PLC0415  (no other command needs any)
     from triggers.demo.job import Job  # noqa: PLC0415  (as above)
 
@@ -88,7 +93,7 @@ def _ground(name: GroundName, folder: Path, state: State) -> Generator[Ground]:
 
 def _serve_dashboard(state: State, ground: Ground) -> None:
     """Let people look at what the demo has left, and decide about it, until Ctrl-C."""
-    serving: Any = import_module("triggers.dashboard.command")  # which stands above the command line
+    serving: Any = import_module(_DASHBOARD)
     os.environ["BOOKINGS"] = str(ground.bookings)  # where what is run from there is booked
     state.say("look around, and run what is In Doubt; Ctrl-C ends it, and deletes everything")
     triggers = collect(ground.module)
