@@ -46,7 +46,8 @@ def init(
     files = dict(_files(folder))
     there = sorted(str(file) for file in (*files, folder / _DATABASE) if file.exists())
     if there:
-        raise ConfigurationError("FOLDER", f"{', '.join(there)} is there already", "name an empty folder")
+        problem = f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already"
+        raise ConfigurationError("FOLDER", problem, "name an empty folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
