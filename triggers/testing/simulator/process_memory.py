@@ -2,10 +2,12 @@
 
 Found are sets, dictionaries, lists and the like that the service and the functions of its module name, in
 their globals and closures. What the counting of effects or the resolver can reach stands for something
-that outlives the process, such as a database, and so does every object of a class of one's own.
+that outlives the process, such as a database, and so does every object of a class of one's own. Where it is a
+container or a variable that the service names, it is at each beginning what it was at the first.
 """
 
 import copy
+import functools
 import inspect
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -15,23 +17,38 @@ from typing import Any, cast
 
 #: What is plain memory of a process.
 CONTAINERS = (set, dict, list, deque, bytearray, Counter, OrderedDict, defaultdict)
+#: Where a variable stands: the identity of the cell, or of the globals of a module, and its name.
+Place = tuple[int, str]
+
+#: What a function names: the name, the value, what assigns to it where the function does, and its place.
+Named = tuple[str, Any, Callable[[Any], None] | None, Place]
+
 _PLAIN = (int, float, str, bytes, bool, type(None), tuple, frozenset)
 
 
 @dataclass(slots=True)
 class ProcessMemory:
-    """The containers, variables and caches that a death empties, as they were at the beginning."""
+    """The containers, variables and caches that a death empties, as they were at the beginning.
 
-    containers: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, tuple[Any, Any]])
+    Containers stand under their identity, those of ``lasting`` outlive a death.
+    """
+
+    containers: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
+    lasting: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
+    lasting_variables: list[tuple[Callable[[Any], None], Any]] = field(
+        default_factory=list[tuple[Callable[[Any], None], Any]]
+    )
     variables: list[tuple[Callable[[Any], None], Any]] = field(
         default_factory=list[tuple[Callable[[Any], None], Any]]
     )
     caches: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
-    ambiguous: frozenset[str] = frozenset()
+    ambiguous: frozenset[int] = frozenset()
 
     def begin(self) -> None:
         """Put everything back as it was before the first message."""
-        self._restore(self.containers)
+        self._restore(self.containers | self.lasting)
+        for assign, value in self.lasting_variables:
+            assign(value)
 
     def die(self) -> None:
         """Put back what a process forgets."""
@@ -39,9 +56,9 @@ class ProcessMemory:
 
     def survive(self) -> None:
         """Put back what is certainly forgotten, and keep what may stand for a database."""
-        self._restore({name: kept for name, kept in self.containers.items() if name not in self.ambiguous})
+        self._restore({one: kept for one, kept in self.containers.items() if one not in self.ambiguous})
 
-    def _restore(self, containers: dict[str, tuple[Any, Any]]) -> None:
+    def _restore(self, containers: dict[int, tuple[Any, Any]]) -> None:
         for container, before in containers.values():
             refill(container, copy.deepcopy(before))
         for assign, value in self.variables:
@@ -54,27 +71,40 @@ def memory_of(
     services: Iterable[Callable[..., Any]], *, durable: Iterable[object], reset: object
 ) -> ProcessMemory:
     """Return what services keep in their process, as it is now."""
-    kept = {id(one) for root in durable for one in _reached(root)}
+    kept, places = _kept(durable)
     cleared = {id(one) for one in _reached(reset)}
-    memory, ambiguous = ProcessMemory(), set[str]()
-    for service in services:
-        for name, value, assign in _named(service):
-            clear = getattr(value, "cache_clear", None)
-            if callable(clear):
-                memory.caches.append(clear)
-            elif id(value) in kept:
+    memory, ambiguous = ProcessMemory(), set[int]()
+    for _, value, assign, place in (one for service in services for one in _named(service)):
+        lasts = place in places or id(value) in kept
+        clear = getattr(value, "cache_clear", None)
+        if callable(clear):
+            memory.caches.append(clear)
+        elif type(value) in CONTAINERS:
+            try:
+                copied = copy.deepcopy(value)
+            except Exception:  # noqa: BLE001, S112  (what cannot be copied is no plain memory)
                 continue
-            elif type(value) in CONTAINERS:
-                try:
-                    memory.containers[name] = (value, copy.deepcopy(value))
-                except Exception:  # noqa: BLE001, S112  (what cannot be copied is no plain memory)
-                    continue
-                if id(value) in cleared:
-                    ambiguous.add(name)
-            elif type(value) in _PLAIN and assign is not None:
-                memory.variables.append((assign, value))
+            (memory.lasting if lasts else memory.containers)[id(value)] = (value, copied)
+            if not lasts and id(value) in cleared:
+                ambiguous.add(id(value))
+        elif type(value) in _PLAIN and assign is not None:
+            (memory.lasting_variables if lasts else memory.variables).append((assign, value))
     memory.ambiguous = frozenset(ambiguous)
     return memory
+
+
+def _kept(durable: Iterable[object]) -> tuple[set[int], set[Place]]:
+    """Return what outlives the process: the objects that are reached, and the places of their names.
+
+    A number or text is known by its place alone: the same one may stand in any other.
+    """
+    objects, places = set[int](), set[Place]()
+    for one in (one for root in durable for one in _reached(root)):
+        if type(one) not in _PLAIN:
+            objects.add(id(one))
+        if isinstance(one, FunctionType):
+            places.update(place for _, _, _, place in _own(one))
+    return objects, places
 
 
 def refill(container: Any, content: Any) -> None:
@@ -97,29 +127,30 @@ def _functions(service: object) -> Iterator[FunctionType]:
             continue
         seen.add(id(one))
         yield one
-        for _, value, _ in _own(one):
+        for _, value, _, _ in _own(one):
             if isinstance(value, FunctionType | MethodType) and value.__module__ == one.__module__:
                 waiting.append(value)
 
 
-def _named(service: object) -> Iterator[tuple[str, Any, Callable[[Any], None] | None]]:
+def _named(service: object) -> Iterator[Named]:
     for function in _functions(service):
         yield from _own(function)
 
 
-def _own(function: FunctionType) -> Iterator[tuple[str, Any, Callable[[Any], None] | None]]:
-    """Yield what a function names in its closure and globals, and what assigns to it where it does so."""
+def _own(function: FunctionType) -> Iterator[Named]:
+    """Yield what a function names in its closure and globals, with what assigns to it where it does so."""
     stored = _stored(function.__code__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             value = cell.cell_contents
         except ValueError:  # nothing is in it yet
             continue
-        yield name, value, _into_cell(cell) if name in stored else None
+        yield name, value, _into_cell(cell) if name in stored else None, (id(cell), name)
     for name in _names(function.__code__):
         if name in function.__globals__:
             value = function.__globals__[name]
-            yield name, value, _into(function.__globals__, name) if name in stored else None
+            assign = _into(function.__globals__, name) if name in stored else None
+            yield name, value, assign, (id(function.__globals__), name)
 
 
 def _into_cell(cell: CellType) -> Callable[[Any], None]:
@@ -177,12 +208,22 @@ def _parts(one: object) -> Iterable[object]:
     if isinstance(one, MethodType):
         return [one.__self__, one.__func__]
     if isinstance(one, FunctionType):
-        return [value for _, value, _ in _own(one)] + list(one.__defaults__ or ())
+        return [value for _, value, _, _ in _own(one)] + list(one.__defaults__ or ())
     if isinstance(one, tuple):
         return cast("tuple[object, ...]", one)
+    if isinstance(one, functools.partial):
+        known = cast("functools.partial[object]", one)
+        return [known.func, *known.args, *known.keywords.values()]
     owner = getattr(one, "__self__", None)  # a method of a built-in container
     if owner is not None and not inspect.ismodule(owner):
         return [owner]
+    return _attributes(one)
+
+
+def _attributes(one: object) -> Iterable[object]:
+    """Return what an object holds, and what is called where it is given as a function."""
     if inspect.ismodule(one) or isinstance(one, type):
         return []
-    return list(getattr(one, "__dict__", {}).values())
+    called = inspect.getattr_static(type(one), "__call__", None)
+    functions = [called] if isinstance(called, FunctionType) else []
+    return [*getattr(one, "__dict__", {}).values(), *functions]

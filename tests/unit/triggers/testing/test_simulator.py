@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from history.errors import ConfigurationError
+from history.message import Message
+from resolvers.resolution import Resolution, Resolved
 from tests.fixtures.proof import Proved
 from tests.unit.triggers.testing.planted import KINDS, LEDGER, ORDER, Sample, book, looks, made
 from triggers.testing import exactly_once
@@ -120,14 +122,23 @@ def test_a_list_or_mapping_of_effects_is_brought_back_by_itself() -> None:
 
 
 @pytest.mark.parametrize("reset", [None, lambda: None])
-def test_effects_that_the_run_before_has_left_are_refused(reset: Callable[[], None] | None) -> None:
-    booked: list[str] = []
+def test_effects_that_the_run_before_has_left_are_refused(
+    reset: Callable[[], None] | None, tmp_path: Path
+) -> None:
+    booked = tmp_path / "booked.txt"
+    booked.touch()
 
     def books(order: dict[str, Any]) -> None:
-        booked.append(order["id"])
+        booked.write_text(booked.read_text() + order["id"] + "\n")
 
     with pytest.raises(ConfigurationError, match=r"reset: .*; give a function that brings back"):
-        exactly_once(made(books), [ORDER], effects=lambda: booked, reset=reset, crashes=1)
+        exactly_once(
+            made(books),
+            [ORDER],
+            effects=lambda: booked.read_text().splitlines(),
+            reset=reset,
+            crashes=1,
+        )
 
 
 SEEN: set[str] = set()
@@ -170,6 +181,57 @@ def test_what_a_service_of_any_kind_remembers_dies_with_its_process(trigger: Any
 
     assert report.scripts > 20, "all single faults"
     assert not report.never_twice, report
+
+
+last_booked: str | None = None
+
+
+def book_unless_last(order: dict[str, Any]) -> None:
+    global last_booked  # noqa: PLW0603  (as users do)
+    if order["id"] != last_booked:
+        last_booked = order["id"]
+        LEDGER.record(order["id"])
+
+
+def test_a_variable_dies_with_its_process_whatever_else_is_none() -> None:
+    report = exactly_once(made(book_unless_last, in_doubt="execute"), [ORDER], effects=LEDGER, crashes=1)
+
+    assert not report.never_twice, report
+    assert report.none_lost, report
+    assert last_booked is None
+
+
+TABLE: dict[str, int] = {}
+
+
+def book_unless_in_table(order: dict[str, Any]) -> None:
+    if order["id"] not in TABLE:
+        LEDGER.record(order["id"])
+        TABLE[order["id"]] = 1
+
+
+def nobody_knows(booked: dict[str, int], _uuid: str, _trigger: str, _message: Message) -> Resolved:
+    return Resolved(Resolution.IN_DOUBT, f"{len(booked)} are booked")
+
+
+class Unknowing:
+    def __call__(self, _uuid: str, _trigger: str, _message: Message) -> Resolved:
+        return Resolved(Resolution.IN_DOUBT, f"{len(TABLE)} are booked")
+
+
+@pytest.mark.parametrize(
+    ("resolver", "keep"),
+    [(None, [TABLE]), (functools.partial(nobody_knows, TABLE), []), (Unknowing(), [])],
+    ids=["keep", "partial", "object"],
+)
+def test_what_outlives_the_process_is_brought_back_before_each_script(resolver: Any, keep: Any) -> None:
+    service = made(book_unless_in_table, resolver=resolver)
+
+    report = exactly_once(service, [ORDER], effects=LEDGER, crashes=1, keep=keep)
+
+    assert report.never_twice, report
+    assert report.none_lost, report
+    assert report.scripts > 20, "all single faults"
 
 
 async def test_it_runs_inside_of_an_event_loop() -> None:
