@@ -122,7 +122,12 @@ def annotations_of(
     Raises:
         ConfigurationError: one of them cannot be evaluated.
     """
-    asked = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
+    read = _read_already(service)
+    asked = {
+        one.name: read.get(one.name, one.annotation)
+        for one in parameters
+        if one.annotation is not one.empty or one.name in read
+    }
     try:
         return _evaluated(service, asked, local_names)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
@@ -136,10 +141,20 @@ def annotations_of(
 def returned_by(service: Callable[..., Any], local_names: Mapping[str, Any] | None) -> Any:
     """Return what a service says that it returns; :data:`UNSAID` where it does not, or not readably yet."""
     try:
-        annotation = inspect.signature(service).return_annotation
+        said = inspect.signature(service).return_annotation
+        annotation = _read_already(service).get("return", said)
         return _evaluated(service, {"return": annotation}, local_names)["return"]
     except Exception:  # noqa: BLE001  (names that only a type checker knows, or that are defined later)
         return UNSAID
+
+
+def _read_already(service: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the annotations of a function that are no text any more.
+
+    One that was made of another has a signature with the texts of that one, which stands elsewhere.
+    """
+    own = getattr(service, "__annotations__", {}) if inspect.isroutine(service) else {}
+    return {name: hint for name, hint in own.items() if not isinstance(hint, str)}
 
 
 #: What a service returns that does not say what it returns.

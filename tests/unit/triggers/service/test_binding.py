@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, NewType, Optional
@@ -331,6 +332,19 @@ class TestKindsOfServices:
             return service(*arguments)
 
         assert call(wrapped, AS_JSON) == (ORDER,)
+
+    def test_one_that_was_made_keeps_the_annotations_that_were_read(self) -> None:
+        def service(order: Order) -> object:
+            return given(order)
+
+        def made(*arguments: Any) -> object:
+            return service(*arguments)
+
+        elsewhere = inspect.Parameter("order", inspect.Parameter.POSITIONAL_ONLY, annotation="Elsewhere")
+        vars(made)["__signature__"] = inspect.Signature([elsewhere])
+        made.__annotations__ = {"order": Order}
+
+        assert call(made, AS_JSON) == (ORDER,)
 
     def test_one_that_an_object_is_around_keeps_its_own(self) -> None:
         @Wrapped
