@@ -188,7 +188,7 @@ class TestHistoryAway:
         self, lane: Lane, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
     ) -> None:
         orders = lane.trigger("orders", lambda _: None, history=private_redis.url)
-        with client_of(private_redis.url) as client:
+        with connected(private_redis.url) as client:
             client.config_set("maxmemory", 1)
             with lane.run([orders], private_redis.url + FAST):
                 eventually(lambda: "trying again in" in caplog.text)
