@@ -1,6 +1,7 @@
 """The folders of the packages: few enough entries to be read at a glance, and each says what it is for."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ FULLER = {
     "history/redis/lua/entries": 18,
     "history/contract": 20,
 }
+
+#: Folders of many modules of one kind, each of which its name explains; their docstrings say that.
+ONE_OF_A_KIND = {"history/contract", "triggers/dashboard/pages", "triggers/providers/contract"}
 
 #: What is in a folder besides what it is about.
 COUNTED_NOT = {"__init__.py", "__main__.py", "__pycache__", "py.typed"}
@@ -54,3 +58,21 @@ def test_every_package_says_what_it_is_for(package: str) -> None:
     ]
 
     assert silent == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_names_the_modules_and_packages_in_it(package: str) -> None:
+    unnamed: list[str] = []
+    for folder in folders_of(package):
+        rooms = rooms_of(folder)
+        if len(rooms) > 1 and str(folder.relative_to(ROOT)) not in ONE_OF_A_KIND:
+            guide = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+            unnamed += [str(room) for room in rooms if not re.search(rf"\b{room.stem}\b", guide)]
+
+    assert unnamed == []
+
+
+def rooms_of(folder: Path) -> list[Path]:
+    """Return the modules and packages in a folder."""
+    modules = [one for one in folder.glob("*.py") if one.stem != "__init__"]
+    return [*modules, *(one.parent for one in folder.glob("*/__init__.py"))]
