@@ -20,14 +20,15 @@ def deliveries(count: int, seed: int) -> Sequence[Hostile]:
     return [_Maker(seed * count + number) for number in range(count)]
 
 
-def send(url: str, queue: str, hostile: Sequence[Hostile]) -> None:
-    """Send them in one transaction."""
+def send(url: str, queue: str, hostile: Sequence[Hostile], *, milliseconds: int = 0) -> None:
+    """Send them in one transaction; they live for so long, 0 for ever."""
     link = JmsLink(JmsSettings.from_url(url))
     connection = link.connect("sending what is hostile")
     try:
         with link.asking("sending what is hostile"):
             session = link.session(connection, transacted=True)
             producer = session.createProducer(link.destination(session, Target.parse(queue)))
+            producer.setTimeToLive(milliseconds)
             for make in hostile:
                 producer.send(make(session))
             session.commit()

@@ -26,7 +26,7 @@ from pydantic import JsonValue
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.amqp.driver import driver
-from triggers.providers.brokers.codec import COUNTED, checked, decode_body, encode_body, make
+from triggers.providers.brokers.codec import COUNTED, checked, decode_body, encode_body, instant, make
 from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.brokers.trust import FirstCount, TrustProfile, weighed
 from triggers.providers.provider import NO_LIMITS, Limits
@@ -118,7 +118,7 @@ def decode(encoded: bytes, origin: Origin, limits: Limits = NO_LIMITS) -> Messag
             headers[header] = _id(value)
     for header, name in _TIMES.items():
         if seconds := getattr(received, name):
-            headers[header] = round(seconds * 1000)
+            headers[header] = instant(round(seconds * 1000))
     if received.group_sequence:
         headers["JMSXGroupSeq"] = received.group_sequence
     for name, value in cast("Mapping[Any, Any]", received.properties or {}).items():

@@ -18,6 +18,9 @@ SHORT = 255
 #: Only the broker knows these.
 COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
 
+#: The milliseconds since 1970 from the year 1 to the year 9999.
+_INSTANTS = range(-62_135_596_800_000, 253_402_300_800_000)
+
 _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 _LONGS = range(-(2**63), 2**63)
 
@@ -56,6 +59,16 @@ def checked(name: str, value: Any) -> Any:
     return value
 
 
+def instant(milliseconds: int | None) -> int | None:
+    """Return a time that came beside a message, or None for one that no calendar has.
+
+    Others send seconds where milliseconds belong, and the other way round, or say by the greatest number that
+    a message never expires: that is no reason to refuse all that they send.
+    """
+    # Not without the first question: what is no integer is looked for in a range one by one.
+    return milliseconds if milliseconds is not None and milliseconds in _INSTANTS else None
+
+
 def make(headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Message:
     """Make a message of JMS headers and properties.
 
@@ -89,7 +102,8 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
         return _text(body, options)
     if kind == "application/json" or kind.endswith("+json"):
         try:
-            return cast("JsonValue", json.loads(body.decode("utf-8")))
+            # Some .NET programs put a byte order mark before it.
+            return cast("JsonValue", json.loads(body.decode("utf-8-sig")))
         except (ValueError, RecursionError) as error:
             raise UndecodableError("body", f"is not JSON ({error})") from error
     return body

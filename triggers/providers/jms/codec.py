@@ -29,6 +29,7 @@ from pydantic import JsonValue, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
+from triggers.providers.brokers.codec import instant
 from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
@@ -190,10 +191,10 @@ def _headers_of(link: JmsLink, received: Any) -> dict[str, Any]:
         "JMSDestination": link.name_of(received.getJMSDestination()),
         "JMSReplyTo": link.name_of(received.getJMSReplyTo()),
         "JMSPriority": int(received.getJMSPriority()),
-        "JMSExpiration": int(received.getJMSExpiration()),
+        "JMSExpiration": instant(int(received.getJMSExpiration())),
     }
     if sent := int(received.getJMSTimestamp()):
-        headers["JMSTimestamp"] = sent
+        headers["JMSTimestamp"] = instant(sent)
     return headers
 
 

@@ -64,9 +64,9 @@ class Window:
     def move(self, message: Any, queue: str) -> None:
         """Send the held message to a queue and acknowledge it; in one step if the session is transacted."""
         producer = self.session.createProducer(self.session.createQueue(queue))
-        left = int(message.getJMSExpiration()) and max(
-            1, int(message.getJMSExpiration()) - time.time_ns() // 1_000_000
-        )
+        # Java's own sum of now and a very long life is negative: such a message never expires.
+        ends = int(message.getJMSExpiration())
+        left = max(1, ends - time.time_ns() // 1_000_000) if ends > 0 else 0
         mode, priority = message.getJMSDeliveryMode(), message.getJMSPriority()
         producer.send(message, mode, priority, left)
         producer.close()

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from history.message import UNDEFINED_COUNT, Message
-from triggers.providers.brokers.codec import decode_body, encode_body, make
+from triggers.providers.brokers.codec import decode_body, encode_body, instant, make
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
@@ -101,7 +101,7 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
     headers: dict[str, Any] = {
         "JMSMessageID": consumed.name,
         "JMSDestination": consumed.topic,
-        "JMSTimestamp": record.timestamp,
+        "JMSTimestamp": instant(record.timestamp),
         **_of_key(record.key),
         **texts,
         **typed_of(typed),

@@ -25,6 +25,7 @@ from triggers.providers.brokers.codec import (
     checked,
     decode_body,
     encode_body,
+    instant,
     make,
 )
 from triggers.providers.brokers.delivery import UndecodableError
@@ -136,7 +137,7 @@ def decode(
         if (value := getattr(properties, name)) is not None:
             headers[header] = value
     if properties.timestamp is not None:
-        headers["JMSTimestamp"] = properties.timestamp * 1000
+        headers["JMSTimestamp"] = instant(properties.timestamp * 1000)
     if properties.priority is not None:
         headers["JMSPriority"] = min(properties.priority, 9)
     if properties.delivery_mode is not None:

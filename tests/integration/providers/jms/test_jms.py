@@ -19,7 +19,9 @@ from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
 from tests.fixtures.servers.spark import SHORT_LIVED
 from tests.fixtures.waiting import PATIENCE, patience
+from tests.hostile import over_jms
 from tests.integration.helpers.consumers import Running
+from tests.integration.helpers.jms_queues import depth
 from triggers import Producer, trigger
 from triggers.consumer import Consumer
 from triggers.providers.jms import JmsProvider
@@ -122,6 +124,22 @@ def test_every_kind_of_body_and_header_arrives_from_java(
         assert one.message_id is not None
         assert one.timestamp is not None
         assert one.expiration == one.timestamp + timedelta(hours=1)
+
+
+def test_a_message_that_lives_longer_than_java_can_count_never_expires(
+    activemq: ActiveMqServer, provider: JmsProvider, queue: str
+) -> None:
+    over_jms.send(
+        activemq.url, queue, [lambda session: session.createTextMessage("x")], milliseconds=2**63 - 1
+    )
+    receiver = opened(provider, queue)
+
+    [one] = take(receiver)
+    drive(receiver.dead_letter([one], "because"))
+
+    assert (one.message.body, one.message.expiration) == ("x", None)
+    assert depth(activemq.url, f"DLQ.{queue}") == 1
+    drive(receiver.close())
 
 
 def test_java_reads_every_kind_of_body_and_header(

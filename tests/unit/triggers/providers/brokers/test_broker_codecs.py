@@ -1,6 +1,7 @@
 """Messages as AMQP 0-9-1 and AMQP 1.0 have them, and the URLs of both; no broker is asked."""
 
 import struct
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ from history.message import Message
 from tests.hostile import over_amqp
 from tests.hostile.content import dice_of
 from triggers.providers.amqp import codec as amqp_codec
+from triggers.providers.brokers.codec import decode_body
 from triggers.providers.brokers.delivery import UndecodableError, read
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
@@ -204,6 +206,17 @@ def test_an_id_of_any_type_of_amqp_is_the_same_at_each_delivery(given: Any, know
     assert first.correlation_id == known_as
 
 
+def test_a_message_of_amqp_1_0_that_expires_after_all_calendars_never_does() -> None:
+    """As Azure Service Bus says that one lives for ever."""
+    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    encoded = ProtonMessage(body=b"x", inferred=True, expiry_time=253_402_300_800, creation_time=1).encode()
+
+    message = amqp_codec.decode(encoded, origin)
+
+    assert message.expiration is None
+    assert message.timestamp == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
 def test_any_bytes_are_a_message_of_amqp_1_0_or_undecodable() -> None:
     origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
     dice = dice_of(20)
@@ -221,6 +234,10 @@ def test_any_bytes_are_a_message_of_amqp_1_0_or_undecodable() -> None:
         )
 
         assert isinstance(received, Arrival) or received.fields[b"message"] == garbled
+
+
+def test_json_may_begin_with_a_byte_order_mark() -> None:
+    assert decode_body("application/json", None, b'\xef\xbb\xbf{"id": 1}') == {"id": 1}
 
 
 def test_a_body_that_is_nested_without_end_is_undecodable() -> None:

@@ -29,6 +29,12 @@ class TestForeignRecords:
         assert message.timestamp is not None
         assert round(message.timestamp.timestamp() * 1000) == 1_700_000_000_123
 
+    @pytest.mark.parametrize("sent", [1_700_000_000_123_000, 2**63 - 1, -(2**63)])
+    def test_a_time_that_no_calendar_has_is_none(self, sent: int) -> None:
+        message = decode(Consumed("orders", 2, 17, Record(b"x", None, (), sent), again=False))
+
+        assert (message.timestamp, message.uuid) == (None, f"ID:orders:2:17:{sent}")
+
     def test_a_uuid_header_is_its_identity(self) -> None:
         assert decode(consumed(b"x", ("uuid", b"order-1"))).uuid == "order-1"
         assert decode(consumed(b"x", ("uuid", b"\xff\x00"))).uuid == "ff00"

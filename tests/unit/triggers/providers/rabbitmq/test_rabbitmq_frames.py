@@ -115,7 +115,6 @@ def test_values_that_jms_does_not_know_are_read_as_they_are_without_their_inside
         (over_rabbitmq.with_headers(b"\x01\xffV"), "the name of a header: is not UTF-8"),
         (over_rabbitmq.with_headers(over_rabbitmq.header("a", b"S", b"\x00\x00\x00\x09x")), "cut off"),
         (over_rabbitmq.with_headers(b"\x05ab"), "cut off"),
-        (b"\x00\x40" + LATE, "JMSTimestamp"),
     ],
 )
 def test_properties_that_are_no_messages_are_named(properties: bytes, named: str) -> None:
@@ -149,3 +148,11 @@ def test_what_is_written_is_what_pika_writes_and_doubles_besides() -> None:
 def test_a_name_that_is_too_long_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(ConfigurationError, match=r"longer than 255 bytes; put it into the body"):
         properties_of({}, {"x" * 256: 1})
+
+
+def test_a_time_in_milliseconds_where_seconds_belong_is_none() -> None:
+    origin = rabbitmq_codec.Origin(destination="orders", quorum=True)
+
+    message = rabbitmq_codec.decode(b"\x00\x40" + LATE, b"x", redelivered=False, origin=origin)
+
+    assert (message.timestamp, message.body) == (None, b"x")
