@@ -49,6 +49,7 @@ CLAIM_POSTGRESQL = """
     place AS MATERIALIZED (
         SELECT s.{place} AS id FROM {parent} AS s
         WHERE s.{place} = :place AND COALESCE(s.exclusive_client_id, :client) = :client
+            AND EXISTS (SELECT 1 FROM dms_client WHERE client_id = :client AND incarnation = :incarnation)
             AND EXISTS (SELECT 1 FROM {entry} AS e WHERE e.{place} = :place AND e.read_state = 0)
         FOR SHARE OF s
     ),

@@ -3,6 +3,7 @@
 import logging
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -37,6 +38,13 @@ async def _sent(url: str, count: int) -> list[str]:
     names = await provider.send(QUEUE, [Message(body=number) for number in range(count)])
     await provider.close()
     return list(names)
+
+
+def _lose_tables(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        ((schema,),) = connection.execute("SHOW search_path").fetchall()
+        for statement in ("DROP SCHEMA {} CASCADE", "CREATE SCHEMA {}"):
+            connection.execute(sql.SQL(statement).format(sql.Identifier(schema)))
 
 
 async def _client(url: str) -> int:
@@ -119,10 +127,7 @@ async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgre
     """A dump from before a queue was made is restored while senders run, and another gets its number."""
     sender, another = (SqlJms.from_url(postgres_url) for _ in range(2))
     await sender.send(QUEUE, [Message(body="", uuid="lost")])
-    with psycopg.connect(postgres_url) as connection:
-        ((schema,),) = connection.execute("SHOW search_path").fetchall()
-        for statement in ("DROP SCHEMA {} CASCADE", "CREATE SCHEMA {}"):
-            connection.execute(sql.SQL(statement).format(sql.Identifier(schema)))
+    _lose_tables(postgres_url)
     await another.send("queue://invoices", [Message(body="", uuid="b")])
 
     await sender.send(QUEUE, [Message(body="", uuid="a")])
@@ -135,3 +140,18 @@ async def test_a_sender_takes_no_number_of_lost_tables_for_another_queue(postgre
         await receiver.close()
     for provider in (sender, another):
         await provider.close()
+
+
+async def test_a_consumer_is_given_no_message_of_a_queue_that_got_its_number(postgres_url: str) -> None:
+    """As above, while its consumers run: what is theirs there, they have to find anew."""
+    provider, another = (SqlJms.from_url(postgres_url) for _ in range(2))
+    receiver = await provider.open_receiver(QUEUE, subscription="book", name="one")
+    assert await receiver.receive(10, timedelta(0)) == []
+    _lose_tables(postgres_url)
+    other = await another.open_receiver("queue://invoices", subscription="bill", name="one")
+    await another.send("queue://invoices", [Message(body="", uuid="a")])
+
+    assert await receiver.receive(10, timedelta(0)) == []
+    assert len(await other.receive(10)) == 1
+    for opened in (receiver, other, provider, another):
+        await opened.close()

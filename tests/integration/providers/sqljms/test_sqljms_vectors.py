@@ -48,11 +48,13 @@ def test_d1_a_message_is_claimed_by_one_client_and_gone_when_it_is_done(database
 
 def test_d1_a_claim_has_the_client_and_the_token_that_it_was_given(database: Database) -> None:
     provider = database.provider()
+    opened(provider, QUEUE, name="seven")
     send(provider, QUEUE, ONE, ONE)
     source = Source(DestinationKind.QUEUE, database.value("SELECT queue_id FROM dms_queue"))
 
     with database.engine.begin() as connection:
-        rows = drive(entries.claim(connection, source, client=7, token=42, limit=1))
+        connection.execute(text("UPDATE dms_client SET client_id = 7, incarnation = 'life'"))
+        rows = drive(entries.claim(connection, source, client=7, incarnation="life", token=42, limit=1))
 
     assert [getattr(row, "delivery_count", None) for row in rows] == [1]
     assert database.rows(ENTRY) == [(1000, 7, 42, 1), (1000, -1, 0, 0)]

@@ -37,12 +37,17 @@ async def is_anything(connection: AnyConnection, source: Source, client: int) ->
 
 
 async def claim(
-    connection: AnyConnection, source: Source, *, client: int, token: int, limit: int
+    connection: AnyConnection, source: Source, *, client: int, incarnation: str, token: int, limit: int
 ) -> Sequence[EitherRow]:
-    """Hand out up to ``limit`` entries that are due, counted as delivered once more; return their rows."""
+    """Hand out up to ``limit`` entries that are due, counted as delivered once more; return their rows.
+
+    None to a client of whom another life, or none, is known: it may have been in another database, of which
+    this is an older copy, and the source have been another one there.
+    """
     values = {"place": source.number, "client": client, "token": token}
     if connection.dialect.name == Dialect.POSTGRESQL:
-        return await fetch(connection, sql.CLAIM[source.kind], **values, limit=limit)
+        known = {**values, "incarnation": incarnation}
+        return await fetch(connection, sql.CLAIM[source.kind], **known, limit=limit)
     await execute(connection, sql.CLAIM[source.kind], **values, limit=limit)
     try:
         return await fetch(connection, sql.READ[source.kind], **values)

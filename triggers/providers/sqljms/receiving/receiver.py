@@ -201,7 +201,8 @@ class SqlReceiver:
             if not await self._connection.run("looking", look):
                 return []
         token = 1 + secrets.randbits(62)
-        take = partial(entries.claim, source=source, client=client, token=token, limit=limit)
+        claim = partial(entries.claim, source=source, client=client, incarnation=self._incarnation)
+        take = partial(claim, token=token, limit=limit)
         rows = await self._connection.run(
             "receiving", take, atomic=self._connection.dialect is Dialect.SQLITE
         )
