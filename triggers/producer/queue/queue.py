@@ -360,11 +360,9 @@ class ClientQueue:
 
     def _current(self) -> sqlite3.Connection:
         """Return the connection to the file that is there now."""
-        if self._connection is not None and (found := self._opened.look()) != self._identity:
+        if self._connection is not None and self._opened.look() != self._identity:
             self._connection.close()
             self._connection = None
-            if found is None:
-                self._opened.forget()  # the next one is made here, and no surprise
         if self._connection is None:
             self._connection = self._open()
             self._opened.closed()  # what became of the one before is said by now
