@@ -74,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except SystemExit as end:  # of a service, a resolver or another function of a user's: no command does so
-        state.complain(f"this is not done: the code that it ran called sys.exit({end.code!r})")
+        # But for click, where whoever read its help has seen enough.
+        if not isinstance(end.__context__, BrokenPipeError):
+            state.complain(f"this is not done: the code that it ran called sys.exit({end.code!r})")
         code = _not_done(end.code)
     except Exception as error:  # noqa: BLE001  (a traceback is no answer; --verbose shows it)
         code = _report(error, state)

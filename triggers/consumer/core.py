@@ -4,7 +4,6 @@ A consumer has two shells: that of its workers is over when it is to drain, and 
 them is over when the last worker has ended.
 """
 
-import logging
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,18 +45,9 @@ if TYPE_CHECKING:
 #: How long monitors, sweeps and the last heartbeat may keep a consumer that has ended otherwise, in seconds.
 HOUSEKEEPING_PATIENCE = 5.0
 
-
 #: How many receivers are kept alive one after the other: a round must be over long before the first is due
 #: again, also where the provider is slow.
 KEPT_TOGETHER = 50
-
-#: What is logged when sys.exit() in a service ends the process: nothing else would say why it has ended.
-ENDED_BY_SERVICE = (
-    "a service ended this process: %r; its message is not acknowledged, and is delivered again. Raise an "
-    "error that is no %s to give up the message alone"
-)
-
-_log = logging.getLogger(__name__)
 
 
 class ConsumerCore(Controllable):
@@ -249,8 +239,6 @@ class ConsumerCore(Controllable):
                 await run()
             except BaseException as failure:  # noqa: BLE001  (raised again by run())
                 # Not from here: a SystemExit that leaves a task ends the event loop under all the others.
-                if isinstance(failure, SystemExit | KeyboardInterrupt):
-                    _log.critical(ENDED_BY_SERVICE, failure, type(failure).__name__, extra={"consumer": name})
                 self._note(failure)
 
         shell.spawn(name, watched)

@@ -27,6 +27,12 @@ from triggers.service.failures import (
 )
 from triggers.service.settings import Settings
 
+#: What is logged when sys.exit() in a service ends the process: nothing else would say why it has ended.
+ENDED_BY_SERVICE = (
+    "%s: %s ended its service and ends this process: the message is not answered, and comes again; to give "
+    "up the message alone, raise an error that is no %s"
+)
+
 _log = logging.getLogger(__name__)
 
 #: Waits for so many seconds before a service is run again; tells whether that is not to be any more.
@@ -265,8 +271,7 @@ class ServiceExecution:
             return
         for run in runs:
             extra = {"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence}
-            text = "%s: %s ended its service and ends this process: the message is not answered"
-            _log.error(text, run.named, told_of(death), extra=extra)
+            _log.error(ENDED_BY_SERVICE, run.named, told_of(death), type(death).__name__, extra=extra)
 
     async def _try(self, call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
         """Return what user code returned, or how it failed.

@@ -1,5 +1,6 @@
 """The first day: help, version, and everything that can be typed wrongly."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -135,3 +136,14 @@ def test_verbose_shows_the_traceback_as_well(doubtless: InProcess) -> None:
     assert "Traceback (most recent call last)" in told
     assert "ValueError: [bold]three[/]\n" in told
     assert told.splitlines()[-1].startswith("error: MODULE: importing mine raised ValueError")
+
+
+def test_who_has_read_enough_of_a_help_is_told_of_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)  # as `doubtless why --help | head -1` does in the end
+    words = [sys.executable, "-m", "triggers.cli", "why", "--help"]
+
+    ended = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (1, "")

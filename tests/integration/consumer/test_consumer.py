@@ -198,7 +198,7 @@ class TestEnding:
 
         entry = entry_in(redis_url, "orders", "fatal")
         assert ended.value.code == 7
-        assert "a service ended this process: SystemExit(7)" in caplog.text
+        assert "SystemExit: 7 ended its service and ends this process" in caplog.text
         assert entry is not None
         assert entry.state is State.STARTED
         assert not is_drained(redis_url, "orders")
