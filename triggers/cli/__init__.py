@@ -23,7 +23,7 @@ from history.support.rendering import first_line
 from triggers.cli.commands import Commands
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.logs import log_to_stderr
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import State, UserExitError
 
 app = typer.Typer(
     name="doubtless",
@@ -73,22 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever read this has seen enough; the interpreter must not try to flush once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
-    except SystemExit as end:  # of a service, a resolver or another function of a user's: no command does so
-        # But for click, where whoever read its help has seen enough.
-        if not isinstance(end.__context__, BrokenPipeError):
-            state.complain(f"this is not done: the code that it ran called sys.exit({end.code!r})")
-        code = _not_done(end.code)
+    except UserExitError as end:
+        state.complain(str(end))
+        code = end.exit_code
     except Exception as error:  # noqa: BLE001  (a traceback is no answer; --verbose shows it)
         code = _report(error, state)
     sys.exit(code)
-
-
-def _not_done(code: object) -> int:
-    """Return the exit code for a user's own: never what stands for done, or for wrong usage.
-
-    A supervisor starts neither of these again.
-    """
-    return code if isinstance(code, int) and code not in {0, 2} else 1
 
 
 def _report(error: Exception, state: State) -> int:

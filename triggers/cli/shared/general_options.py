@@ -10,7 +10,7 @@ import typer
 
 from triggers.cli.shared.configured import blaming, fill, keys_of
 from triggers.cli.shared.logs import log_more
-from triggers.cli.shared.output import State
+from triggers.cli.shared.output import State, UserExitError
 from triggers.cli.shared.signatures import Options, take
 
 _JSON_OPTION: Any = typer.Option(False, "--json", help="Print data as JSON, one document.")
@@ -48,7 +48,10 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
         if state.verbose:
             log_more()
         with blaming(fill(context, options, keys)), state.document_apart():
-            command(context, **options)
+            try:
+                command(context, **options)
+            except SystemExit as end:
+                raise UserExitError(end.code) from end
 
     run.__doc__ = _unwrapped(inspect.getdoc(command))
     return take(run, command, _GENERAL)

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
+class UserExitError(Exception):
+    """A service, a resolver or another function of a user's called ``sys.exit()``, which no command does."""
+
+    def __init__(self, code: object) -> None:
+        super().__init__(f"this is not done: the code that it ran called sys.exit({code!r})")
+        #: Never what stands for done, or for wrong usage: a supervisor starts neither of these again.
+        self.exit_code = code if isinstance(code, int) and code not in {0, 2} else 1
+
+
 @dataclass(slots=True)
 class State:
     """The options that every command shares, and how it prints."""
