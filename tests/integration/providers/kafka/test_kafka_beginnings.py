@@ -95,7 +95,7 @@ def test_what_retention_has_deleted_is_told_and_the_rest_is_received(
     provider = Kafka.from_url(f"{kafka.url}&group={topic}&start={start}")
 
     receiver = drive(provider.open_receiver(topic, subscription="book", name="a"))
-    first = drive(receiver.receive(1))
+    taken(receiver, 1)
     drive(receiver.close())
     drive(provider.close())
 
@@ -103,7 +103,6 @@ def test_what_retention_has_deleted_is_told_and_the_rest_is_received(
     assert told is not None
     lost, begins = int(told[1]), int(told[2])
     assert (lost > 0, begins) == (True, 1 + lost)
-    assert len(first) == 1
 
 
 def test_a_log_that_goes_back_is_read_from_there_and_what_comes_later_is_not_skipped(
