@@ -45,6 +45,7 @@ TOO_OLD = re.compile(r"needs PySpark 4\.\d or newer, and this is [34]\.\d")
 #: The drivers that modules import which only their face's users reach, and the extras that bring them.
 DRIVERS = {
     "pytest": "contract",
+    "celery": "celery",
     "confluent_kafka": "kafka",
     "nats": "nats",
     "boto3": "sqs",
