@@ -449,7 +449,7 @@ MUTANTS = (
     Mutant(
         "triggers/providers/kafka/connection.py",
         "driver.TopicPartition(self._topic, number, one.position.next_offset)",
-        "driver.TopicPartition(self._topic, number, driver.OFFSET_STORED)",
+        "driver.TopicPartition(self._topic, number, one.position.next_offset + 1)",
         (
             "tests/integration/providers/kafka/test_kafka_offsets.py::"
             "TestWhereItBegins::test_it_begins_at_the_row_whatever_kafka_has[blocking-sqlite-0]"
