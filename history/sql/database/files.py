@@ -8,9 +8,9 @@ in another folder, or connect in a way of its own.
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, Pool, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -42,19 +42,23 @@ class _Followed:
 
     def __init__(self, engine: Engine) -> None:
         # Not the engine itself: it is the key under which this is found.
+        self._engine = ref(engine)
+        self._pool: ref[Pool] | None = None
         self._asked = file_of(engine.url)
         self.file: OpenFile | None = None
         event.listen(engine, "do_connect", self._refuse)
         event.listen(engine, "connect", self._note)
         event.listen(engine, "checkout", self._compare)
-        event.listen(engine, "engine_disposed", self._end)
 
     def _refuse(self, *_about: object) -> None:
+        if self.file is not None and self._was_disposed_of():
+            self.file.closed()  # nothing was open: who deleted it meanwhile may have another one made
         if self.file is not None and self.file.is_gone:
             raise _gone(self.file)
 
     def _note(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        name = _name_of(connection)
+        engine, name = self._engine(), _name_of(connection)
+        self._pool = None if engine is None else ref(engine.pool)
         if self.file is None and (path := self._path_to(name)) is not None:
             self.file = OpenFile(path, DELETED, REPLACED)
         if self.file is not None:
@@ -75,9 +79,10 @@ class _Followed:
         if self.file is not None:
             self.file.know_log()
 
-    def _end(self, _engine: Engine) -> None:
-        if self.file is not None:
-            self.file.closed()  # nothing is open: who deletes it now may have another one made
+    def _was_disposed_of(self) -> bool:
+        """Whether the engine has another pool than before; its event of that would slow each statement."""
+        engine = self._engine()
+        return engine is not None and self._pool is not None and self._pool() is not engine.pool
 
     @staticmethod
     def _take_in(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
