@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from history.errors import HistoryUnavailableError
+from history.sql.database.forks import pooled_of
 from history.sql.database.paths import file_of
 from history.sql.statements.dialects import Dialect
 from history.support.open_files import Identity, OpenFile
@@ -110,7 +111,7 @@ class _Followed:
 
 def follow_file(engine: Engine | AsyncEngine) -> None:
     """Have an engine give out no connection to a file that is gone; once is enough."""
-    pooled = _pooled(engine)
+    pooled = pooled_of(engine)
     if pooled.dialect.name == Dialect.SQLITE and pooled not in _files:
         _files[pooled] = _Followed(pooled)
 
@@ -120,7 +121,7 @@ def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:
 
     That is found whenever a connection is given out, or by a ``look`` now.
     """
-    followed = _files.get(_pooled(engine))
+    followed = _files.get(pooled_of(engine))
     if followed is None or followed.file is None:
         return 0
     if look:
@@ -134,7 +135,7 @@ def refuse_lost(connection: Connection | AsyncConnection, doing: str) -> None:
     Raises:
         HistoryUnavailableError: it was; nothing is committed.
     """
-    followed = None if connection.invalidated else _files.get(_pooled(connection.engine))
+    followed = None if connection.invalidated else _files.get(pooled_of(connection.engine))
     if followed is not None and followed.is_lost(connection.info.get(_OPENED)):
         raise HistoryUnavailableError(doing)
 
@@ -157,8 +158,3 @@ def _is_same(path: str, name: str) -> bool:
 def _gone(file: OpenFile) -> sqlite3.OperationalError:
     """Return what SQLAlchemy translates as it does all errors of the driver: the database is away."""
     return sqlite3.OperationalError(f"{file.path} was deleted or replaced while it was open")
-
-
-def _pooled(engine: Engine | AsyncEngine) -> Engine:
-    pooled = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
-    return getattr(pooled, "_proxied", pooled)  # options are a view of an engine, with the same pool

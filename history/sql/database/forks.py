@@ -34,10 +34,15 @@ _guards: "WeakKeyDictionary[Engine, object]" = WeakKeyDictionary()
 _carried: set[str] = set()
 
 
+def pooled_of(engine: Engine | AsyncEngine) -> Engine:
+    """Return the engine that has the pool: one for asyncio, or with options, is a view of it."""
+    pooled = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+    return getattr(pooled, "_proxied", pooled)
+
+
 def survive_forks(engine: Engine | AsyncEngine) -> None:
     """Have an engine, and all that is derived of it, work in a forked child, too; once is enough."""
-    pooled = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
-    pooled = getattr(pooled, "_proxied", pooled)  # options are a view of an engine, with the same pool
+    pooled = pooled_of(engine)
     if pooled in _guards:
         return
     if pooled.dialect.name == Dialect.POSTGRESQL:

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, Pool
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.errors import ConfigurationError
+from history.sql.database.forks import pooled_of
 from history.sql.database.paths import file_of
 from history.sql.statements.dialects import Dialect, statement
 
@@ -34,7 +35,7 @@ _AROUND: ContextVar[tuple[Service, ...]] = ContextVar("_AROUND", default=())
 
 def enter(engine: Engine | AsyncEngine) -> Service:
     """Note that a service begins to run here, in a transaction on a connection of ``engine``."""
-    pooled = _pooled(engine)
+    pooled = pooled_of(engine)
     service = Service(pooled.pool, _file(pooled))
     _AROUND.set((*(other for other in _AROUND.get() if other.runs), service))
     return service
@@ -55,7 +56,7 @@ def is_inside(engine: Engine | AsyncEngine, doing: str, *, writes: bool) -> bool
     around = _AROUND.get()
     if not around:
         return False
-    pooled = _pooled(engine)
+    pooled = pooled_of(engine)
     inside = [service for service in around if service.runs and service.pool is pooled.pool]
     if pooled.dialect.name != Dialect.SQLITE:
         return bool(inside)
@@ -67,10 +68,6 @@ def is_inside(engine: Engine | AsyncEngine, doing: str, *, writes: bool) -> bool
             "do it after the service, send a message instead (SqlJms.sending), or use another database",
         )
     return False
-
-
-def _pooled(engine: Engine | AsyncEngine) -> Engine:
-    return engine.sync_engine if isinstance(engine, AsyncEngine) else engine
 
 
 def _file(engine: Engine) -> str | None:

@@ -504,6 +504,17 @@ def test_a_reset_checkpoint_is_noticed_and_said(
     assert "let the source start after them, or restore the checkpoint" in caplog.text
 
 
+def dying(one: ForeachBatch, at: BatchStep | None) -> ForeachBatch:
+    """Let the driver die at a step; at none, it lives."""
+
+    def observe(step: BatchStep) -> None:
+        if step is at:
+            raise RuntimeError("the driver dies")
+
+    one.observe = observe
+    return one
+
+
 @pytest.mark.prove
 def test_a_batch_is_known_where_its_query_has_another_name_since(
     spark: SparkSession, redis_url: str, tmp_path: Path
@@ -521,13 +532,8 @@ def test_a_batch_is_known_where_its_query_has_another_name_since(
         def load(new: DataFrame, _: int) -> None:
             given.extend(row.uuid for row in new.collect())
 
-        def observe(step: BatchStep) -> None:
-            if step is dies_at:
-                raise RuntimeError("the driver dies")
-
-        one = foreach_batch("orders", name="load", uuid="uuid", history=redis_url, committed=committed)(load)
-        one.observe = observe
-        return one
+        terms: Any = {"uuid": "uuid", "history": redis_url, "committed": committed}
+        return dying(foreach_batch("orders", name="load", **terms)(load), dies_at)
 
     for name, step in (("first", BatchStep.CLAIMED), ("second", BatchStep.RUN)):
         with pytest.raises(Exception, match="the driver dies"):
@@ -554,13 +560,7 @@ def test_what_never_ran_is_new_under_a_new_checkpoint(
         def load(new: DataFrame, _: int) -> None:
             given.extend(row.uuid for row in new.collect())
 
-        def observe(step: BatchStep) -> None:
-            if step is dies_at:
-                raise RuntimeError("the driver dies")
-
-        one = foreach_batch("orders", name="load", uuid="uuid", history=redis_url)(load)
-        one.observe = observe
-        return one
+        return dying(foreach_batch("orders", name="load", uuid="uuid", history=redis_url)(load), dies_at)
 
     with pytest.raises(Exception, match="the driver dies"):
         stream.run(made(BatchStep.CLAIMED), "first", name="orders")
