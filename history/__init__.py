@@ -32,28 +32,7 @@ if TYPE_CHECKING:
     from history.sql.history import SqlHistory
     from history.store import BatchOwner, Evidence, HistoryStore, Parked, ParkedKind, Verb
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "history.circuit": ("CircuitOpenError",),
-            "history.entry": ("Claim", "Entry", "EntryOutcome", "Fence", "Renewal", "Settlement", "State"),
-            "history.errors": (
-                "ConfigurationError",
-                "DoubtlessError",
-                "HistoryUnavailableError",
-                "MissingExtraError",
-                "NotPermittedError",
-                "TransactionConflictError",
-                "UnavailableError",
-            ),
-            "history.memory.history": ("MemoryHistory",),
-            "history.message": ("Message", "Uuid"),
-            "history.opening": ("open_history",),
-            "history.redis.history": ("RedisHistory",),
-            "history.sql.history": ("SqlHistory",),
-            "history.store": ("BatchOwner", "Evidence", "HistoryStore", "Parked", "ParkedKind", "Verb"),
-        },
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = [
     "BatchOwner",

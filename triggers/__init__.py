@@ -70,56 +70,7 @@ if TYPE_CHECKING:
     from triggers.service.keeping import FailedBeforeError, Keep
     from triggers.service.outcome import Outcome
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "history.errors": (
-                "ConfigurationError",
-                "DoubtlessError",
-                "MissingExtraError",
-                "UnavailableError",
-            ),
-            "history.message": ("Message",),
-            "triggers.consumer": ("AsyncConsumer", "Consumer"),
-            "triggers.declaration.decorator": ("Trigger", "trigger"),
-            "triggers.detection.table": ("Status",),
-            "triggers.events": (
-                "Cause",
-                "RetrievalFailureEvent",
-                "Subscription",
-                "flush_events",
-                "on_retrieval_failure",
-            ),
-            "triggers.pipeline.joining.joins": ("Joined",),
-            "triggers.service.keeping": ("FailedBeforeError", "Keep"),
-            "triggers.pipeline.joining.parts": ("NoActivationError", "PlaceTakenError"),
-            "triggers.producer.delivery_failure": (
-                "DeliveryFailureEvent",
-                "DeliverySubscription",
-                "on_delivery_failure",
-            ),
-            "triggers.producer.producer": ("Producer", "send"),
-            "triggers.producer.queue.drain": ("Drained",),
-            "triggers.producer.queue.queue": ("ClientQueue", "ClientQueueFullError"),
-            "triggers.providers.opening": ("open_provider",),
-            "triggers.providers.outgoing": ("SentMessage",),
-            "triggers.providers.provider": ("ProviderUnavailableError",),
-            "triggers.selectors": ("Filter", "Selector", "SelectorError"),
-            "triggers.service.delivery": ("Delivery",),
-            "triggers.service.failures": (
-                "BodyInvalidError",
-                "BodyTooLargeError",
-                "FatalError",
-                "LeaseLostError",
-                "Retry",
-                "TransientError",
-                "UnawaitedError",
-            ),
-            "triggers.service.filters": ("FilterAnswerError",),
-            "triggers.service.identity": ("UnidentifiedError",),
-            "triggers.service.outcome": ("Outcome",),
-        },
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = [
     "AsyncConsumer",

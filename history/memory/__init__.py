@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from history.memory.history import MemoryHistory
     from history.memory.parking import MemoryParking
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, history=("MemoryHistory",), parking=("MemoryParking",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["MemoryHistory", "MemoryParking"]

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from history.redis.history import RedisHistory
     from history.redis.scripts import HistoryLostError
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        {"history.errors": ("NotPermittedError",)},
-        history=("RedisHistory",),
-        scripts=("HistoryLostError",),
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = ["HistoryLostError", "NotPermittedError", "RedisHistory"]

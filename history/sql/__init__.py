@@ -16,6 +16,6 @@ if TYPE_CHECKING:
     from history.sql.history import SqlHistory
     from history.sql.offsets.history import OffsetHistory
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, {"history.sql.offsets.history": ("OffsetHistory",)}, history=("SqlHistory",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["OffsetHistory", "SqlHistory"]

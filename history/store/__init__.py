@@ -75,11 +75,7 @@ if TYPE_CHECKING:
     from history.store.inspection import Capability, Refusal, Room, TellingRefusals, TellingRoom
     from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        inspection=("Capability", "Refusal", "Room", "TellingRefusals", "TellingRoom"),
-        watermark=("Epoch", "Incoming", "Offset", "Outgoing", "Watermark"),
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = [
     "CLAIM_BATCH",

@@ -1,37 +1,80 @@
-"""The face of a package: its public names, each loaded when it is first asked for.
+"""The face of a package: its public names, each loaded when it is first used.
 
-What is not in a package's ``__all__`` may move to another module in any release.
+A name that is not in a package's ``__all__`` may move to another module in any release.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from history.support.namesakes import hiding
 
 
-def lazy(
-    package: str, elsewhere: Mapping[str, Sequence[str]] | None = None, /, **modules: Sequence[str]
-) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
+def lazy(package: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package that imports its public names under ``TYPE_CHECKING``.
 
-    A keyword names a module of the package, and its value the public names there; ``elsewhere`` does so for
-    modules by their dotted paths, such as those of packages further down.
+    The imports of that block are read when a name is first asked for, so each name stands in one place::
+
+        if TYPE_CHECKING:
+            from history.memory.history import MemoryHistory
+        else:
+            __getattr__ = lazy(__name__)
+
+    ``from other import *`` there means each public name of the other package, and a name that the package
+    imports from itself is one of its modules. The package must come with its source: :class:`ImportError`
+    says so where only bytecode was shipped.
     """
-    paths = {**(elsewhere or {}), **{f"{package}.{module}": names for module, names in modules.items()}}
-    homes = {name: path for path, names in paths.items() for name in names}
+
+    @cache
+    def homes() -> dict[str, tuple[str, str]]:
+        return dict(_homes(package))
 
     def load(name: str) -> Any:
-        if name not in homes:
+        face = sys.modules[package]
+        if name == "__all__":
+            value: Any = sorted(homes())
+        elif name in homes():
+            value = _value(package, *homes()[name])
+        else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            module = import_module(homes[name])
-        except ModuleNotFoundError as error:
-            if (problem := hiding()) is not None:
-                raise ImportError(problem) from error
-            raise
-        value = getattr(module, name)
-        setattr(import_module(package), name, value)  # the next access costs nothing
+        setattr(face, name, value)  # the next access costs nothing
         return value
 
     return load
+
+
+def _value(package: str, module: str, name: str) -> Any:
+    if module == package:
+        return _loaded(f"{package}.{name}")
+    return getattr(_loaded(module), name)
+
+
+def _homes(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each name that a package imports under ``TYPE_CHECKING``, with its module and its name there."""
+    loader: Any = getattr(sys.modules[package].__spec__, "loader", None)
+    source: str | None = loader.get_source(package) if hasattr(loader, "get_source") else None
+    if source is None:
+        raise ImportError(f"the source of {package} is missing: ship doubtless with its .py files")
+    blocks = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+    for node in (node for block in blocks if _is_for_types(block) for node in block.body):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [(alias.asname or alias.name, alias.name) for alias in node.names]
+            if names == [("*", "*")]:
+                names = [(name, name) for name in _loaded(node.module).__all__]
+            yield from ((public, (node.module, name)) for public, name in names)
+
+
+def _is_for_types(block: ast.If) -> bool:
+    return isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+
+
+def _loaded(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (problem := hiding()) is not None:
+            raise ImportError(problem) from error
+        raise

@@ -1,23 +1,23 @@
 """Files of users that have the name of one of our packages, and hide it or are hidden by it.
 
 Python takes the first ``history``, ``resolvers`` or ``triggers`` that it finds, and a script's own folder
-comes first. What fails then says only that a module is missing.
+comes first. Python's own error then says only that a module is missing.
 """
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 #: Our packages.
-OURS = ("history", "resolvers", "triggers")
+OURS = ("doubtless", "history", "resolvers", "triggers")
 
 _HOME = Path(__file__).resolve().parents[2]
 
 
 def hiding() -> str | None:
-    """Say which module that is not ours was imported in the place of a package of ours; None if none was."""
+    """Say which module that is not ours Python imports in the place of a package of ours; None if none."""
     for name in OURS:
-        module = sys.modules.get(name)
-        file = None if module is None else getattr(module, "__file__", None)
+        file = _file_of(name)
         if file is not None and not _is_ours(Path(file)):
             return remedy(Path(file), name)
     return None
@@ -40,6 +40,13 @@ def remedy(file: Path, name: str) -> str:
         f"{found} has the name of a package of doubtless, so that only one of them can be imported: "
         f"rename it, such as to my_{name}{suffix}"
     )
+
+
+def _file_of(name: str) -> str | None:
+    if (module := sys.modules.get(name)) is not None:
+        return getattr(module, "__file__", None)
+    spec = find_spec(name)
+    return spec.origin if spec is not None else None
 
 
 def _is_ours(file: Path) -> bool:

@@ -13,7 +13,7 @@ DRIVERS = (
 )
 
 
-@pytest.mark.parametrize("package", ["history", "resolvers", "triggers"])
+@pytest.mark.parametrize("package", ["doubtless", "history", "resolvers", "triggers"])
 def test_a_package_can_be_imported_where_there_is_no_driver_at_all(package: str) -> None:
     hide = "import sys; sys.modules.update(dict.fromkeys(sys.argv[2:]))"
 

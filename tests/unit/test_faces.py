@@ -10,7 +10,7 @@ import history.store
 from history.entry import Settlement
 
 PACKAGES = (
-    *("history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers"),
+    *("doubtless", "history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers"),
     *("triggers.configuration", "triggers.patchbay", "triggers.providers", "triggers.selectors"),
     *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "kafka", "nats", "rabbitmq")),
     *(f"triggers.providers.{name}" for name in ("redis_streams", "sqljms", "sqlremote", "sqs")),

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests import ROOT
 
 #: Where our code is.
-FOLDERS = ("history", "resolvers", "triggers", "benchmarks", "examples", "tests")
+FOLDERS = ("doubtless", "history", "resolvers", "triggers", "benchmarks", "examples", "tests")
 
 #: A variable with this name has been a text, a tally, options, a reason and a statement.
 WORD = "told"

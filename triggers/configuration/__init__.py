@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from triggers.configuration.overriding import override
     from triggers.configuration.reading import read_configuration
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        layers=("FILE", "Configuration", "Found"),
-        overriding=("override",),
-        reading=("read_configuration",),
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = [
     "FILE",

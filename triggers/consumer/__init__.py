@@ -17,6 +17,6 @@ if TYPE_CHECKING:
     from triggers.consumer.tasks import AsyncConsumer
     from triggers.consumer.threads import Consumer
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, tasks=("AsyncConsumer",), threads=("Consumer",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["AsyncConsumer", "Consumer"]

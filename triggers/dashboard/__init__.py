@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from triggers.dashboard.access.settings import Access, ProxyHeader, Token
     from triggers.dashboard.app import create_app
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "triggers.dashboard.access.roles": ("Role",),
-            "triggers.dashboard.access.settings": ("Access", "ProxyHeader", "Token"),
-            "triggers.dashboard.app": ("create_app",),
-        },
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Access", "ProxyHeader", "Role", "Token", "create_app"]

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from triggers.guards.guard import Guard, protect, running
     from triggers.guards.turn import Turn
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, guard=("Guard", "protect", "running"), turn=("Turn",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Guard", "Turn", "protect", "running"]

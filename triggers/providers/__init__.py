@@ -70,41 +70,7 @@ if TYPE_CHECKING:
         capabilities_of,
     )
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        provider=(
-            "AT_ONCE",
-            "Answering",
-            "Answers",
-            "Arrival",
-            "Bounded",
-            "Capabilities",
-            "DeliveryLimit",
-            "DestinationGoneError",
-            "DividingGroups",
-            "GivingUp",
-            "InDatabase",
-            "KeepingOrder",
-            "Limited",
-            "Limits",
-            "NO_LIMITS",
-            "Provider",
-            "ProviderUnavailableError",
-            "RECEIVE_WAIT",
-            "Received",
-            "Receiver",
-            "Remembering",
-            "SharingTransactions",
-            "TakingFailures",
-            "TakingOver",
-            "TellingPermissions",
-            "TemporaryDestinations",
-            "Unreadable",
-            "capabilities_of",
-        ),
-        opening=("open_provider",),
-        **{"brokers.delivery": ("UndecodableError", "read")},
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = [
     "AT_ONCE",

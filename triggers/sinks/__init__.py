@@ -20,13 +20,7 @@ if TYPE_CHECKING:
     from triggers.sinks.sql_table import SqlTableSink
     from triggers.sinks.webhook import WebhookSink
 else:
-    __getattr__ = lazy(
-        __name__,
-        dead_letter=("DeadLetterSink",),
-        redis_stream=("RedisStreamSink",),
-        sql_table=("SqlTableSink",),
-        webhook=("WebhookSink",),
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = [
     "SINK_URLS",

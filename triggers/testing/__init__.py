@@ -17,18 +17,7 @@ if TYPE_CHECKING:
     from triggers.testing.simulator.simulator import Simulator
     from triggers.testing.simulator.tables import rows
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        {
-            "triggers.testing.simulator.batches.exactly_once_batch": ("exactly_once_batch",),
-            "triggers.testing.simulator.effects": ("Effects",),
-            "triggers.testing.simulator.exactly_once": ("exactly_once",),
-            "triggers.testing.simulator.report": ("Finding", "Report"),
-            "triggers.testing.simulator.script": ("scripts",),
-            "triggers.testing.simulator.simulator": ("Simulator",),
-            "triggers.testing.simulator.tables": ("rows",),
-        },
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = [
     "Effects",

@@ -40,9 +40,9 @@ PUBLIC = (
 OTHERS = {"triggers.retrieval_failures", "triggers.verdicts"}
 
 _IMPORTED = re.compile(
-    r"^ *from ((?:history|resolvers|triggers)[\w.]*) import (\([^)]*\)|[^#\n]+)", re.MULTILINE
+    r"^ *from ((?:doubtless|history|resolvers|triggers)[\w.]*) import (\([^)]*\)|[^#\n]+)", re.MULTILINE
 )
-_MENTIONED = re.compile(r"`((?:history|resolvers|triggers)(?:\.\w+)+)(?:\([^`]*\))?`")
+_MENTIONED = re.compile(r"`((?:doubtless|history|resolvers|triggers)(?:\.\w+)+)(?:\([^`]*\))?`")
 
 
 def names_in(text: str) -> Iterator[str]:

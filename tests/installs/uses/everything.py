@@ -5,6 +5,7 @@ import json
 import pkgutil
 import sys
 
+import doubtless
 import history
 import resolvers
 import triggers
@@ -13,7 +14,7 @@ import triggers
 def refused() -> dict[str, list[str]]:
     """Return the class and the text of what each import raised."""
     found: dict[str, list[str]] = {}
-    for package in (history, resolvers, triggers):
+    for package in (doubtless, history, resolvers, triggers):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.", onerror=str):
             if module.name.endswith("__main__"):
                 continue

@@ -12,6 +12,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.guards.celery.task import GivenUpError, guarded
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, task=("GivenUpError", "guarded"))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["GivenUpError", "guarded"]

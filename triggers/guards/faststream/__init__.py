@@ -7,6 +7,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.guards.faststream.middleware import guarded
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, middleware=("guarded",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["guarded"]

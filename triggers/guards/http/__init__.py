@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from triggers.guards.http.middleware import IdempotencyKey
     from triggers.guards.http.request import Request
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, middleware=("IdempotencyKey",), request=("Request",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["IdempotencyKey", "Request"]

@@ -13,6 +13,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.providers.amqp.provider import Amqp
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("Amqp",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Amqp"]

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from triggers.providers.jms.provider import JmsProvider
     from triggers.providers.jms.settings import JmsSettings
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("JmsProvider",), settings=("JmsSettings",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["JmsProvider", "JmsSettings"]

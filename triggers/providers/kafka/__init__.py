@@ -18,6 +18,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.providers.kafka.provider import Kafka, KafkaWithOffsets, forget_offsets
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("Kafka", "KafkaWithOffsets", "forget_offsets"))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Kafka", "KafkaWithOffsets", "forget_offsets"]

@@ -21,6 +21,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.providers.nats.provider import Nats
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("Nats",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Nats"]

@@ -14,6 +14,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.providers.rabbitmq.provider import RabbitMQ
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("RabbitMQ",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["RabbitMQ"]

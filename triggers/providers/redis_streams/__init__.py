@@ -15,6 +15,6 @@ if TYPE_CHECKING:
     from triggers.providers.redis_streams.provider import RedisStreams
     from triggers.providers.redis_streams.settings import StreamSettings
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("RedisStreams",), settings=("StreamSettings",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["RedisStreams", "StreamSettings"]

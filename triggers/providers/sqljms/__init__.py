@@ -16,6 +16,6 @@ if TYPE_CHECKING:
     from triggers.providers.sqljms.provider import SqlJms
     from triggers.providers.sqljms.settings import SqlJmsSettings
 else:
-    __getattr__ = lazy(__name__, provider=("SqlJms",), settings=("SqlJmsSettings",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["SqlJms", "SqlJmsSettings"]

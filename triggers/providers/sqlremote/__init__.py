@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from triggers.providers.sqlremote.publication.publication import Publication
     from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
 else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            f"{__name__}.agent.hooks": ("Hooks",),
-            f"{__name__}.links": ("Links",),
-            f"{__name__}.publication.publication": ("Publication",),
-            f"{__name__}.settings": ("LinkSettings", "RemoteSettings"),
-        },
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Hooks", "LinkSettings", "Links", "Publication", "RemoteSettings"]

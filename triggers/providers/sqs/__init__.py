@@ -12,6 +12,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.providers.sqs.provider import Sqs
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("Sqs",))
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Sqs"]

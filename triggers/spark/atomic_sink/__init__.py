@@ -14,8 +14,6 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, TableWriter, atomic_sink, into_table
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__, sink=("AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table")
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]

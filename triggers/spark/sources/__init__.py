@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from triggers.spark.sources.redis_stream import RedisStreamSource
     from triggers.spark.sources.sqljms import SqlJmsSource
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(
-        __name__,
-        log=("Log",),
-        publication=("PublicationSource",),
-        reader=("LogSource",),
-        redis_stream=("RedisStreamSource",),
-        sqljms=("SqlJmsSource",),
-    )
+    __getattr__ = lazy(__name__)
 
 __all__ = ["Log", "LogSource", "PublicationSource", "RedisStreamSource", "SqlJmsSource"]

@@ -1,0 +1,81 @@
+"""The package ``doubtless``: the same objects as in the packages behind it, and safe beside foreign names."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+FACES = {
+    "doubtless.history": "history",
+    "doubtless.resolvers": "resolvers",
+    "doubtless.providers": "triggers.providers",
+    "doubtless.sinks": "triggers.sinks",
+    "doubtless.spark": "triggers.spark",
+    "doubtless.testing": "triggers.testing",
+    "doubtless.guards": "triggers.guards",
+    **{f"doubtless.guards.{name}": f"triggers.guards.{name}" for name in ("celery", "dramatiq", "http")},
+    **{f"doubtless.guards.{name}": f"triggers.guards.{name}" for name in ("faststream", "taskiq")},
+}
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, as a user does: its own files are found first."""
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_face_has_the_names_of_its_package_and_no_others(face: str) -> None:
+    shown, package = import_module(face), import_module(FACES[face])
+
+    assert sorted(shown.__all__) == sorted(package.__all__)
+    assert [name for name in shown.__all__ if getattr(shown, name) is not getattr(package, name)] == []
+
+
+def test_each_public_name_is_found_and_no_other() -> None:
+    doubtless = import_module("doubtless")
+
+    assert [name for name in doubtless.__all__ if not hasattr(doubtless, name)] == []
+    assert {"trigger", "Message", "Consumer", "protect", "open_history", "spark"} <= set(doubtless.__all__)
+    with pytest.raises(AttributeError):
+        _ = doubtless.Konsumer
+
+
+def test_the_module_runs_the_command_line(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-m", "doubtless", "--version")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("doubtless ")
+
+
+@pytest.mark.parametrize("name", ["history", "resolvers", "triggers"])
+@pytest.mark.parametrize("form", ["{}.py", "{}/__init__.py"])
+def test_a_file_that_hides_a_package_is_named_with_the_remedy(tmp_path: Path, name: str, form: str) -> None:
+    foreign = tmp_path / form.format(name)
+    foreign.parent.mkdir(exist_ok=True)
+    foreign.touch()
+
+    ended = run(tmp_path, "-c", "import doubtless")
+
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert str(tmp_path / name) in last
+    assert f"my_{name}" in last
+
+
+def test_a_project_with_packages_of_the_same_names_runs_its_pytest(tmp_path: Path) -> None:
+    for name in ("history", "resolvers", "triggers"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("OURS = True\n")
+    program = (
+        "import history, resolvers, triggers\n\ndef test_ours():\n    assert history.OURS and triggers.OURS\n"
+    )
+    (tmp_path / "test_ours.py").write_text(program)
+
+    ended = run(tmp_path, "-m", "pytest", "-q", "--trace-config", "-p", "no:cacheprovider")
+
+    assert "1 passed" in ended.stdout
+    assert "pytest_doubtless" in ended.stdout, "the plugin is installed and loaded"
