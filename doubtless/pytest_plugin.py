@@ -1,3 +1,3 @@
-"""The pytest plugin for ``-p doubtless.pytest_plugin``. pytest loads it itself where doubtless is installed."""
+"""The pytest plugin for ``-p doubtless.pytest_plugin``. pytest loads it where doubtless is installed."""
 
 from pytest_doubtless import *

@@ -16,6 +16,8 @@ SOURCES = [*pages(), *sorted((ROOT / "examples").glob("*.py"))]
 
 #: Packages whose public names are those in their ``__all__``, and modules whose names are public without one.
 PUBLIC = (
+    "doubtless",
+    "doubtless.*",
     "history",
     *(f"history.{name}" for name in ("bridge", "contract", "entry", "errors", "memory", "message", "redis")),
     *("history.sql", "history.store"),
@@ -42,7 +44,7 @@ OTHERS = {"triggers.retrieval_failures", "triggers.verdicts"}
 _IMPORTED = re.compile(
     r"^ *from ((?:doubtless|history|resolvers|triggers)[\w.]*) import (\([^)]*\)|[^#\n]+)", re.MULTILINE
 )
-_MENTIONED = re.compile(r"`((?:doubtless|history|resolvers|triggers)(?:\.\w+)+)(?:\([^`]*\))?`")
+_MENTIONED = re.compile(r"`((?:history|resolvers|triggers)(?:\.\w+)+)(?:\([^`]*\))?`")
 
 
 def names_in(text: str) -> Iterator[str]:
