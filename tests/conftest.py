@@ -20,8 +20,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.helpers.books")
 
-pytest_plugins = [
-    "tests.fixtures.proof",
+pytest_plugins = ["tests.fixtures.proof"]
+
+#: The fixtures of servers, files and networks. They import drivers, so unit tests start without them.
+SERVER_FIXTURES = (
     "tests.fixtures.servers.redis",
     "tests.fixtures.servers.redis_sentinel",
     "tests.fixtures.sqljms",
@@ -37,15 +39,15 @@ pytest_plugins = [
     "tests.fixtures.servers.activemq",
     "tests.fixtures.servers.spark",
     "tests.fixtures.servers.spark_cluster",
-]
+)
 
 
 # How long an example takes says something of the machine, and nothing of what is tested.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-#: The tests of whole programs.
-ACCEPTANCE = ROOT / "tests" / "acceptance"
+#: The tests of whole programs, and those without servers.
+ACCEPTANCE, UNIT = ROOT / "tests" / "acceptance", ROOT / "tests" / "unit"
 
 #: Every process of the run takes over what its first one has measured.
 SLOWNESS = slowness()
@@ -78,6 +80,14 @@ def tmp_path(tmp_path: Path) -> Path:
     folder = tmp_path / str(next(_FOLDERS))
     folder.mkdir()
     return folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
+    """Load the fixtures of servers before the first module that may use them."""
+    if UNIT not in module_path.parents:
+        for name in SERVER_FIXTURES:
+            parent.config.pluginmanager.import_plugin(name)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -53,6 +53,7 @@ FIRST_TRIED = (1, 0, 19, 22)
 
 COUNTS = {count.value: {count} for count in Count} | {"any": set(Count)}
 CALLED = "NEW / DUPLICATE / IN_DOUBT"
+NEEDED = "resolver needed"
 STATUSES = {"NEW": Status.NEW, "DUPLICATE": Status.DUPLICATE, "IN_DOUBT": Status.IN_DOUBT}
 UNDECIDED = {"rejected", "undecided", "in progress"}
 
@@ -125,14 +126,11 @@ class Line:
     answer: str
     event: str
 
-    def fits(self, world: World) -> bool:
-        return self.situation_fits(world) and self.resolver_fits(world)
-
     def situation_fits(self, world: World) -> bool:
         return (
             world.count in COUNTS[self.count]
-            and self.history_fits(world)
             and self.found_fits(world)
+            and self.history_fits(world)
             and ("detect_duplicates=False" not in self.history or not world.policy.detect_duplicates)
         )
 
@@ -144,15 +142,14 @@ class Line:
         cell, policy = self.found, world.policy
         if cell in {"-", "not consulted"}:
             return True
+        if world.history is HistoryUse.ON and cell.startswith(world.found.value):
+            return "transacted" not in cell or ("transacted=False" not in cell) is policy.transacted
         if cell.startswith("-, "):
             return policy.transacted
         if cell.startswith("message has neither"):
             return not world.identified
-        if cell.startswith("unreachable"):
-            return world.history is HistoryUse.UNREACHABLE and f'"{policy.on_history_error}"' in cell
-        if world.history is not HistoryUse.ON or not cell.startswith(world.found.value):
-            return False
-        return "transacted" not in cell or ("transacted=False" not in cell) is policy.transacted
+        unreachable = world.history is HistoryUse.UNREACHABLE and cell.startswith("unreachable")
+        return unreachable and f'"{policy.on_history_error}"' in cell
 
     def resolver_fits(self, world: World) -> bool:
         match self.resolver.partition(",")[0]:
@@ -205,11 +202,11 @@ def lines_of(table: str) -> Sequence[Line]:
 
 def line_for(world: World, lines: Sequence[Line]) -> Line:
     """Return the one line that is for this combination."""
-    needed = [line for line in lines if line.count == "resolver needed"]
-    others = [line for line in lines if line not in needed]
-    asks = any(line.resolver == CALLED and line.situation_fits(world) for line in others)
-    fitting = [line for line in others if line.fits(world)]
-    fitting += [line for line in needed if asks and line.resolver_fits(world)]
+    needed = [line for line in lines if line.count == NEEDED]
+    situated = [line for line in lines if line.count != NEEDED and line.situation_fits(world)]
+    if any(line.resolver == CALLED for line in situated):
+        situated += needed
+    fitting = [line for line in situated if line.resolver_fits(world)]
     for number in FIRST_TRIED:
         for line in fitting:
             if line.number == number:

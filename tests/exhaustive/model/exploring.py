@@ -3,8 +3,8 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from tests.unit.triggers.detection.model.moves import Model
-from tests.unit.triggers.detection.model.world import IDLE, Faults, Rules, Scope, ViolationError, World
+from tests.exhaustive.model.moves import Model
+from tests.exhaustive.model.world import IDLE, Faults, Rules, Scope, ViolationError, World
 
 
 @dataclass

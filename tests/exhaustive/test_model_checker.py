@@ -30,10 +30,10 @@ from history.entry import (
     started,
     take_over,
 )
+from tests.exhaustive.model.exploring import Explored, explore
+from tests.exhaustive.model.moves import Model
+from tests.exhaustive.model.world import TICK, Faults, Rules, Scope, ViolationError
 from tests.fixtures.proof import Proved
-from tests.unit.triggers.detection.model.exploring import Explored, explore
-from tests.unit.triggers.detection.model.moves import Model
-from tests.unit.triggers.detection.model.world import TICK, Faults, Rules, Scope, ViolationError
 from triggers.detection.aftermath import Aftermath, Ending, afterwards
 from triggers.detection.table import Answer, Decision, Facts, Policy, Status, Word, decide
 

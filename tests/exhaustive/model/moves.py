@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 from history.entry import EntryOutcome, Fence, State, Terms
-from tests.unit.triggers.detection.model.world import (
+from tests.exhaustive.model.world import (
     IDLE,
     TICK,
     Job,
