@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import random
 import signal
 from collections.abc import Generator, Iterator
 from itertools import count
@@ -99,6 +100,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let each test draw the same numbers again when the run is given the seed that this one prints."""
+    random.seed(f"{item.config.getoption('random_order_seed')} {item.nodeid}")
 
 
 @pytest.hookimpl(trylast=True)

@@ -32,7 +32,7 @@ MESSAGES = {"sentinel": 5000, "cluster": 5000}
 def test_what_happens_twice_or_is_gone_is_what_a_server_lost_and_was_announced(
     ground: str, proved: Proved
 ) -> None:
-    # pytest-randomly prints what this seed comes from.
+    # It comes from the seed that pytest prints.
     seed = random.randrange(2**32)  # noqa: S311  (no secret)
 
     if ground.startswith("postgres") and find_programs() is None:

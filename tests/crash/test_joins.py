@@ -99,7 +99,7 @@ def test_every_activation_runs_once_or_is_in_doubt_whoever_is_killed(
     store: str, tmp_path: Path, redis_url: str, request: pytest.FixtureRequest
 ) -> None:
     history = redis_url if store == "redis" else cast("str", request.getfixturevalue("postgres_url"))
-    # pytest-randomly prints what this comes from.
+    # from the seed that pytest prints
     chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
     send(redis_url, chance)
     due = sorted(chance.sample(range(1, ACTIVATIONS * 9 // 10), KILLS))

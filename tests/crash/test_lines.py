@@ -82,7 +82,7 @@ def test_each_order_is_booked_once_whatever_happens_to_the_lines(
     )
     books = Books(tmp_path, receiving.url(ground.provider), remembering.url(ground.history), ground.depth)
     troubles = list(product(TROUBLES, [sending, receiving, remembering]))
-    random.shuffle(troubles)  # pytest-randomly prints what this comes from
+    random.shuffle(troubles)  # from the seed that pytest prints
     producing = threading.Thread(target=produce, args=[sending.url(ground.provider)])
 
     with ExitStack() as ending, fleet_of(books, lease=LONG_LEASE) as fleet:

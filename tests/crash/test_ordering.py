@@ -37,7 +37,7 @@ def run(
     hit: Callable[[OrderingFleet, Popen[bytes]], None],
 ) -> Left:
     """Send, and hit the active process so often; return what is left."""
-    # pytest-randomly prints what this comes from.
+    # from the seed that pytest prints
     chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
     send(url, chance)
     due = sorted(chance.sample(range(1, GROUPS * LENGTH * 9 // 10), hits))

@@ -40,7 +40,7 @@ TASKS = "benchmarks.soak_tasks"
 def test_processes_killed_at_random_lose_nothing_and_repeat_nothing(
     tmp_path: Path, redis_url: str, messages: int, kills: int, service: str | None, proved: Proved
 ) -> None:
-    # pytest-randomly prints what this seed comes from.
+    # It comes from the seed that pytest prints.
     seed = random.randrange(2**32)  # noqa: S311  (no secret)
     soak = Soak(
         folder=tmp_path, redis_url=redis_url, messages=messages, kills=kills, seed=seed, service=service

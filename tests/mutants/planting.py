@@ -40,4 +40,4 @@ def plant(file: Path, before: str, after: str) -> None:
 if __name__ == "__main__":
     planted_file, text_before, text_after, test = sys.argv[1:]
     plant(ROOT / planted_file, text_before, text_after)
-    sys.exit(pytest.main(["-x", "-q", "-p", "no:randomly", test]))
+    sys.exit(pytest.main(["-x", "-q", test]))

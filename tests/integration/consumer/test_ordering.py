@@ -43,7 +43,7 @@ FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 @pytest.fixture
 def chance() -> random.Random:
-    """Return a source of randomness; pytest-randomly prints what it comes from."""
+    """Return a source of randomness; it starts from the seed that pytest prints."""
     return random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
 
 

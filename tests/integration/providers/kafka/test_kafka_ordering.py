@@ -43,7 +43,7 @@ def topic(kafka: KafkaServer) -> str:
 
 @pytest.fixture
 def chance() -> random.Random:
-    """Return a source of randomness; pytest-randomly prints what it comes from."""
+    """Return a source of randomness; it starts from the seed that pytest prints."""
     return random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -128,15 +128,23 @@ class Line:
 
     def situation_fits(self, world: World) -> bool:
         return (
-            world.count in COUNTS[self.count]
-            and self.found_fits(world)
+            world.count in self.counts
             and self.history_fits(world)
+            and self.found_fits(world)
             and ("detect_duplicates=False" not in self.history or not world.policy.detect_duplicates)
         )
 
     def history_fits(self, world: World) -> bool:
+        return world.history in self.uses
+
+    @cached_property
+    def uses(self) -> set[HistoryUse]:
         word = self.history.partition(",")[0]
-        return word == "any" or (word == "off") is (world.history is HistoryUse.OFF)
+        return {use for use in HistoryUse if word == "any" or (word == "off") is (use is HistoryUse.OFF)}
+
+    @cached_property
+    def counts(self) -> set[Count]:
+        return COUNTS[self.count]
 
     def found_fits(self, world: World) -> bool:
         cell, policy = self.found, world.policy
@@ -202,10 +210,9 @@ def lines_of(table: str) -> Sequence[Line]:
 
 def line_for(world: World, lines: Sequence[Line]) -> Line:
     """Return the one line that is for this combination."""
-    needed = [line for line in lines if line.count == NEEDED]
     situated = [line for line in lines if line.count != NEEDED and line.situation_fits(world)]
     if any(line.resolver == CALLED for line in situated):
-        situated += needed
+        situated += [line for line in lines if line.count == NEEDED]
     fitting = [line for line in situated if line.resolver_fits(world)]
     for number in FIRST_TRIED:
         for line in fitting:
