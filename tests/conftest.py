@@ -19,8 +19,6 @@ from triggers.service.outcome import VERDICT_LOGGER
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.helpers.books")
-
 pytest_plugins = ["tests.fixtures.proof"]
 
 #: The fixtures of servers, files and networks. They import drivers, so unit tests start without them.
@@ -41,6 +39,9 @@ SERVER_FIXTURES = (
     "tests.fixtures.servers.spark",
     "tests.fixtures.servers.spark_cluster",
 )
+
+pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.helpers.books")
+pytest.register_assert_rewrite(*SERVER_FIXTURES)
 
 
 # How long an example takes says something of the machine, and nothing of what is tested.
