@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, ClassVar, NewType, Self, cast
-from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError, to_json
+
+from history.identity import IdentityError, canonical
 
 #: The identity of a message: its property ``uuid``, else its JMSMessageID.
 Uuid = NewType("Uuid", str)
@@ -135,13 +136,12 @@ class Message(BaseModel):
         if "" in (fields.get("uuid"), fields.get("message_id"), own.get("uuid")):
             fields, own = _without_empty(fields, own)
         given, message_id, in_properties = fields.get("uuid"), fields.get("message_id"), own.get("uuid")
-        if given is not None and in_properties is not None and str(given) != str(in_properties):
+        if given is None and in_properties is None:
+            return {**fields, "uuid": message_id} if message_id is not None else fields
+        sent = _identity(in_properties if given is None else given)
+        if None not in (given, in_properties) and sent != _identity(in_properties):
             raise PydanticCustomError("uuid_twice", "uuid and properties['uuid'] differ; give one of them")
-        sent = in_properties if given is None else given
-        if sent is not None:
-            sent = _identity(sent)
-            return {**fields, "uuid": sent, "properties": {**own, "uuid": sent}}
-        return {**fields, "uuid": message_id} if message_id is not None else fields
+        return {**fields, "uuid": sent, "properties": {**own, "uuid": sent}}
 
     @field_validator("uuid", "message_id")
     @classmethod
@@ -295,13 +295,11 @@ def _without_empty(
 
 
 def _identity(sent: Any) -> str:
-    if isinstance(sent, str | int | float | UUID) and not isinstance(sent, bool):
-        return str(sent)
-    raise PydanticCustomError(
-        "identity",
-        "uuid must be text, not {type}",
-        {"type": type(sent).__qualname__},
-    )
+    try:
+        # An empty one is refused by the field, whose error says more.
+        return canonical(sent) or ""
+    except IdentityError as error:
+        raise PydanticCustomError("identity", "{problem}", {"problem": str(error)}) from error
 
 
 def _compact(value: JsonValue) -> bytes:

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, Unpack, cast
 
 from history.errors import ConfigurationError
+from history.identity import REMEDY, IdentityError, Key, canonical
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.user_code import is_failure
@@ -102,7 +103,7 @@ class Guard:
 
     def handle(
         self,
-        uuid: str,
+        uuid: Key,
         call: Callable[[], Any],
         *,
         body: Any = None,
@@ -112,7 +113,8 @@ class Guard:
         """Call ``call`` unless it is known to have been called for ``uuid``; whatever happens, say what.
 
         Args:
-            uuid: what is to happen once: an order's number, a task's id.
+            uuid: what is to happen once, such as an order's number: text, a whole number, bytes, a UUID or a
+                list of these. A call without one (None or empty text) does not run, and is parked.
             call: does it. Parts that it needs are given by a lambda or :func:`functools.partial`.
             body: what is parked where nobody can know whether it happened, for a person to decide by: JSON
                 values, text or bytes. With ``fingerprint="body"``, a call with another body than the first
@@ -128,7 +130,7 @@ class Guard:
 
     async def ahandle(
         self,
-        uuid: str,
+        uuid: Key,
         call: Callable[[], Any],
         *,
         body: Any = None,
@@ -161,7 +163,7 @@ class Guard:
             _called.reset(token)
 
     @contextmanager
-    def once(self, uuid: str, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT) -> Generator[Turn]:
+    def once(self, uuid: Key, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT) -> Generator[Turn]:
         """Give the body of a ``with`` statement its turn, for loops over messages that are not ours.
 
         The turn is true when the body is to do its work. What the body raises is judged as a service's
@@ -188,7 +190,7 @@ class Guard:
 
     @asynccontextmanager
     async def aonce(
-        self, uuid: str, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
+        self, uuid: Key, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
     ) -> AsyncGenerator[Turn]:
         """Do as :meth:`once` does, under asyncio."""
         self._check_no_retry()
@@ -321,8 +323,14 @@ async def _end_badly(
     return None
 
 
-def _message(uuid: str, body: Any, delivery_count: int) -> Message:
-    return Message(uuid=uuid, body=body, delivery_count=delivery_count)
+def _message(uuid: Key, body: Any, delivery_count: int) -> Message:
+    """Return what a guard handles; a message without identity, for an empty uuid, is parked."""
+    try:
+        identity = canonical(uuid)
+    except IdentityError as error:
+        with pointing():
+            raise ConfigurationError("uuid", error.problem, REMEDY) from error
+    return Message(uuid=identity, body=body, delivery_count=delivery_count)
 
 
 def _check_call(call: object) -> None:

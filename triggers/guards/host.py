@@ -10,6 +10,7 @@ from typing import Any, TypedDict, cast
 from weakref import WeakSet
 
 from history.errors import ConfigurationError, DoubtlessError
+from history.identity import canonical
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parking
@@ -27,7 +28,7 @@ from triggers.service.outcome import Outcome
 _log = logging.getLogger(__name__)
 
 #: What says which run is meant: the name of a parameter of the task, or a function of its arguments.
-Key = str | Callable[..., str]
+Key = str | Callable[..., Any]
 
 #: When a task is tried again whose history is away, in seconds.
 AWAY_FOR = 5.0
@@ -199,35 +200,32 @@ def _refuse_retries(host: str, options: Mapping[str, Any]) -> None:
             )
 
 
-def uuid_for(guard: Guard, read: Callable[[], str]) -> str | None:
-    """Return what ``read`` says which run is meant; in shadow None where it fails, for all runs there.
+def uuid_for(guard: Guard, read: Callable[[], object]) -> str | None:
+    """Return the canonical identity of what ``read`` returns; None if it fails or there is none.
 
-    Raises:
-        Exception: what ``read`` raises, unless in shadow.
+    A call without an identity is rejected and parked; in shadow it runs. If this raised, some frameworks
+    would drop the call, and others would deliver it without end.
     """
     try:
-        return read()
-    except Exception as error:
-        if not guard.settings.shadow:
-            raise
-        _log.warning("%s: in shadow it runs; without: no uuid can be read: %s", guard.name, text_of(error))
-        return None
+        uuid = canonical(read())
+    except Exception as error:  # noqa: BLE001  (a user's function may raise anything)
+        uuid, problem = None, text_of(error)
+    else:
+        problem = "the key is empty"
+    if uuid is None:
+        _log.error("%s: no uuid can be read of this call: %s", guard.name, problem)
+    return uuid
 
 
 def key_of(
     task: str, key: Key, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> str:
-    """Return the uuid of a call, as the user's key says.
+) -> object:
+    """Return what the user's key says which call this is.
 
     Raises:
-        ConfigurationError: the task has no such parameter, or the key is empty.
+        ConfigurationError: the task has no such parameter.
     """
-    found = key(*args, **kwargs) if callable(key) else _argument(task, key, function, args, kwargs)
-    if found is None or found == "":
-        raise ConfigurationError(
-            f"task {task}: uuid", f"it is {found!r} for this call", "send one that is not"
-        )
-    return str(found)
+    return key(*args, **kwargs) if callable(key) else _argument(task, key, function, args, kwargs)
 
 
 def _argument(

@@ -7,9 +7,9 @@ taken for a duplicate of the first.
 
 import inspect
 from collections.abc import Callable
-from uuid import UUID
 
 from history.errors import ConfigurationError
+from history.identity import IdentityError, Key, canonical
 from history.message import Message
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.tree import Path
@@ -17,7 +17,7 @@ from triggers.selectors.parsing.values import Reading
 from triggers.service.failures import FatalError
 
 #: A place, such as "body.order.event_id" or "properties.event_id", or a function of the message.
-IdentitySource = str | Callable[[Message], str | int | bytes | UUID]
+IdentitySource = str | Callable[[Message], Key]
 
 #: Reads the identity of a message; raises what user code raises, or :class:`UnidentifiedError`.
 Identify = Callable[[Message], str]
@@ -64,7 +64,7 @@ def _path_of(text: str) -> Path:
 
 def _reading(path: Path, text: str, max_body_size: int) -> Identify:
     def from_properties(message: Message) -> str:
-        return canonical(message.properties.get(str(path.keys[0])), text)
+        return identified(message.properties.get(str(path.keys[0])), text)
 
     def from_body(message: Message) -> str:
         if (size := message.body_size()) > max_body_size:
@@ -72,44 +72,27 @@ def _reading(path: Path, text: str, max_body_size: int) -> Identify:
         reading = Reading(message)
         if reading.body is None:
             raise UnidentifiedError(text, "the body is no JSON")
-        return canonical(reading.at(path.keys), text)
+        return identified(reading.at(path.keys), text)
 
     return from_properties if path.root == "properties" else from_body
 
 
 def _asking(function: Callable[[Message], object]) -> Identify:
     name = getattr(function, "__qualname__", repr(function))
-    return lambda message: canonical(function(message.copied()), name)
+    return lambda message: identified(function(message.copied()), name)
 
 
-def canonical(value: object, source: str) -> str:
-    """Return an identity as text: the same for what is the same event.
-
-    Text as it is, a whole number in decimal, a UUID in its usual form, bytes as lower-case hex, as in Spark.
+def identified(value: object, source: str) -> str:
+    """Return the canonical identity that a value stands for.
 
     Raises:
-        UnidentifiedError: there is none, or its text would not be the same wherever it was written.
+        UnidentifiedError: the value is empty, or has no canonical form.
     """
-    match value:
-        case None:
-            raise UnidentifiedError(source, "the message has nothing there")
-        case str() | bytes() if not value:
-            raise UnidentifiedError(source, "it is empty, so every such message would be a duplicate")
-        case str():
-            return str(value)
-        case bytes():
-            return value.hex()
-        case UUID():
-            return str(value)
-        case int() if not isinstance(value, bool):
-            return _decimal(value, source)
-        case _:
-            kind = type(value).__qualname__
-            raise UnidentifiedError(source, f"a {kind} is no identity: text, a whole number or bytes is")
-
-
-def _decimal(value: int, source: str) -> str:
     try:
-        return str(int(value))
-    except ValueError:  # more digits than Python writes out
-        raise UnidentifiedError(source, "the number is too long") from None
+        identity = canonical(value)
+    except IdentityError as error:
+        raise UnidentifiedError(source, str(error)) from error
+    if identity is None:
+        problem = "the message has nothing there" if value is None else "it is empty"
+        raise UnidentifiedError(source, problem)
+    return identity

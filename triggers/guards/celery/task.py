@@ -26,6 +26,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Unpack, cast
 
 from history.errors import ConfigurationError, MissingExtraError
+from history.identity import canonical
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
@@ -183,6 +184,17 @@ def _check(task: Any, guards: TaskGuards) -> None:
             )
 
 
+def _key_option(task: Any) -> Key | None:
+    """Return the option ``uuid`` of a task.
+
+    Celery makes options attributes of a class, where Python would bind a function to the task.
+    """
+    owner = next(kind for kind in type(task).__mro__ if "uuid" in vars(kind))
+    made_of_options = "_decorated" in vars(owner) and "uuid" not in vars(task)
+    option: Key | None = vars(owner)["uuid"] if made_of_options else task.uuid
+    return option
+
+
 class _Run:
     """One delivery of a task."""
 
@@ -240,14 +252,12 @@ class _Run:
             },
         )
 
-    def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        key: Key | None = self._task.uuid
-        found = (
-            key_of(self._task.name, key, self._task.run, args, kwargs)
-            if key is not None
-            else self._task.request.id
-        )
-        return uuid_of(str(found), self._task)
+    def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+        key = _key_option(self._task)
+        if key is None:
+            return uuid_of(self._task.request.id, self._task)
+        identity = canonical(key_of(self._task.name, key, self._task.run, args, kwargs))
+        return identity and uuid_of(identity, self._task)
 
     def _answer(self, outcome: Outcome) -> Any:
         if outcome.executed:

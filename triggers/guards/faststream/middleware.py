@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, Unpack, cast
 
 from history.errors import ConfigurationError, MissingExtraError
+from history.identity import canonical
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.guards.guard import Guard
@@ -242,14 +243,14 @@ async def _uuid_of(name: str, uuid: Identity, msg: Any) -> str | None:
     """
     try:
         if isinstance(uuid, str):
-            found: Any = msg.headers.get(uuid)
+            key: Any = msg.headers.get(uuid)
         else:
-            found = uuid(msg)
-            found = await found if hasattr(found, "__await__") else found
+            key = uuid(msg)
+            key = await key if hasattr(key, "__await__") else key
+        return canonical(key)
     except Exception:  # noqa: BLE001  (a user's, and whatever it raises)
         _log.exception("subscriber %s: no uuid can be read of message %s", name, msg.message_id)
         return None
-    return None if found is None or found == "" else str(found)
 
 
 def _name_of(subscriber: Any) -> str:

@@ -25,8 +25,8 @@ KEPT_HEADERS = frozenset(
     }
 )
 
-#: Statuses below 500 that ask the client to try again, so that they are released as 5xx are.
-TRY_AGAIN = frozenset({408, 425, 429})
+#: Statuses below 500 after which the same request may succeed later, such as after signing in.
+TRY_AGAIN = frozenset({401, 403, 407, 408, 421, 425, 429})
 
 _NO_BODY = frozenset({204, 304})
 
@@ -34,13 +34,20 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Answer:
-    """Takes what an application sends. One that announces no length, or too great a one, goes through."""
+    """Takes what an application sends.
+
+    An answer with a short length is held back until it is kept. Any other answer streams to the client. Its
+    last event is held back until the answer is kept, if it is not longer than the limit; those of
+    ``text/event-stream`` never wait.
+    """
 
     def __init__(self, send: Send, limit: int) -> None:
         self._send = send
         self._limit = limit
         self._start: MutableMapping[str, Any] = {}
         self._body = bytearray()
+        self._fits = True
+        self._late: MutableMapping[str, Any] | None = None
         self.is_streamed = False
         self.is_whole = False
         #: Set when the client may have to do with the run again: its answer streams, or is whole.
@@ -61,32 +68,52 @@ class Answer:
         if event["type"] == "http.response.start":
             self._start = event
             self.is_streamed = not self._is_short()
-        if self.is_streamed:
-            self.concerns_client.set()
-            self.is_whole = event["type"] == "http.response.body" and not event.get("more_body", False)
-            await self._send(event)
+            if self.is_streamed:
+                await self._send(event)
         elif event["type"] == "http.response.body":
-            self._body += event.get("body", b"")
+            self._record(event.get("body", b""))
             self.is_whole = not event.get("more_body", False)
-            if self.is_whole:
-                self.concerns_client.set()
+            if self.is_streamed:
+                await self._pass_on(event)
+        if self.is_streamed or self.is_whole:
+            self.concerns_client.set()
+
+    def _record(self, part: bytes) -> None:
+        self._fits = self._fits and len(self._body) + len(part) <= self._limit
+        self._body = self._body + part if self._fits else bytearray()
+
+    async def _pass_on(self, event: MutableMapping[str, Any]) -> None:
+        """Send an event; while the answer may still be kept, the one before it."""
+        if self._late is not None:
+            await self._send(self._late)
+            self._late = None
+        if self._fits and (self.is_whole or not self._is_live()):
+            self._late = event
+        else:
+            await self._send(event)
 
     def _is_short(self) -> bool:
-        if self.status in _NO_BODY:
-            return True
+        length = self._header(b"content-length")
+        return self.status in _NO_BODY or (length.isdigit() and int(length) <= self._limit)
+
+    def _is_live(self) -> bool:
+        return self._header(b"content-type").startswith(b"text/event-stream")
+
+    def _header(self, name: bytes) -> bytes:
         named = {bytes(name).lower(): bytes(value) for name, value in self._start.get("headers", ())}
-        length = named.get(b"content-length", b"")
-        return length.isdigit() and int(length) <= self._limit
+        return named.get(name, b"")
 
     async def give(self) -> None:
         """Send what was held back."""
-        if not self.is_streamed and self.is_whole:
+        if self._late is not None:
+            await self._send(self._late)
+        elif not self.is_streamed and self.is_whole:
             await self._send(self._start)
             await self._send({"type": "http.response.body", "body": bytes(self._body), "more_body": False})
 
     def kept(self) -> dict[str, Any] | None:
         """Return what is kept of it, as JSON values; None where nothing is."""
-        if self.is_streamed or not self.is_whole:
+        if not self._fits or not self.is_whole:
             return None
         headers = [
             [bytes(name).decode("latin-1"), bytes(value).decode("latin-1")]

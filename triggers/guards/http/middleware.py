@@ -316,7 +316,7 @@ class _Work:
         kept = answer.kept()
         if kept is None:
             limit = self.middleware.answer_limit
-            self.middleware.say_once(f"answers without a length, or of more than {limit} bytes, are not kept")
+            self.middleware.say_once(f"answers that break off, or of more than {limit} bytes, are not kept")
         try:
             await self._keep(kept)
         except Exception:  # noqa: BLE001  (a store of somebody else's may raise anything)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import quote
 
 #: The types of ASGI.
 Scope = MutableMapping[str, Any]
@@ -111,9 +112,25 @@ class Request:
             raise MalformedKeyError
         return found
 
+    @property
+    def host(self) -> str:
+        """The host that the client asked, in lower case: each may be another tenant."""
+        return self.headers.get("host", "").lower()
+
+    @property
+    def raw_path(self) -> str:
+        """The path as it was sent: ``/a%2Fb`` and ``/a/b`` are two addresses."""
+        sent = self.scope.get("raw_path")
+        return quote(self.path) if sent is None else bytes(sent).partition(b"?")[0].decode("latin-1")
+
+    @property
+    def media_type(self) -> str:
+        """The media type without its parameters, in lower case."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
     def uuid(self, caller: str, key: str) -> str:
-        """Return what is to happen once: this key of this caller, for this method, path and query."""
-        bound = json.dumps([caller, self.method, self.path, self.query, key])
+        """Return what is to happen once: this key of this caller, for this method and address."""
+        bound = json.dumps([caller, self.method, self.host, self.raw_path, self.query, key])
         return f"{key} {blake2b(bound.encode(), digest_size=16).hexdigest()}"
 
     def fingerprint(self, body: bytes) -> str:
@@ -122,10 +139,10 @@ class Request:
         JSON may be written in another order of names, and the parts of a form be divided by another line:
         who sends a form again makes up a new one.
         """
-        content, kind = body, self.headers.get("content-type", "")
-        if boundary := _BOUNDARY.search(kind):
+        content = body
+        if boundary := _BOUNDARY.search(self.headers.get("content-type", "")):
             content = _undivided(body, boundary[1] or boundary[2])
-        elif "json" in kind:
+        elif "json" in self.media_type:
             try:
                 content = json.dumps(_parsed(body)).encode()
             except (ValueError, RecursionError):

@@ -1,10 +1,8 @@
 """What a row says of its message, as Spark SQL, and which types can say it.
 
-An identity is text. Text and whole numbers are theirs as they are. Bytes, such as Kafka's keys, are the
-text that they hold in UTF-8, so it makes no difference who casts a key to a string and who does not; bytes
-that are no text are their lower-case hexadecimal. What Spark would write differently by session, by version
-or by scale, such as an instant or a double, is refused before a row is judged: one identity in two texts is
-two messages.
+An identity is text, by the rule of :mod:`history.identity`: text as it is, whole numbers in decimal, bytes in
+lower-case hexadecimal. A type that Spark may write in two ways, by session, version or scale, is refused
+before a row is judged: one identity in two texts would be two messages.
 
 Text, not ``Column`` objects: of those each part is a call to the JVM, and a plan that is made for every
 micro-batch would be a hundred of them.
@@ -118,10 +116,7 @@ def identity(columns: Columns, schema: StructType) -> str:
 
 
 def _as_text(column: str, kind: DataType) -> str:
-    text = f"CAST({column} AS STRING)"
-    if not isinstance(kind, BinaryType):
-        return text
-    return f"coalesce({valid_text(text)}, lower(hex({column})))"
+    return f"lower(hex({column}))" if isinstance(kind, BinaryType) else f"CAST({column} AS STRING)"
 
 
 def valid_text(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from history.identity import canonical
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.spark.rows.arrow import BrokenText
 from triggers.spark.settings import Columns
@@ -58,11 +59,10 @@ def raw_of(row: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 def _as_text(value: Any) -> str | None:
+    if isinstance(value, BrokenText):
+        return value.decode("utf-8", "backslashreplace")
     if isinstance(value, bytes | bytearray):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return value.decode("utf-8", "backslashreplace") if isinstance(value, BrokenText) else value.hex()
+        return canonical(value)
     return None if value is None else str(value)
 
 

@@ -61,7 +61,7 @@ class Shop:
             raise self.late_error
 
 
-async def ask(
+async def ask(  # noqa: PLR0913  (the parts of a request)
     app: Any,
     key: str | None = "k1",
     *,
@@ -70,11 +70,13 @@ async def ask(
     query: bytes = b"",
     method: str = "POST",
     headers: Mapping[str, str] | None = None,
+    raw_path: bytes | None = None,
+    sent: list[Sent] | None = None,
 ) -> Reply:
     given = {"content-type": "application/json", **(headers or {})}
     if key is not None:
         given["Idempotency-Key"] = key
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": method,
         "path": path,
@@ -85,7 +87,9 @@ async def ask(
         {"type": "http.request", "body": body[:4], "more_body": True},
         {"type": "http.request", "body": body[4:]},
     ]
-    sent: list[Sent] = []
+    if raw_path is not None:
+        scope["raw_path"] = raw_path
+    sent = [] if sent is None else sent
 
     async def receive() -> Sent:
         return requests.pop(0) if requests else {"type": "http.disconnect"}
@@ -147,7 +151,7 @@ class TestReplay:
         assert first.status == second.status == status
         assert len(shop.charged) == 1
 
-    @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+    @pytest.mark.parametrize("status", [401, 403, 407, 408, 421, 425, 429, 500, 503])
     async def test_an_answer_that_asks_for_another_try_gets_one(
         self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, status: int
     ) -> None:
@@ -221,11 +225,47 @@ def app_uuid(shop: Shop, key: str) -> str:
     return request.uuid(default_caller(request), key)
 
 
+class TestAddresses:
+    async def test_each_host_has_keys_of_its_own(self, app: IdempotencyKey, shop: Shop) -> None:
+        for host in ("a.shop.example", "b.shop.example", "A.shop.example"):
+            await ask(app, headers={"host": host})
+
+        assert len(shop.charged) == 2
+
+    async def test_paths_that_decode_alike_are_two_addresses(self, app: IdempotencyKey, shop: Shop) -> None:
+        for raw_path in (b"/files/a%2Fb", b"/files/a/b", b"/files/a/b?key=1"):
+            await ask(app, path="/files/a/b", raw_path=raw_path)
+
+        assert len(shop.charged) == 2
+
+    @pytest.mark.parametrize("kind", ["Application/JSON", "application/json; charset=utf-8"])
+    async def test_a_media_type_has_no_case_and_its_parameters_change_nothing(
+        self, app: IdempotencyKey, shop: Shop, kind: str
+    ) -> None:
+        first = await ask(app, body=b'{"a": 1, "b": 2}')
+        second = await ask(app, body=b'{"b": 2, "a": 1}', headers={"content-type": kind})
+
+        assert (first.body, second.body) == (b"charge 1", b"charge 1")
+        assert len(shop.charged) == 1
+
+
 class TestStreams:
-    async def test_a_stream_goes_through_and_is_not_kept(
-        self, app: IdempotencyKey, shop: Shop, caplog: pytest.LogCaptureFixture
+    async def test_an_answer_without_a_length_streams_and_is_kept(
+        self, app: IdempotencyKey, shop: Shop
     ) -> None:
         shop.announces_length = False
+
+        first, second = await ask(app), await ask(app)
+
+        assert (first.body, second.body) == (b"charge 1", b"charge 1")
+        assert second.headers["idempotent-replayed"] == "true"
+        assert len(shop.charged) == 1
+
+    async def test_a_long_stream_goes_through_and_is_not_kept(
+        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shop.announces_length = False
+        app = IdempotencyKey(shop, history=store, answer_limit=7)
 
         first, second = await ask(app), await ask(app)
         await ask(app, "k2")
@@ -234,6 +274,28 @@ class TestStreams:
         assert (second.status, second.problem["type"]) == (409, "urn:doubtless:answer-not-kept")
         assert len(shop.charged) == 2
         assert sum("are not kept" in text for text in caplog.messages) == 1
+
+    @pytest.mark.parametrize(
+        ("kind", "before_the_end"), [(b"text/event-stream", [b"cha"]), (b"text/plain", [])]
+    )
+    async def test_only_server_sent_events_leave_before_the_next_part(
+        self, store: MemoryHistory, kind: bytes, before_the_end: list[bytes]
+    ) -> None:
+        sent: list[Sent] = []
+        seen: list[list[bytes]] = []
+
+        async def live(_scope: Any, _receive: Any, send: Any) -> None:
+            headers = [(b"content-type", kind)]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"cha", "more_body": True})
+            seen.append([event["body"] for event in sent[1:]])
+            await send({"type": "http.response.body", "body": b"rge"})
+
+        answer = await ask(IdempotencyKey(live, history=store), sent=sent)
+
+        assert (seen, answer.body) == ([before_the_end], b"charge")
+        assert (await ask(IdempotencyKey(live, history=store))).body == b"charge"
+        assert len(seen) == 1
 
     async def test_an_answer_that_is_too_long_is_not_kept(self, shop: Shop, store: MemoryHistory) -> None:
         app = IdempotencyKey(shop, history=store, answer_limit=7)

@@ -1,0 +1,88 @@
+"""The canonical identity: one text for one message, whichever door it comes in by.
+
+``Message``, ``uuid=`` of triggers, guards and ``protect`` all call :func:`canonical`. Spark writes the same
+rule as SQL, in ``triggers/spark/rows/columns.py``.
+
+======================================  ===================================================================
+value                                   identity
+======================================  ===================================================================
+text                                    as it is
+whole number                            in decimal
+bytes                                   lower-case hexadecimal
+UUID                                    canonical form, such as ``6fa459ea-ee8a-3ca4-894e-db77e160355e``
+list or tuple of these                  compact JSON: ``["shop-1",7]``
+None, empty text, bytes or list         there is no identity
+anything else                           refused: two processes may write it in two ways
+======================================  ===================================================================
+"""
+
+import json
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, cast
+from uuid import UUID
+
+#: What says which message or call is meant.
+Key = str | int | bytes | UUID | Sequence[str | int | bytes | UUID] | None
+
+#: What a caller can do about a value that is refused.
+REMEDY = "use text, a whole number, bytes, a UUID, or a list of these, such as str(order.id)"
+
+
+class IdentityError(ValueError):
+    """A value is no identity; ``problem`` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; {REMEDY}")
+        self.problem = problem
+
+
+def canonical(value: object) -> str | None:
+    """Return the identity that a value stands for; None if it is None or empty.
+
+    Raises:
+        IdentityError: the value has no canonical form.
+    """
+    if type(value) is str:
+        return value or None
+    if value is None:
+        return None
+    part = _part(value)
+    if isinstance(part, list):
+        return json.dumps(part, ensure_ascii=False, separators=(",", ":")) if part else None
+    return str(part) or None
+
+
+def _part(value: object) -> Any:
+    """Return text or a whole number as it is, and what else has a canonical form as text; lists as lists."""
+    match value:
+        case str():
+            return str.__str__(value)
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case UUID():
+            return str(value)
+        case bool():
+            raise IdentityError("a bool is no identity")
+        case Integral():
+            return _whole(int(value))
+        case list() | tuple():
+            return [_field(field) for field in cast("Sequence[object]", value)]
+        case _:
+            raise IdentityError(f"a {type(value).__qualname__} is no identity")
+
+
+def _field(value: object) -> Any:
+    if value is None:
+        raise IdentityError("a field of the list is None")
+    if isinstance(value, list | tuple):
+        raise IdentityError("a list in a list is no identity")
+    return _part(value)
+
+
+def _whole(number: int) -> int:
+    try:
+        str(number)
+    except ValueError:  # more digits than Python writes
+        raise IdentityError("the number is too long") from None
+    return number
