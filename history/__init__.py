@@ -1,6 +1,7 @@
 """What happened: messages, the document history that remembers them, and the parking lot.
 
-``message.py`` is what was sent, ``entry.py`` what is remembered of it, ``errors.py`` what can go wrong.
+``message.py`` is what was sent, ``identity.py`` by what it is known, ``json_text.py`` reads its body,
+``entry.py`` is what is remembered of it, ``errors.py`` what can go wrong.
 ``store/`` says what a document history must do; ``memory/``, ``redis/`` and ``sql/`` do it, and ``contract/``
 checks that. ``opening.py`` makes one from a URL. ``circuit.py`` fails fast while a server is away.
 ``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike, ``gathering.py`` makes one call of

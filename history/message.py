@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, fie
 from pydantic_core import PydanticCustomError, to_json
 
 from history.identity import IdentityError, canonical
+from history.json_text import JsonText, NotJsonError, canonical_json, read_json, refuse_depth
 
 #: The identity of a message: its property ``uuid``, else its JMSMessageID.
 Uuid = NewType("Uuid", str)
@@ -28,6 +29,9 @@ PropertyValue = bool | int | float | str | None
 UNDEFINED_COUNT = -1
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+
+#: Where a message has the JSON that arrived, beside its fields, and the kind of such a body when it is kept.
+_RECEIVED, _JSON_TEXT = "_received", "json-text"
 
 #: The digits of a 64-bit number and its sign; a longer text is no number of JMS.
 _MOST_DIGITS = 20
@@ -153,6 +157,16 @@ class Message(BaseModel):
             )
         return value
 
+    @field_validator("body")
+    @classmethod
+    def _can_be_read_again(cls, value: bytes | str | JsonValue) -> bytes | str | JsonValue:
+        if isinstance(value, dict | list):
+            try:
+                refuse_depth(value)
+            except NotJsonError as error:
+                raise PydanticCustomError("body_depth", "it {problem}", {"problem": str(error)}) from error
+        return value
+
     @field_validator("properties")
     @classmethod
     def _read_only(cls, value: Mapping[str, PropertyValue]) -> Properties:
@@ -170,10 +184,16 @@ class Message(BaseModel):
         )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values, which are not validated."""
-        if update is not None and "properties" in update:
+        """Return a copy with other values, which are not validated; a body may be JSON that was read."""
+        if update is None:
+            return super().model_copy(deep=deep)
+        if "properties" in update:
             update = {**update, "properties": Properties(update["properties"])}
-        return super().model_copy(update=update, deep=deep)
+        twin = super().model_copy(update=update, deep=deep)
+        if "body" in update:
+            vars(twin).pop(_RECEIVED, None)
+            _keep_text(twin, update["body"])
+        return twin
 
     def copied(self) -> Self:
         """Return this message with a body that is nobody else's: itself, where nobody could change it."""
@@ -195,13 +215,32 @@ class Message(BaseModel):
         vars(twin)["uuid"] = identity
         return twin
 
+    @property
+    def received(self) -> bytes | None:
+        """The JSON of the body as it arrived, to the last digit; None if the body did not arrive as JSON."""
+        return cast("bytes | None", vars(self).get(_RECEIVED))
+
+    @property
+    def loses_digits(self) -> bool:
+        """Whether ``body`` says less than what arrived, such as a number that no float holds."""
+        received = self.received
+        return received is not None and canonical_json(received) != canonical_json(self.body)
+
+    def encoded(self) -> bytes:
+        """Return the body as bytes: as it arrived, else text in UTF-8 and a JSON value as compact JSON.
+
+        Raises:
+            UnicodeEncodeError: a text holds half a character.
+        """
+        return encoded_body(self.body) if (received := self.received) is None else received
+
     @classmethod
-    def from_headers(cls, headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Self:
+    def from_headers(cls, headers: Mapping[str, Any], body: bytes | str | JsonValue | JsonText) -> Self:
         """Make a message from JMS header names; every other name becomes a property.
 
         Numbers may be text, as they are on text protocols. JMSTimestamp, JMSExpiration and JMSDeliveryTime
         are milliseconds since 1970 (0 in the last two means none); JMSDeliveryMode is 1, 2, or the name of
-        its constant.
+        its constant. JSON that :func:`~history.json_text.read_json` has read is kept as it arrived.
 
         Raises:
             pydantic.ValidationError: as the constructor.
@@ -214,7 +253,10 @@ class Message(BaseModel):
                 properties[name] = value
             elif value is not None:
                 fields[field] = _read_header(name, value)
-        return cls(body=body, properties=properties, **fields)
+        value = body.value if isinstance(body, JsonText) else body
+        message = cls(body=value, properties=properties, **fields)
+        _keep_text(message, body)
+        return message
 
     def headers(self) -> dict[str, PropertyValue]:
         """Give the JMS names and values that :meth:`from_headers` reads back; absent ones are left out."""
@@ -230,6 +272,8 @@ class Message(BaseModel):
     def to_json(self) -> bytes:
         """Encode the whole message, body included, as a JSON object."""
         kind, body = body_as_json(self.body)
+        if (received := self.received) is not None:
+            kind, body = _JSON_TEXT, received.decode("utf-8", "surrogatepass")
         written: dict[str, Any] = {"headers": self.headers(), "body-kind": kind, "body": body}
         if self.uuid != self.sent_uuid:
             written["identity"] = self.uuid
@@ -241,13 +285,18 @@ class Message(BaseModel):
         """Decode what :meth:`to_json` wrote."""
         data = cast("dict[str, Any]", json.loads(text))
         body = data["body"]
-        message = cls.from_headers(
-            data["headers"], base64.b64decode(body) if data["body-kind"] == "bytes" else body
-        )
+        match data["body-kind"]:
+            case "bytes":
+                body = base64.b64decode(body)
+            case "json-text":
+                body = read_json(body)
+        message = cls.from_headers(data["headers"], body)
         return message.known_by(data["identity"]) if "identity" in data else message
 
     def body_size(self) -> int:
-        """Count the bytes of the body, a JSON value as its compact JSON."""
+        """Count the bytes of the body; those of a JSON value that did not arrive as its compact JSON."""
+        if (received := self.received) is not None:
+            return len(received)
         match self.body:
             case bytes():
                 return len(self.body)
@@ -255,6 +304,13 @@ class Message(BaseModel):
                 return len(self.body.encode("utf-8", "surrogatepass"))
             case _:
                 return len(_compact(self.body))
+
+
+def _keep_text(message: Message, body: object) -> None:
+    """Keep JSON that arrived beside the value that it stands for."""
+    if isinstance(body, JsonText):
+        # Not as a field: two messages are equal if their fields are.
+        vars(message).update({"body": body.value, _RECEIVED: body.raw})
 
 
 def copied_body(body: bytes | str | JsonValue) -> Any:

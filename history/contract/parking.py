@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from history.contract.common import ODD_NAMES, TRIGGER
+from history.json_text import read_json
 from history.message import Message, Uuid
 from history.store import HistoryStore
 from history.store.parking import (
@@ -79,6 +80,17 @@ class ParkingContract:
         assert back is not None
         assert back.message is not None
         assert back.message.body == b"\xff\x00binary"
+
+    async def test_json_keeps_each_of_its_digits(self, store: HistoryStore) -> None:
+        text = b'{ "b": 1.0, "a": 100200300400500.0123, "a": 1e400 }'
+        copy = parked(1, message=Message.from_headers({"uuid": "u-1"}, read_json(text)))
+
+        await store.parking.park([copy])
+
+        back = await store.parking.get(copy.id, trigger=TRIGGER)
+        assert back is not None
+        assert back.message is not None
+        assert back.message.encoded() == text
 
     async def test_an_unreadable_delivery_keeps_its_bytes(self, store: HistoryStore) -> None:
         raw = raw_fields({b"body": b"\xff\x00", "größe".encode(): "注文".encode()})

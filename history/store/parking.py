@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
+from history.json_text import canonical_json
 from history.message import UNDEFINED_COUNT, Message, body_as_json
 from history.store.decisions import Decided, DecisionPage, OperatorDecision
 from history.store.texts import EncodableText as EncodableText  # noqa: PLC0414  (so checkers see it exported)
@@ -154,6 +155,8 @@ def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
     that sends a document twice gives each its own. ``delivery`` tells messages apart that are equal.
     """
     kind, body = body_as_json(message.body)
+    if kind == "json":
+        body = canonical_json(message.body if (received := message.received) is None else received).decode()
     own = {name: value for name, value in message.properties.items() if not name.startswith(_PROVIDERS_OWN)}
     identifying = [trigger, message.uuid, delivery, kind, body, own]
     # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.

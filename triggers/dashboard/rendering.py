@@ -124,5 +124,7 @@ def body_of(message: Message) -> Mapping[str, str]:
                 }
         case str() as body:
             return {"kind": f"text of {len(body):,} characters", "text": body}
+        case _ if message.loses_digits:
+            return {"kind": "JSON, as it arrived", "text": message.encoded().decode("utf-8")}
         case _:
             return {"kind": "JSON", "text": json.dumps(message.body, indent=2, ensure_ascii=False)}

@@ -109,7 +109,7 @@ def _reference_time(time: datetime) -> str:
 def _jms_message(message: Message) -> dict[str, Any]:
     named = message.headers()
     headers = {name: value for name, value in named.items() if name in _HEADERS}
-    body = message.body
+    body = message.encoded().decode("utf-8") if message.loses_digits else message.body
     kind = "bytes" if isinstance(body, bytes) else "string" if isinstance(body, str) else "data"
     return {
         "header": headers,

@@ -213,7 +213,8 @@ def uuid_for(guard: Guard, read: Callable[[], object]) -> str | None:
     else:
         problem = "the key is empty"
     if uuid is None:
-        _log.error("%s: no uuid can be read of this call: %s", guard.name, problem)
+        shadow = "in shadow it runs; without: " if guard.settings.shadow else ""
+        _log.error("%s: %sno uuid can be read of this call: %s", guard.name, shadow, problem)
     return uuid
 
 

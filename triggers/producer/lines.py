@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
@@ -12,11 +13,13 @@ from typing import Any, BinaryIO, NoReturn, cast
 from pydantic import ValidationError
 
 from history.errors import ConfigurationError
+from history.json_text import read_json
 from history.message import HEADER_FIELDS, Message
 
 #: The longest line that is read, in bytes. What is longer is hardly a message, and need not fit in memory.
 LONGEST_LINE = 64 * 1024 * 1024
 
+_DECODER, _SPACE = json.JSONDecoder(), re.compile(r"[ \t\r\n]*")
 _KEYS = {"headers", "body"}
 _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 
@@ -67,7 +70,7 @@ def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _read(text: bytes) -> tuple[Message, str | None]:
     try:
-        return _message(_parsed(text)), None
+        return _message(_parsed(text), text), None
     except (ValueError, OverflowError, RecursionError) as error:
         return Message(body=text), _problem(error)
 
@@ -104,7 +107,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _message(data: Any) -> Message:
+def _message(data: Any, text: bytes) -> Message:
     if not isinstance(data, dict) or "body" not in data:
         raise ValueError('is not a JSON object with a "body"')
     line = cast("dict[str, Any]", data)
@@ -113,7 +116,29 @@ def _message(data: Any) -> Message:
     headers = line.get("headers", {})
     if not isinstance(headers, dict):
         raise ValueError('"headers" is not a JSON object')  # noqa: TRY004  (a wrong line, not a wrong call)
-    return Message.from_headers(cast("dict[str, Any]", headers), line["body"])
+    body = line["body"]
+    if isinstance(body, float | int | dict | list) and not isinstance(body, bool):
+        body = read_json(_text_of_body(text.decode("utf-8")))  # with each digit
+    return Message.from_headers(cast("dict[str, Any]", headers), body)
+
+
+def _text_of_body(line: str) -> str:
+    """Return the body of a line as it is written there; the line is a JSON object."""
+    found, at = "", line.index("{") + 1
+    while line[at := _after_space(line, at)] != "}":
+        name, at = _DECODER.raw_decode(line, at)
+        begun = _after_space(line, line.index(":", at) + 1)
+        _, at = _DECODER.raw_decode(line, begun)
+        if name == "body":
+            found = line[begun:at]
+        at = _after_space(line, at)
+        at += line[at] == ","
+    return found
+
+
+def _after_space(line: str, at: int) -> int:
+    space = _SPACE.match(line, at)
+    return at if space is None else space.end()
 
 
 @contextmanager

@@ -34,8 +34,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from history.errors import ConfigurationError
-from history.message import Message, copied_body, encoded_body
-from triggers.service.borrowing import borrows
+from history.json_text import NotJsonError, read_json, without_mark
+from history.message import Message, copied_body
+from triggers.service.borrowing import borrows, takes_decimals
 from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError
 from triggers.service.signatures import (
@@ -188,10 +189,9 @@ class Binding:
             ) from error
         if plain is not None:
             checked = None if hint is plain else adapter
-            return Slot(
-                lambda message, _delivery, _transaction: _read_plain(message.body, plain, checked, name)
-            )
-        return Slot(lambda message, _delivery, _transaction: _read_body(adapter, own, name, message.body))
+            return Slot(lambda message, _delivery, _transaction: _read_plain(message, plain, checked, name))
+        reader = _BodyReader(adapter, own, name, exact=takes_decimals(adapter))
+        return Slot(lambda message, _delivery, _transaction: reader.read(message))
 
     def arguments(
         self, message: Message, delivery: Delivery | None, transaction: Any = None
@@ -224,16 +224,48 @@ class Binding:
         return positional, named
 
 
-def _read_body(adapter: TypeAdapter[Any], own: Callable[[Any], Any], name: str, body: Any) -> Any:
-    """Validate a body; ``own`` makes a JSON value the service's own, where it would hold parts of it."""
-    try:
-        if isinstance(body, bytes | str):
-            return adapter.validate_json(body)
-        return adapter.validate_python(own(body))
-    except ValidationError as error:
-        raise BodyInvalidError(name, _problems(error)) from error
-    except UnicodeError as error:
-        raise BodyInvalidError(name, f"not UTF-8: {error}") from error
+@dataclass(frozen=True, slots=True)
+class _BodyReader:
+    """Validates bodies for one parameter.
+
+    ``own`` makes a JSON value the service's own, if the result would hold parts of it. ``exact`` says that
+    the parameter may hold a Decimal: pydantic's own JSON reader would make a float of it first.
+    """
+
+    adapter: TypeAdapter[Any]
+    own: Callable[[Any], Any]
+    name: str
+    exact: bool
+
+    def read(self, message: Message) -> Any:
+        body = message.body
+        try:
+            if isinstance(body, bytes | str):
+                return self._read_json(body)
+            if self.exact and (received := message.received) is not None:
+                return self._read_json(received)
+            return self.adapter.validate_python(self.own(body))
+        except ValidationError as error:
+            raise BodyInvalidError(self.name, _problems(error)) from error
+        except UnicodeError as error:
+            raise BodyInvalidError(self.name, f"not UTF-8: {error}") from error
+
+    def _read_json(self, body: bytes | str) -> Any:
+        if not self.exact:
+            try:
+                return self.adapter.validate_json(body)
+            except ValidationError as error:
+                if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+                    raise
+        try:
+            value = read_json(body, exact=True).value
+        except NotJsonError:
+            return self.adapter.validate_json(body)  # its error names the place
+        try:
+            return self.adapter.validate_python(value)
+        except ValidationError:
+            # A strict model takes an instant as text from JSON alone.
+            return self.adapter.validate_json(without_mark(body) if isinstance(body, bytes) else body)
 
 
 def _as_it_is(body: Any) -> Any:
@@ -252,13 +284,14 @@ def _plain_type(hint: Any) -> type[bytes] | type[str] | None:
 
 
 def _read_plain(
-    body: Any, plain: type[bytes] | type[str], adapter: TypeAdapter[Any] | None, name: str
+    message: Message, plain: type[bytes] | type[str], adapter: TypeAdapter[Any] | None, name: str
 ) -> bytes | str:
-    """Return a body as bytes or text, a JSON value as its encoding; ``adapter`` says what else it must be."""
+    """Return a body as bytes or text, as it arrived; ``adapter`` says what else it must be."""
+    body: Any = message.body
     try:
         if not isinstance(body, plain):
-            encoded = encoded_body(body)
-            body = encoded if plain is bytes else encoded.decode("utf-8")
+            encoded = message.encoded()
+            body = encoded if plain is bytes else without_mark(encoded).decode("utf-8")
         checked: bytes | str = body if adapter is None else adapter.validate_python(body)
     except ValidationError as error:
         raise BodyInvalidError(name, _problems(error)) from error

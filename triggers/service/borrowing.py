@@ -53,6 +53,11 @@ def borrows(adapter: TypeAdapter[Any]) -> bool:
     return not _made_anew(adapter.core_schema)
 
 
+def takes_decimals(adapter: TypeAdapter[Any]) -> bool:
+    """Whether what it validates may hold a Decimal, which keeps each digit of a number."""
+    return "'type': 'decimal'" in repr(adapter.core_schema)
+
+
 def _made_anew(schema: Any) -> bool:
     kind = schema.get("type")
     if kind in _MADE_ANEW:

@@ -1,12 +1,12 @@
 """Fingerprints of bodies: two messages of one uuid are copies of each other only where these are equal."""
 
 import inspect
-import json
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Literal
 
 from history.errors import ConfigurationError
+from history.json_text import NotJsonError, canonical_json
 from history.message import Message
 from history.store.fingerprints import FINGERPRINT_SIZE
 
@@ -42,13 +42,14 @@ def read_fingerprint(given: Any) -> Fingerprint | None:
 
 
 def _of_body(message: Message) -> bytes:
-    return fingerprint_of(message.body)
+    return fingerprint_of(message.body if (received := message.received) is None else received)
 
 
 def fingerprint_of(value: Any) -> bytes:
     """Return eight bytes over a value; JSON counts by what it says, whether parsed, text or bytes.
 
-    The order of keys and white space make no difference; bytes that are no JSON count as they are.
+    The order of names, white space and the spelling of a number make no difference, and each digit counts.
+    Bytes and text that are not JSON count as they are.
 
     Raises:
         TypeError: it is neither bytes, nor text, nor a JSON value.
@@ -57,15 +58,10 @@ def fingerprint_of(value: Any) -> bytes:
 
 
 def _canonical(value: Any) -> bytes:
-    if not isinstance(value, (bytes, str)):
-        return b"json:" + _json(value)
     try:
-        return b"json:" + _json(json.loads(value))
-    except (ValueError, RecursionError):
+        return b"json:" + canonical_json(value)
+    except NotJsonError:
+        if not isinstance(value, bytes | str):
+            raise
         raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         return b"raw:" + raw
-
-
-def _json(value: Any) -> bytes:
-    # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")

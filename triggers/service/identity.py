@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from history.errors import ConfigurationError
 from history.identity import IdentityError, Key, canonical
+from history.json_text import NotJsonError
 from history.message import Message
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.tree import Path
@@ -69,10 +70,10 @@ def _reading(path: Path, text: str, max_body_size: int) -> Identify:
     def from_body(message: Message) -> str:
         if (size := message.body_size()) > max_body_size:
             raise UnidentifiedError(text, f"the body of {size} bytes is over max_body_size={max_body_size}")
-        reading = Reading(message)
-        if reading.body is None:
-            raise UnidentifiedError(text, "the body is no JSON")
-        return identified(reading.at(path.keys), text)
+        try:
+            return identified(Reading(message).at(path.keys), text)
+        except NotJsonError as error:
+            raise UnidentifiedError(text, f"the body {error}") from error
 
     return from_properties if path.root == "properties" else from_body
 

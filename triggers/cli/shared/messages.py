@@ -21,5 +21,7 @@ def _shown(message: Message) -> tuple[str, Any]:
                 return "base64", base64.b64encode(body).decode("ascii")
         case str() as body:
             return "text", body
+        case _ if message.loses_digits:
+            return "json-text", message.encoded().decode("utf-8")
         case body:
             return "json", body

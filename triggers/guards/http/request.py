@@ -11,6 +11,8 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
 
+from history.json_text import NotJsonError, canonical_json
+
 #: The types of ASGI.
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -51,6 +53,7 @@ CREDENTIALS = (
 LONGEST_KEY = 255
 
 _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])+)"')
+_PORT = re.compile(r":\d*$")
 _BARE = re.compile(r"[!#-+\--~]+")
 
 #: RFC 2046, section 5.1.1.
@@ -114,8 +117,8 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The host that the client asked, in lower case: each may be another tenant."""
-        return self.headers.get("host", "").lower()
+        """The host name that the client asked, without a port: each may be another tenant."""
+        return _PORT.sub("", self.headers.get("host", "").lower())
 
     @property
     def raw_path(self) -> str:
@@ -144,8 +147,8 @@ class Request:
             content = _undivided(body, boundary[1] or boundary[2])
         elif "json" in self.media_type:
             try:
-                content = json.dumps(_parsed(body)).encode()
-            except (ValueError, RecursionError):
+                content = canonical_json(body)
+            except NotJsonError:
                 content = body
         return blake2b(content, digest_size=16).hexdigest()
 
@@ -163,15 +166,6 @@ def _undivided(body: bytes, boundary: str) -> bytes:
     line = re.escape(b"--" + boundary.encode("latin-1"))
     parts = re.split(rb"(?:^|(?<=\r\n))" + line + rb"(?=(?:--)?[ \t]*(?:\r\n|$))", body)
     return b"".join(b"%d:%b" % (len(part), part) for part in parts)
-
-
-def _parsed(body: bytes) -> Any:
-    """Return JSON so that the order of names does not matter, and whatever else differs does."""
-    return json.loads(
-        body,
-        object_pairs_hook=lambda pairs: {"names": sorted(pairs, key=lambda pair: pair[0])},
-        parse_float=lambda text: {"number": text},
-    )
 
 
 def default_caller(request: Request) -> str:

@@ -26,7 +26,7 @@ from pydantic import JsonValue
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.amqp.driver import driver
-from triggers.providers.brokers.codec import COUNTED, checked, decode_body, encode_body, instant, make
+from triggers.providers.brokers.codec import COUNTED, Body, checked, decode_body, encode_body, instant, make
 from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.brokers.trust import FirstCount, TrustProfile, weighed
 from triggers.providers.provider import NO_LIMITS, Limits
@@ -63,7 +63,7 @@ def encode(message: Message, time_to_live: int | None = None) -> bytes:
     if isinstance(message.body, str):
         sent.body = checked("body", message.body)
     else:
-        sent.content_type, sent.body = encode_body(message.body)
+        sent.content_type, sent.body = encode_body(message)
         sent.inferred = True  # as data, not as a binary value
     sent.annotations = {_MESSAGE_TYPE: driver.byte(5 if isinstance(message.body, str) else 3)}
     properties: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def _property(name: str, value: Any) -> Any:
     raise UndecodableError(name, f"a value of type {kind}, which a JMS property cannot have")
 
 
-def _body(received: Any, limits: Limits, count: int) -> bytes | str | JsonValue:
+def _body(received: Any, limits: Limits, count: int) -> Body | JsonValue:
     body: Any = received.body
     annotations: dict[Any, Any] = received.annotations or {}
     if annotations.get(_MESSAGE_TYPE) == _OBJECT_MESSAGE:

@@ -1,16 +1,19 @@
 """What the codecs of both AMQP wires have in common: bodies, checks, and the way into a message."""
 
-import json
 import reprlib
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
 from history.errors import ConfigurationError
+from history.json_text import JsonText, NotJsonError, read_json
 from history.message import HEADER_FIELDS, Message
 from triggers.providers.brokers.charsets import codec_of
 from triggers.providers.brokers.delivery import UndecodableError
+
+#: What a decoder returns: bytes, text, or JSON with what arrived.
+Body = bytes | str | JsonText
 
 #: How long a name, or the text of a basic property, may be, in bytes.
 SHORT = 255
@@ -25,17 +28,17 @@ _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 _LONGS = range(-(2**63), 2**63)
 
 
-def encode_body(body: bytes | str | JsonValue) -> tuple[str, bytes]:
-    """Return content type and bytes.
+def encode_body(message: Message) -> tuple[str, bytes]:
+    """Return content type and bytes of a message's body.
 
     Raises:
         ConfigurationError: a text is no Unicode.
     """
-    if isinstance(body, bytes):
-        return "application/octet-stream", body
-    if isinstance(body, str):
-        return "text/plain; charset=utf-8", checked("body", body).encode()
-    return "application/json", json.dumps(body, separators=(",", ":")).encode("ascii")
+    if isinstance(message.body, bytes):
+        return "application/octet-stream", message.body
+    if isinstance(message.body, str):
+        return "text/plain; charset=utf-8", checked("body", message.body).encode()
+    return "application/json", message.encoded()
 
 
 def checked(name: str, value: Any) -> Any:
@@ -69,7 +72,7 @@ def instant(milliseconds: int | None) -> int | None:
     return milliseconds if milliseconds is not None and milliseconds in _INSTANTS else None
 
 
-def make(headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Message:
+def make(headers: Mapping[str, Any], body: Body | JsonValue) -> Message:
     """Make a message of JMS headers and properties.
 
     Raises:
@@ -86,7 +89,7 @@ def make(headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Message:
         raise UndecodableError("a JMS header", str(error)) from error
 
 
-def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> bytes | str | JsonValue:
+def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> Body:
     """Return the body as its content type says.
 
     Raises:
@@ -102,10 +105,9 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
         return _text(body, options)
     if kind == "application/json" or kind.endswith("+json"):
         try:
-            # Some .NET programs put a byte order mark before it.
-            return cast("JsonValue", json.loads(body.decode("utf-8-sig")))
-        except (ValueError, RecursionError) as error:
-            raise UndecodableError("body", f"is not JSON ({error})") from error
+            return read_json(body)
+        except NotJsonError as error:
+            raise UndecodableError("body", str(error)) from error
     return body
 
 

@@ -5,8 +5,8 @@ together in one header, as a JSON object.
 """
 
 import json
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 from history.message import HEADER_FIELDS, Message
 from triggers.providers.brokers.codec import COUNTED, checked
@@ -15,6 +15,9 @@ from triggers.providers.brokers.delivery import UndecodableError
 #: The header that says what kind of body it is.
 CONTENT_TYPE = "content-type"
 
+#: The header that says how the body is encoded.
+ENCODING = "content-encoding"
+
 #: The header with the properties that are no text.
 TYPED = "properties"
 
@@ -22,6 +25,20 @@ TYPED = "properties"
 _DEFAULTS = {"JMSDeliveryMode": 2, "JMSPriority": 4}
 
 _NAMES = HEADER_FIELDS.keys() - {"uuid"}
+
+#: How we spell the names that mean something to us, by their lower case.
+_SPELLED = {name.lower(): name for name in (*HEADER_FIELDS, CONTENT_TYPE, ENCODING, TYPED)}
+
+T = TypeVar("T")
+
+
+def spelled(headers: Mapping[str, T]) -> dict[str, T]:
+    """Return headers with our spelling of the names that we know: to other publishers, names have no case."""
+    found: dict[str, T] = {}
+    for name, value in headers.items():
+        ours = _SPELLED.get(name.lower(), name)
+        found[name if ours in headers else ours] = value
+    return found
 
 
 def to_texts(message: Message, fits: Callable[[str, str], bool]) -> list[tuple[str, str]]:

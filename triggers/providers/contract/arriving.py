@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from history.json_text import canonical_json, read_json
 from history.message import Message
 from triggers.providers.contract.common import (
     A_WHILE,
@@ -43,6 +44,16 @@ class ArrivingContract(ContractTools):
             arrived = await take(receiver, len(bodies))
 
             assert [kind(delivery.message.body) for delivery in arrived] == [kind(body) for body in bodies]
+
+    async def test_json_arrives_with_each_of_its_digits(self, provider: Provider) -> None:
+        text = b'{"b": 1, "a": 100200300400500.0123, "c": 1e400, "d": 1.0, "e": 12345678901234567890123}'
+        async with self.receiving(provider) as receiver:
+            await provider.send(self.destination, [Message.from_headers({}, read_json(text))])
+            [arrival] = await take(receiver, 1)
+
+            assert canonical_json(arrival.message.encoded()) == canonical_json(text)
+            again = Message.from_json(arrival.message.to_json())
+            assert (again, again.encoded()) == (arrival.message, arrival.message.encoded())
 
     async def test_messages_arrive_in_order(self, provider: Provider) -> None:
         bodies = [f"message {number}" for number in range(600)]

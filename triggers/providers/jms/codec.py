@@ -25,9 +25,10 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from history.errors import ConfigurationError
+from history.json_text import JsonText, NotJsonError, read_json
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import instant
 from triggers.providers.brokers.delivery import UndecodableError, problem_of
@@ -67,7 +68,7 @@ def encode(link: JmsLink, session: Any, message: Message) -> Sending:
     if message.uuid is not None:  # an id that was given elsewhere: JMS gives it a new one
         properties.setdefault("uuid", message.uuid)
     try:
-        made = _with_body(session, message.body, properties)
+        made = _with_body(session, message, properties)
         for name, value in properties.items():
             made.setObjectProperty(name, jms_jvm.java_value(value))
         _set_headers(link, session, made, message)
@@ -95,8 +96,9 @@ def _set_headers(link: JmsLink, session: Any, made: Any, message: Message) -> No
         made.setIntProperty("JMSXGroupSeq", message.group_sequence)
 
 
-def _with_body(session: Any, body: Any, properties: dict[str, Any]) -> Any:
+def _with_body(session: Any, message: Message, properties: dict[str, Any]) -> Any:
     """Make a message with a body of the kind that the property says, or of its own."""
+    body: Any = message.body
     match properties.get(BODY), body:
         case "map", dict():
             made = session.createMapMessage()
@@ -114,7 +116,7 @@ def _with_body(session: Any, body: Any, properties: dict[str, Any]) -> Any:
             made = session.createBytesMessage()
             made.writeBytes(jms_jvm.java_value(body))
         case _:
-            made = session.createTextMessage(json.dumps(body, separators=(",", ":")))
+            made = session.createTextMessage(message.encoded().decode("utf-8"))
             properties[BODY] = "json"
     return made
 
@@ -234,11 +236,11 @@ def _body_of(
     return None
 
 
-def _json(text: str, properties: dict[str, Any]) -> JsonValue:
+def _json(text: str, properties: dict[str, Any]) -> JsonText:
     try:
-        value = cast("JsonValue", json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise UndecodableError("body", f"is not JSON, although {BODY} says so ({error})") from error
+        value = read_json(text)
+    except NotJsonError as error:
+        raise UndecodableError("body", f"{error}, although {BODY} says json") from error
     del properties[BODY]
     return value
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, instant, make
-from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, to_texts, typed_of
+from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
 #: The property of a record without a value, which deletes its key where a topic is compacted.
@@ -76,7 +76,7 @@ def encode(message: Message) -> Record:
     Raises:
         ConfigurationError: a property cannot be sent so.
     """
-    content_type, body = encode_body(message.body)
+    content_type, body = encode_body(message)
     headers: list[tuple[str, bytes | None]] = [(CONTENT_TYPE, content_type.encode())]
     headers += [(name, text.encode()) for name, text in to_texts(message, _fits)]
     key = None if message.group_id is None else message.group_id.encode()
@@ -96,7 +96,7 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
         UndecodableError: it is none.
     """
     record = consumed.record
-    texts = {name: _text(value) for name, value in record.headers}
+    texts = spelled({name: _text(value) for name, value in record.headers})
     content_type, typed = texts.pop(CONTENT_TYPE, None), texts.pop(TYPED, None)
     headers: dict[str, Any] = {
         "JMSMessageID": consumed.name,

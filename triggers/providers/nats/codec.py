@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make
-from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, to_texts, typed_of
+from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
 #: The header by which JetStream knows copies of one message.
@@ -91,7 +91,7 @@ def encode(message: Message) -> Published:
     Raises:
         ConfigurationError: a property cannot be sent so.
     """
-    content_type, body = encode_body(message.body)
+    content_type, body = encode_body(message)
     return Published(body, {CONTENT_TYPE: content_type, **dict(to_texts(message, _fits))})
 
 
@@ -120,8 +120,8 @@ def decode(came: Delivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LI
     Raises:
         UndecodableError: it is none.
     """
-    texts = {name: text for name, text in came.headers.items() if not name.startswith(SCHEDULE)}
-    content_type, typed = _content_type(texts), texts.pop(TYPED, None)
+    texts = spelled({name: text for name, text in came.headers.items() if not name.startswith(SCHEDULE)})
+    content_type, typed = texts.pop(CONTENT_TYPE, None), texts.pop(TYPED, None)
     headers = {
         "JMSMessageID": texts.get(MESSAGE_ID) or came.name,
         "JMSDestination": came.subject,
@@ -134,12 +134,6 @@ def decode(came: Delivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LI
     if limits.leaves_encoded(len(came.payload), count):
         return make(headers, came.payload)
     return make(headers, decode_body(content_type, None, came.payload))
-
-
-def _content_type(texts: dict[str, str]) -> str | None:
-    """Take the content type out, however other publishers write its name."""
-    named = [name for name in texts if name.lower() == CONTENT_TYPE]
-    return [texts.pop(name) for name in named][-1] if named else None
 
 
 def raw_fields(came: Delivered) -> dict[bytes, bytes]:

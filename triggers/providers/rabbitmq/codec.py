@@ -74,7 +74,7 @@ def encode(message: Message) -> tuple[Basic, bytes]:
     Raises:
         ConfigurationError: a property cannot be sent so.
     """
-    content_type, body = encode_body(message.body)
+    content_type, body = encode_body(message)
     basic = Basic({"content_type": content_type, "delivery_mode": 1 + message.persistent})
     basic.properties["priority"] = message.priority
     for name, value in message.headers().items():

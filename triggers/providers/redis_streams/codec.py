@@ -17,12 +17,14 @@ import reprlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from history.errors import ConfigurationError
+from history.json_text import JsonText, NotJsonError, read_json
 from history.message import HEADER_FIELDS, Message, PropertyValue
+from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import NO_LIMITS, Limits
 from triggers.providers.redis_streams.keys import later_of
@@ -55,7 +57,7 @@ def message_id(stream: str, entry_id: bytes) -> str:
 
 def encode(message: Message) -> list[bytes]:
     """Return field, value, field, value ... for XADD."""
-    kind, body = _encode_body(message.body)
+    kind, body = _encode_body(message)
     words = [b"body", body]
     if kind != b"bytes":
         words += [b"body-kind", kind]
@@ -70,12 +72,12 @@ def encode(message: Message) -> list[bytes]:
     return [*words, b"properties", json.dumps(typed).encode("ascii")] if typed else words
 
 
-def _encode_body(body: bytes | str | JsonValue) -> tuple[bytes, bytes]:
-    if isinstance(body, bytes):
-        return b"bytes", body
-    if isinstance(body, str):
-        return b"text", _bytes(body)
-    return b"json", json.dumps(body, separators=(",", ":")).encode("ascii")
+def _encode_body(message: Message) -> tuple[bytes, bytes]:
+    if isinstance(message.body, bytes):
+        return b"bytes", message.body
+    if isinstance(message.body, str):
+        return b"text", _bytes(message.body)
+    return b"json", message.encoded()
 
 
 def _bytes(text: str) -> bytes:
@@ -105,7 +107,7 @@ def decode(
         )
     encoded = fields.get(b"body")
     if encoded is not None and limits.leaves_encoded(len(encoded), delivery_count):
-        body: bytes | str | JsonValue = encoded
+        body: Body = encoded
     else:
         body = _decode_body(encoded, fields)
     headers, properties = _decode_texts(fields)
@@ -192,7 +194,7 @@ def _instant(milliseconds: bytes) -> datetime | None:
         return None  # a producer that numbers its entries by itself
 
 
-def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> bytes | str | JsonValue:
+def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> Body:
     if body is None:
         raise UndecodableError("body", "is missing", "send the body in a field named body")
     match kind := fields.get(b"body-kind", b"bytes"):
@@ -213,15 +215,15 @@ def _not_utf8(field: bytes) -> UndecodableError:
     return UndecodableError(_shown(field), "is not UTF-8", "send names and values as UTF-8")
 
 
-def _decode_json(field: str, value: bytes) -> JsonValue:
+def _decode_json(field: str, value: bytes) -> JsonText:
     try:
-        return cast("JsonValue", json.loads(value.decode("utf-8")))
-    except (ValueError, RecursionError) as error:
-        raise UndecodableError(field, f"is not JSON ({error})", "send JSON, or another body-kind") from error
+        return read_json(value)
+    except NotJsonError as error:
+        raise UndecodableError(field, str(error), "send JSON, or another body-kind") from error
 
 
 def _decode_properties(value: bytes) -> dict[str, Any]:
-    decoded = _decode_json("properties", value)
+    decoded = _decode_json("properties", value).value
     if not isinstance(decoded, dict):
         raise UndecodableError("properties", "is not a JSON object", 'send {"name": value}')
     return decoded

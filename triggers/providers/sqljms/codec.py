@@ -15,12 +15,12 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, cast
-
-from pydantic import JsonValue
+from typing import Any
 
 from history.errors import ConfigurationError
+from history.json_text import NotJsonError, read_json
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
+from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_storable
 
@@ -76,7 +76,7 @@ def encode(message: Message, number: int, destination: str) -> tuple[Sequence[An
     Raises:
         ConfigurationError: a text in a header cannot be stored.
     """
-    kind, body = _encode_body(message.body)
+    kind, body = _encode_body(message)
     for field in _TEXTS:
         text = getattr(message, field)
         if text is not None and not is_storable(text):
@@ -123,12 +123,12 @@ def _properties(message: Message, number: int) -> list[Sequence[Any]]:
     return rows
 
 
-def _encode_body(body: bytes | str | JsonValue) -> tuple[str, bytes]:
-    if isinstance(body, bytes):
-        return _BYTES, body
-    if isinstance(body, str):
-        return _TEXT, body.encode("utf-8", "surrogatepass")
-    return _OBJECT, json.dumps(body, separators=(",", ":")).encode("ascii")
+def _encode_body(message: Message) -> tuple[str, bytes]:
+    if isinstance(message.body, bytes):
+        return _BYTES, message.body
+    if isinstance(message.body, str):
+        return _TEXT, message.body.encode("utf-8", "surrogatepass")
+    return _OBJECT, message.encoded()
 
 
 def decode(row: Any) -> Message:
@@ -207,7 +207,7 @@ def _decode_properties(row: Any) -> dict[str, Any]:
     return fields
 
 
-def _decode_body(row: Any) -> bytes | str | JsonValue:
+def _decode_body(row: Any) -> Body:
     body = row.small_body or row.large_body or b""
     if type(body) is not bytes:
         raise UndecodableError("body", f"it is {type(body).__name__}, and no bytes")
@@ -218,10 +218,12 @@ def _decode_body(row: Any) -> bytes | str | JsonValue:
             case "TextMessage":
                 return body.decode("utf-8", "surrogatepass")
             case "ObjectMessage":
-                return cast("JsonValue", json.loads(body))
+                return read_json(body)
             case _:
                 return body
-    except (ValueError, RecursionError) as error:
+    except NotJsonError as error:
+        raise UndecodableError("body", str(error)) from error
+    except ValueError as error:
         problem = f"it is none of a {row.msg_class} ({type(error).__name__})"
         raise UndecodableError("body", problem) from error
 

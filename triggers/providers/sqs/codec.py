@@ -25,11 +25,8 @@ from typing import Any
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make
 from triggers.providers.brokers.delivery import UndecodableError
-from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, to_texts, typed_of
+from triggers.providers.brokers.headers import CONTENT_TYPE, ENCODING, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
-
-#: The attribute that says how the body is written.
-ENCODING = "content-encoding"
 
 _BASE64 = "base64"
 
@@ -97,7 +94,7 @@ def encode(message: Message) -> Sent:
     Raises:
         ConfigurationError: a property cannot be sent so.
     """
-    content_type, payload = encode_body(message.body)
+    content_type, payload = encode_body(message)
     attributes = {CONTENT_TYPE: content_type}
     body = _as_text(content_type, payload)
     if body is None:
@@ -128,7 +125,7 @@ def decode(came: Delivered, limits: Limits = NO_LIMITS) -> Message:
     Raises:
         UndecodableError: it is none.
     """
-    texts = {name: _value(one) for name, one in came.attributes.items()}
+    texts = spelled({name: _value(one) for name, one in came.attributes.items()})
     content_type, encoding = texts.pop(CONTENT_TYPE, None), texts.pop(ENCODING, None)
     typed = texts.pop(TYPED, None)
     count = came.count if came.count > limits.max_delivery_count else UNDEFINED_COUNT

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import cast
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
+from history.json_text import read_json
 from history.message import UNDEFINED_COUNT, Message
 from triggers.selectors.parsing.tree import ValueKind
 
@@ -29,7 +29,11 @@ class Reading:
 
     @property
     def body(self) -> JsonValue:
-        """The body as JSON; None where it is none."""
+        """The body as JSON, as the service reads it.
+
+        Raises:
+            NotJsonError: it is not JSON.
+        """
         if not self._read:
             self._body, self._read = _read_json(self.message.body), True
         return self._body
@@ -50,14 +54,7 @@ def _member(value: object, key: str | int) -> object:
 
 
 def _read_json(body: bytes | JsonValue) -> JsonValue:
-    if not isinstance(body, bytes | str):
-        return body
-    try:
-        # The parser that fills a service's parameter, so that both read the same of a body.
-        parsed: JsonValue = from_json(body, allow_inf_nan=False)
-    except (ValueError, TypeError):  # TypeError: a text with a lone surrogate
-        return None
-    return parsed
+    return read_json(body).value if isinstance(body, bytes | str) else body
 
 
 def _milliseconds(instant: datetime | None) -> int | None:

@@ -141,7 +141,7 @@ def _body_of(message: Message) -> tuple[str, bytes | str]:
         case str():
             return "text", message.body
         case _:
-            return "json", json.dumps(message.body, separators=(",", ":"))
+            return "json", message.encoded().decode("utf-8")
 
 
 def _text(value: PropertyValue) -> str | None:

@@ -227,7 +227,7 @@ def app_uuid(shop: Shop, key: str) -> str:
 
 class TestAddresses:
     async def test_each_host_has_keys_of_its_own(self, app: IdempotencyKey, shop: Shop) -> None:
-        for host in ("a.shop.example", "b.shop.example", "A.shop.example"):
+        for host in ("a.shop.example", "b.shop.example", "A.shop.example", "a.shop.example:8443"):
             await ask(app, headers={"host": host})
 
         assert len(shop.charged) == 2

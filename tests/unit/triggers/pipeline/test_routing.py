@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
+from history.json_text import NotJsonError
 from history.memory import MemoryHistory
 from history.message import Message
 from history.store.parking import ParkedKind
@@ -73,9 +74,8 @@ class TestRules:
             ({"body": b'{"express": true}'}, "express"),
             ({"type": "cancel", "body": b'{"express": true}'}, "cancel"),
             ({}, "book"),
-            ({"type": "Cancel", "body": b"no json"}, "book"),
         ],
-        ids=["first", "second", "both", "none", "unknown"],
+        ids=["first", "second", "both", "none"],
     )
     def test_the_first_that_matches_has_the_message_and_the_trigger_s_own_service_is_last(
         self, fields: dict[str, Any], expected: str
@@ -89,6 +89,14 @@ class TestRules:
         assert (outcome.status, outcome.executed) == (Status.NEW, True)
         assert outcome.reason.endswith(f"; route {expected} (row 7)") is (expected != "book")
         assert state_of(book) is EntryOutcome.OK
+
+    def test_a_message_whose_body_a_rule_cannot_read_is_parked(self) -> None:
+        ran: list[str] = []
+
+        outcome = routed(ran).handle(message(type="Cancel", body=b"no json"))
+
+        assert (ran, outcome.rejected, outcome.parked) == ([], True, True)
+        assert isinstance(outcome.error, NotJsonError)
 
     def test_all_of_a_trigger_share_its_history(self) -> None:
         ran: list[str] = []

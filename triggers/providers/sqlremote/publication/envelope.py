@@ -43,7 +43,7 @@ def operation_of(message: Message) -> object:
             "must be text or a JSON value, not bytes: a link carries JSON",
             "send text or a JSON value",
         )
-    if message.headers() == _BARE:
+    if message.headers() == _BARE and not message.loses_digits:
         return message.body
     return {ENVELOPE: json.loads(message.to_json())}
 

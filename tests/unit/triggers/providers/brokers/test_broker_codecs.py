@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from proton import Message as ProtonMessage
 
 from history.errors import ConfigurationError
+from history.json_text import JsonText
 from history.message import Message
 from tests.hostile import over_amqp
 from tests.hostile.content import dice_of
@@ -237,7 +238,10 @@ def test_any_bytes_are_a_message_of_amqp_1_0_or_undecodable() -> None:
 
 
 def test_json_may_begin_with_a_byte_order_mark() -> None:
-    assert decode_body("application/json", None, b'\xef\xbb\xbf{"id": 1}') == {"id": 1}
+    body = decode_body("application/json", None, b'\xef\xbb\xbf{"id": 1}')
+
+    assert isinstance(body, JsonText)
+    assert (body.value, body.raw) == ({"id": 1}, b'\xef\xbb\xbf{"id": 1}')
 
 
 def test_a_body_that_is_nested_without_end_is_undecodable() -> None:

@@ -93,7 +93,7 @@ def test_a_header_that_no_database_can_hold_is_refused(field: str, text: str) ->
     ("column", "value", "reason"),
     [
         ("msg_class", "StreamMessage", "StreamMessage"),
-        ("msg_class", "ObjectMessage", "ObjectMessage"),
+        ("msg_class", "ObjectMessage", "body"),
         ("priority", 12, "priority"),
         ("timestamp", 2**62, "instant"),
         ("properties", [["p", 5, "no number"]], "no property"),
