@@ -48,6 +48,10 @@ class EntryOutcome(StrEnum):
     FAILED = "failed"
 
 
+#: How many fences a completed entry can tell apart.
+KEPT_FENCES = 2**24
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One remembered uuid, as the store's server saw it at ``read_at``.
@@ -72,6 +76,16 @@ class Entry:
         return (
             self.state is State.STARTED and self.lease_until is not None and self.lease_until > self.read_at
         )
+
+    def is_of(self, fence: int) -> bool:
+        """Whether the claim with this fence made this entry.
+
+        Of a completed entry a store may keep only the fence's low 24 bits, as Redis does: the rest of
+        ``fence`` is then a guess, which a restart of the server makes wrong. So only these bits are compared.
+        """
+        if self.state is State.STARTED or self.batch:
+            return self.fence == fence
+        return (self.fence - fence) % KEPT_FENCES == 0
 
     @property
     def age(self) -> timedelta:

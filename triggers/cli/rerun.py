@@ -47,7 +47,7 @@ class DecidedJudge(Judge):
         return await Judge.judge(self, run)
 
     def _is_the_one(self, run: Run) -> bool:
-        return run.found is not None and self.parked_fence in {None, run.found.fence}
+        return run.found is not None and (self.parked_fence is None or run.found.is_of(self.parked_fence))
 
     def _leave(self, run: Run) -> Decision:
         """Leave a message, and its parked copy, to who has run it since; that copy says how it ended."""

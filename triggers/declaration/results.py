@@ -66,7 +66,7 @@ class ResultKeeper:
             if is_duplicate(run) and run.found is not None and run.message.uuid:
                 try:
                     kept = await self.results.get(self.settings.name, run.message.uuid)
-                    if kept is None or kept.fence != run.found.fence:
+                    if kept is None or not run.found.is_of(kept.fence):
                         continue
                     if run.found.outcome is EntryOutcome.FAILED:
                         run.failed_before = decode_failure(kept.data)

@@ -257,7 +257,7 @@ class LeaseKeeper:
                 await outlast(kept, self._trigger, run, self._lease)
             return None
         entry = (await self.store.lookup(self._trigger, [uuid]))[0]
-        if entry is None or (entry.fence == fence and entry.owner in {None, owner}):
+        if entry is None or (entry.is_of(fence) and entry.owner in {None, owner}):
             if entry is not None and entry.batch and entry.state is State.STARTED:
                 self._tell_of_the_end(uuid, entry)
             return None

@@ -66,8 +66,9 @@ def _entry(facts: Facts) -> Iterator[Event]:
     entry, evidence = facts.entry, facts.parked.evidence
     if entry is None:
         return
-    if entry.fence != evidence.fence or evidence.started_at is None:
-        what = "claimed" if evidence.fence in {None, entry.fence} else "claimed again since"
+    is_parked_one = evidence.fence is not None and entry.is_of(evidence.fence)
+    if not is_parked_one or evidence.started_at is None:
+        what = "claimed" if evidence.fence is None or is_parked_one else "claimed again since"
         yield Event(entry.started_at, what, owner_in_words(entry.owner, entry.fence))
     if entry.state is State.STARTED and entry.lease_until is not None:
         yield from _heartbeat(entry.started_at, entry.lease_until, facts.lease)

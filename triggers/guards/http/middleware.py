@@ -354,7 +354,7 @@ class _Work:
         (entry,) = await store.lookup(self.middleware.guard.name, [self.uuid])
         fence, document = record
         answer: dict[str, Any] | None = document["answer"]
-        return answer if entry is not None and entry.fence == fence else None
+        return answer if entry is not None and entry.is_of(fence) else None
 
 
 def _check(history: object, scope: object, methods: object, wait: object) -> None:

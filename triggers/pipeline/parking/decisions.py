@@ -188,7 +188,8 @@ def _problem(found: Entry, label: ParkedLabel) -> str | None:
         return None
     if found.lease_alive:
         return RUNNING
-    return None if label.evidence.fence in {None, found.fence} else STARTED_AGAIN
+    parked = label.evidence.fence
+    return None if parked is None or found.is_of(parked) else STARTED_AGAIN
 
 
 async def _take(store: HistoryStore, trigger: str, uuid: str, owner: str, found: Entry) -> Claim | None:

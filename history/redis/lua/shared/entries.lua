@@ -13,8 +13,9 @@ local function record_of(entry)
 end
 
 -- Whether an entry has this fence, and this owner, unless that is "". A server that has lost what it had granted may
--- grant a fence twice.
+-- grant a fence twice. Of a completed entry only the low bits of its fence were kept, and no owner.
 local function is_held(entry, fence, owner)
+  if entry.state ~= 'S' and not entry.batch then return entry.fence % FENCES == fence % FENCES end
   return entry.fence == fence and (owner == '' or entry.owner == owner)
 end
 
