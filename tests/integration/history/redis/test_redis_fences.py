@@ -1,4 +1,4 @@
-"""Completed entries keep 24 bits of their fence: what compares fences is right after restarts and wrap-arounds."""
+"""Completed entries keep 24 bits of their fence: restarts and wrap-arounds change no comparison."""
 
 import struct
 from typing import Any
@@ -18,7 +18,7 @@ from triggers.cli.rerun import run_parked
 from triggers.declaration.decorator import Trigger
 from triggers.pipeline.parking.decisions import decide
 
-#: How far fences move: a server that comes back steps to the microseconds since 1970, claims count one by one.
+#: How far fences move. A server that comes back steps to the microseconds since 1970; claims count by one.
 JUMPS = {"restart": 60_000_000, "wrap-around": KEPT_FENCES, "both": 3 * KEPT_FENCES + 5}
 
 
