@@ -110,12 +110,11 @@ def canonical_json(body: object) -> bytes:
     Raises:
         NotJsonError: bytes or text are not JSON.
     """
-    text: object = body
-    if isinstance(body, bytes):
-        text = without_mark(body).decode("utf-8", "surrogatepass")
     try:
-        if not isinstance(text, str):
-            text = json.dumps(text)
+        if isinstance(body, bytes):
+            text = without_mark(body).decode("utf-8", "surrogatepass")
+        else:
+            text = body if isinstance(body, str) else json.dumps(body)
         read = json.loads(text, parse_float=_number, parse_int=_number, object_pairs_hook=_names)
         return json.dumps(read, separators=(",", ":")).encode("ascii")
     except RecursionError:

@@ -67,6 +67,16 @@ class RetryKeys(BaseModel):
     max_interval: Duration | None = None
 
 
+class RedeliveryKeys(BaseModel):
+    """Those of :class:`triggers.Redelivery`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    interval: Duration | None = None
+    backoff: Annotated[float, BeforeValidator(_no_switch)] = 2.0
+    max_interval: Duration | None = None
+
+
 class TriggerKeys(BaseModel):
     """How a trigger is operated. Defaults are the trigger's own: only what is set counts."""
 
@@ -80,6 +90,7 @@ class TriggerKeys(BaseModel):
     max_delivery_count: Number = 1
     max_body_size: Number = 1
     retry: RetryKeys = RetryKeys()
+    redelivery: RedeliveryKeys = RedeliveryKeys()
     on_retry_failure: FailurePolicy = "throw"
     suspend_on_error: bool = False
     monitor_interval: Duration | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any, Final
 
 from history.errors import ConfigurationError
@@ -9,9 +10,13 @@ from triggers.configuration.complaints import nearest
 from triggers.configuration.layers import Configuration, Found
 from triggers.declaration.trigger import Trigger
 from triggers.detection.table import Policy
+from triggers.service.failures import Redelivery
 from triggers.service.settings import Settings
 
 AnyTrigger = Trigger[..., Any]
+
+#: What ``redelivery=None`` means.
+AT_ONCE: Final = Redelivery(interval=timedelta(0))
 
 _POLICY: Final = frozenset(field.name for field in fields(Policy))
 
@@ -36,13 +41,16 @@ def override(
 
 def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
     """Return the settings of a trigger that can be configured, by the keys of a file."""
-    from triggers.configuration.model import RetryKeys, TriggerKeys  # noqa: PLC0415  (few ask)
+    from triggers.configuration.model import RedeliveryKeys, RetryKeys, TriggerKeys  # noqa: PLC0415  (few ask)
 
     settings = trigger.settings
     found: dict[str, Any] = {"history": trigger.history_source}
     for key in TriggerKeys.model_fields:
         if key == "retry":
             found |= {f"retry.{name}": getattr(settings.retry, name) for name in RetryKeys.model_fields}
+        elif key == "redelivery":
+            redelivery = settings.redelivery or AT_ONCE
+            found |= {f"redelivery.{name}": getattr(redelivery, name) for name in RedeliveryKeys.model_fields}
         elif key != "history":
             found[key] = getattr(settings.policy if key in _POLICY else settings, key)
     return found
@@ -75,15 +83,24 @@ def _overridden(trigger: AnyTrigger, found: Mapping[str, Found]) -> AnyTrigger:
 
 
 def _changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    retry = {key.partition(".")[2]: value for key, value in values.items() if key.startswith("retry.")}
+    retry, pauses = _part("retry", values), _part("redelivery", values)
+    redelivery = settings.redelivery
+    if pauses:
+        redelivery = replace(redelivery or AT_ONCE, **pauses)
     policy = {key: value for key, value in values.items() if key in _POLICY}
     others = {key: value for key, value in values.items() if key not in policy and "." not in key}
     return replace(
         settings,
         **others,
         retry=replace(settings.retry, **retry),
+        redelivery=redelivery,
         policy=replace(settings.policy, **policy),
     )
+
+
+def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said in a table of a trigger, by the names in it."""
+    return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{table}.")}
 
 
 def _blamed(error: ConfigurationError, found: Mapping[str, Found]) -> ConfigurationError:

@@ -59,6 +59,8 @@ def trigger(
         in_doubt: "park" keeps In Doubt messages for a decision, "execute" runs them (for services that may
             run twice), "acknowledge" drops them, with an error in the log.
         retry: in-process re-runs after transient failures; none by default.
+        redelivery: how long the provider waits before it delivers a message again that a transacted trigger
+            failed for transiently. By default the pause doubles from a second to a minute; None: no pause.
         on_retry_failure: when they are used up, "throw" gives the message up, "suspend" gives it back and
             suspends the trigger until its monitor says that it may go on.
         on_history_error: while the history is away, "suspend" gives messages back and suspends the trigger,

@@ -32,7 +32,7 @@ that, steps 5 to 7 are done to their end all the same, for which the cancellatio
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import IntEnum
 from time import monotonic
@@ -60,6 +60,7 @@ from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
 from triggers.pipeline.sharing.gathered import GatheredCalls
 from triggers.pipeline.sharing.pace import Pace, pace_of
 from triggers.pipeline.sharing.turn import Turns, turns_of
+from triggers.pipeline.tries import Tries
 from triggers.providers.provider import (
     Answers,
     Arrival,
@@ -132,6 +133,7 @@ class MessagePipeline:
     recall: Recall | None = None
     witness: Witness | None = None
     spans: "Spans | None" = None
+    tries: Tries = field(default_factory=Tries)
 
     @property
     def store(self) -> HistoryStore | None:
@@ -459,6 +461,7 @@ class MessagePipeline:
         """Note what the table tells the provider."""
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
         run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
+        self.tries.note(run, self.settings.redelivery)
         if (run.end is not None or run.attempts) and run.error is not None and not run.acknowledge:
             self._tell(run)
         if run.decision.status is Status.IN_DOUBT and not run.parks and run.acknowledge:

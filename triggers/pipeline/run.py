@@ -15,7 +15,7 @@ from history.support.user_code import is_failure
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
 from triggers.detection.sentences import explain_run, explain_verdict, in_row
-from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word
+from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Word
 from triggers.events import RetrievalFailureEvent
 from triggers.pipeline.end import End
 from triggers.pipeline.finding import NOT_ASKED, UNREACHABLE, Finding, found_in
@@ -68,7 +68,7 @@ class Run:
     #: What failed before the service could run: the history, the resolver or a filter.
     problem: BaseException | None = None
     decision: Decision | None = None
-    #: For how long the provider should keep a copy whose first run is still alive.
+    #: For how long the provider should keep a message that is recovered.
     patience: timedelta = timedelta(0)
     attempts: int = 0
     seconds: float = 0.0
@@ -308,8 +308,6 @@ class Run:
         """Return how long the provider should keep a recovered message."""
         if self.parks and not self.parked:
             return UNPARKED_DELAY
-        if self.decision is None or self.decision.answer is not Answer.RECOVER_LATER:
-            return timedelta(0)
         return self.patience
 
     def became_unreachable(self, error: Exception) -> None:

@@ -124,24 +124,59 @@ class Retry:
             check_least("retry.max_attempts", self.max_attempts, 0)
             check_duration("retry.interval", self.interval, none=True)
             check_duration("retry.max_interval", self.max_interval, none=True)
-            _check_backoff(self.backoff)
+            _check_backoff("retry.backoff", self.backoff)
 
     def pause(self, rerun: int) -> float:
         """Return the seconds to wait before the re-run of this number, counted from 1."""
-        if not self.interval:
-            return 0.0
-        longest = self.max_interval.total_seconds()
-        try:
-            return min(self.interval.total_seconds() * self.backoff ** (rerun - 1), longest)
-        except OverflowError:
-            return longest
+        return _growing(self, rerun)
 
 
-def _check_backoff(value: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Redelivery:
+    """When a provider delivers a message again that its service failed for transiently.
+
+    The pause after delivery n (from 1) is ``interval * backoff ** (n - 1)``, at most ``max_interval``. By
+    default it doubles from a second to a minute, so that an outage of ten minutes takes about 15 deliveries
+    of the 100 that ``max_delivery_count`` allows.
+
+        @trigger("orders", transacted=True, redelivery=Redelivery(max_interval=timedelta(minutes=5)))
+
+    Raises:
+        ConfigurationError: naming the field and the remedy.
+    """
+
+    __module__ = "triggers"
+
+    interval: timedelta = timedelta(seconds=1)
+    backoff: float = 2.0
+    max_interval: timedelta = timedelta(minutes=1)
+
+    def __post_init__(self) -> None:
+        with pointing():
+            check_duration("redelivery.interval", self.interval, none=True)
+            check_duration("redelivery.max_interval", self.max_interval, none=True)
+            _check_backoff("redelivery.backoff", self.backoff)
+
+    def pause(self, delivery: int) -> float:
+        """Return the seconds to wait after the delivery of this number, counted from 1."""
+        return _growing(self, delivery)
+
+
+def _growing(terms: Retry | Redelivery, number: int) -> float:
+    if not terms.interval:
+        return 0.0
+    longest = terms.max_interval.total_seconds()
+    try:
+        return min(terms.interval.total_seconds() * terms.backoff ** (number - 1), longest)
+    except OverflowError:
+        return longest
+
+
+def _check_backoff(setting: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError("retry.backoff", f"must be a number, not {value!r:.60}", "use 1 or more")
+        raise ConfigurationError(setting, f"must be a number, not {value!r:.60}", "use 1 or more")
     if not value >= 1:
-        raise ConfigurationError("retry.backoff", f"{value} would shorten the pause", "use 1 or more")
+        raise ConfigurationError(setting, f"{value} would shorten the pause", "use 1 or more")
 
 
 def own_error(error: E) -> E | StopIteration:

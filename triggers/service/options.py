@@ -24,7 +24,7 @@ from triggers.detection.table import (
     ResolvedDuplicatePolicy,
     RollbackPolicy,
 )
-from triggers.service.failures import Retry, Transient
+from triggers.service.failures import Redelivery, Retry, Transient
 from triggers.service.filters import MessageFilter
 from triggers.service.fingerprints import FingerprintSource
 from triggers.service.identity import IdentitySource
@@ -67,6 +67,7 @@ class TriggerOptions(CommonOptions, total=False):
     detect_duplicates: bool
     lease: timedelta | None
     retry: Retry | None
+    redelivery: Redelivery | None
     on_retry_failure: FailurePolicy
     on_history_error: HistoryErrorPolicy
     on_rollback: RollbackPolicy

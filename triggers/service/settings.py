@@ -36,7 +36,7 @@ from triggers.service.checking import (
     check_tracing,
     refuse_beside,
 )
-from triggers.service.failures import Retry, Transient
+from triggers.service.failures import Redelivery, Retry, Transient
 from triggers.service.filters import MessageFilter
 from triggers.service.fingerprints import FingerprintSource, read_fingerprint
 from triggers.service.identity import IdentitySource, read_identity
@@ -57,7 +57,7 @@ DEFAULT_LEASE = timedelta(seconds=30)
 LEASES_PER_TIME_TO_LIVE = 3
 
 #: One run, and no other.
-NO_RETRY = Retry()
+NO_RETRY, GROWING = Retry(), Redelivery()
 
 #: By the two switches, in this order.
 _SILENCED: dict[tuple[bool, bool], frozenset[Cause]] = {
@@ -78,6 +78,7 @@ class Settings:
     history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE
     lease: timedelta | None = None
     retry: Retry = NO_RETRY
+    redelivery: Redelivery | None = GROWING
     transient: Transient = (ConnectionError, TimeoutError)
     monitor: Callable[[], bool] | None = None
     monitor_interval: timedelta = DEFAULT_MONITOR_INTERVAL
@@ -192,6 +193,8 @@ class Settings:
 
     def _check_kinds(self) -> None:
         check_kind("retry", self.retry, Retry, "use Retry(max_attempts=3), or leave it out")
+        if self.redelivery is not None:
+            check_kind("redelivery", self.redelivery, Redelivery, "use Redelivery(), or None for no pause")
         _check_transient(self.transient)
         check_switch("raise_event_on_exception", self.raise_event_on_exception)
         check_switch("raise_event_on_retry_failure", self.raise_event_on_retry_failure)

@@ -55,6 +55,10 @@ def test_two_bodies_that_say_different_things_are_two(one: Any, other: Any) -> N
     assert fingerprint_of(one) != fingerprint_of(other)
 
 
+def test_bytes_that_are_not_json_count_as_they_are() -> None:
+    assert fingerprint_of(b"\xff") != fingerprint_of(b"\xfe")
+
+
 def test_a_value_and_its_text_are_one_body() -> None:
     value = {"b": [1, 2.5, None, True], "a": "é\ud800"}
 

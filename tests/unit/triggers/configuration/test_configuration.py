@@ -14,12 +14,12 @@ import pytest
 
 from history.errors import ConfigurationError
 from tests import ROOT
-from triggers import Retry, trigger
+from triggers import Redelivery, Retry, trigger
 from triggers.configuration import Configuration, override, read_configuration
 from triggers.configuration.durations import written
 from triggers.configuration.hiding import hidden
 from triggers.configuration.hiding import shown as show_value
-from triggers.configuration.model import Keys, RetryKeys, TriggerKeys
+from triggers.configuration.model import Keys, RedeliveryKeys, RetryKeys, TriggerKeys
 from triggers.configuration.overriding import settings_of
 from triggers.configuration.reading import strange_variables
 
@@ -307,8 +307,10 @@ def test_variables_that_look_like_a_slip_of_the_pen_are_named(monkeypatch: pytes
 def test_each_key_of_a_trigger_is_an_option_of_its_decorator_or_of_its_retry() -> None:
     assert set(TriggerKeys.model_fields) <= set(inspect.signature(trigger).parameters)
     assert list(RetryKeys.model_fields) == list(inspect.signature(Retry).parameters)
-    retry = {f"retry.{name}" for name in RetryKeys.model_fields}
-    assert set(settings_of(book)) == (set(TriggerKeys.model_fields) - {"retry"}) | retry
+    assert list(RedeliveryKeys.model_fields) == list(inspect.signature(Redelivery).parameters)
+    tables = {f"retry.{name}" for name in RetryKeys.model_fields}
+    tables |= {f"redelivery.{name}" for name in RedeliveryKeys.model_fields}
+    assert set(settings_of(book)) == (set(TriggerKeys.model_fields) - {"retry", "redelivery"}) | tables
 
 
 def test_every_key_is_documented() -> None:

@@ -64,6 +64,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "lease": NO_DURATION,
     "in_doubt": (*NO_CHOICE, None),
     "retry": (3, 0, False, "3", timedelta(1)),
+    "redelivery": (3, 0, False, "3", timedelta(1), Retry()),
     "on_retry_failure": (*NO_CHOICE, None),
     "on_history_error": (*NO_CHOICE, None),
     "on_rollback": (*NO_CHOICE, None),
