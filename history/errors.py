@@ -74,5 +74,29 @@ class HistoryUnavailableError(UnavailableError):
         super().__init__("the document history", doing)
 
 
+class EffectsDiscardedError(DoubtlessError):
+    """A service closed the session that it was given, and what it had not committed there was undone."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(
+            f"the service's session: {how} has undone what was not committed; leave the session open: the "
+            "trigger commits and closes it"
+        )
+
+
+class TransactionBrokenError(DoubtlessError):
+    """A transaction in which a service ran cannot be committed, although the database answers.
+
+    ``ended`` says that the service ended the transaction: what it did afterwards may have been committed.
+    """
+
+    def __init__(self, cause: str, *, ended: bool) -> None:
+        why = (
+            "the service ended its transaction" if ended else "the service's transaction cannot be committed"
+        )
+        super().__init__(f"its transaction {why}: {cause}")
+        self.ended = ended
+
+
 class TransactionConflictError(HistoryUnavailableError):
     """The database rolled a transaction back in favour of another one; it may simply be tried again."""

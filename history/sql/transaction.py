@@ -4,8 +4,9 @@ The connection is in autocommit with a textual ``BEGIN``, as everywhere in this 
 ``commit`` and ``rollback`` of its connection are refused: they would tear effects and entry apart.
 """
 
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,14 +17,22 @@ from sqlalchemy.orm import Session
 
 from history.bridge import settled
 from history.entry import Settlement
-from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
+from history.errors import (
+    ConfigurationError,
+    DoubtlessError,
+    EffectsDiscardedError,
+    HistoryUnavailableError,
+    TransactionBrokenError,
+    TransactionConflictError,
+)
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
-from history.sql.database.errors import is_conflict, translated, uncommitted
+from history.sql.database.errors import is_conflict, translated, uncommitted, waited_in_vain
 from history.sql.database.files import refuse_lost
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
 from history.sql.database.riders import Ending, Riders, carry, leave_connection, ride
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.store import HistoryStore
+from history.support.rendering import text_of
 
 SAVEPOINT = statement("SAVEPOINT doubtless_service")
 RELEASE = statement("RELEASE SAVEPOINT doubtless_service")
@@ -32,6 +41,19 @@ UNDO = statement("ROLLBACK TO SAVEPOINT doubtless_service")
 #: The history's own connections do without sequential scans; a service's queries may be better off with them.
 PLAN_FREELY = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = on")
 PLAN_AGAIN = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = off")
+
+#: A statement that would end the transaction, or touch the savepoint, under a running service.
+_ENDS_TRANSACTION = re.compile(
+    r"(?is)(?:^|;)\s*(?:commit\b|end\b|abort\b|prepare\s+transaction\b|begin\b|start\s+transaction\b"
+    r"|rollback\b(?!\s+(?:(?:work|transaction)\s+)?to\b)"
+    r"|(?:release|rollback\s+(?:(?:work|transaction)\s+)?to)\s+(?:savepoint\s+)?doubtless_)"
+)
+
+#: What may look like such a statement and is none: quoted text and comments.
+_QUOTED = re.compile(r"(?s)'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/")
+
+#: The first letters of such statements.
+_SUSPECT = frozenset("cCeEaApPbBsSrR;-/")
 
 #: Under this key a connection remembers that a service is running on it.
 _IN_SERVICE = "doubtless_service"
@@ -48,6 +70,31 @@ class JoinedHistory(HistoryStore, Protocol):
         ...
 
 
+class ServiceSession(Session):
+    """The session of a service: it notes that the service threw away what was not committed."""
+
+    discarded: str | None = None
+
+    def close(self) -> None:
+        """Close, as SQLAlchemy does."""
+        self._note("session.close()")
+        super().close()
+
+    def reset(self) -> None:
+        """Reset, as SQLAlchemy does."""
+        self._note("session.reset()")
+        super().reset()
+
+    def invalidate(self) -> None:
+        """Invalidate, as SQLAlchemy does."""
+        self._note("session.invalidate()")
+        super().invalidate()
+
+    def _note(self, how: str) -> None:
+        if self.in_transaction():
+            self.discarded = self.discarded or how
+
+
 @dataclass(slots=True)
 class SqlTransaction:
     """An open transaction: what the service is given of it, and the history inside it."""
@@ -59,7 +106,12 @@ class SqlTransaction:
     riders: Riders | None = None
     #: Its connection had died in the pool: nothing of the transaction reached a server. Known at its end.
     is_stale: bool = False
+    #: A service has run in it.
+    has_served: bool = False
+    #: The service ended it: what came afterwards may have been committed.
+    ended: bool = False
     _plans_freely: bool = False
+    _marks_of_service: dict[Any, Any] = field(default_factory=dict[Any, Any])
     _session: Session | AsyncSession | None = field(default=None)
     _service: Service | None = field(default=None)
 
@@ -72,9 +124,9 @@ class SqlTransaction:
                 "expire_on_commit": False,
             }
             if isinstance(self.connection, AsyncConnection):
-                self._session = AsyncSession(self.connection, **options)
+                self._session = AsyncSession(self.connection, sync_session_class=ServiceSession, **options)
             else:
-                self._session = Session(self.connection, **options)
+                self._session = ServiceSession(self.connection, **options)
         return self._session
 
     def expect(self) -> None:
@@ -103,7 +155,8 @@ class SqlTransaction:
             await self._mark()
         except DBAPIError as error:
             raise unavailable("marking a service's start", error) from error
-        self.connection.info[_IN_SERVICE] = True
+        self._marks_of_service = self.connection.info
+        self._marks_of_service[_IN_SERVICE] = self.has_served = True
         if self.engine is not None:
             self._service = enter(self.engine)
 
@@ -129,11 +182,14 @@ class SqlTransaction:
         Raises:
             SQLAlchemyError: it cannot be kept: the session's last changes were refused, or the service left
                 its transaction failed or ended.
+            EffectsDiscardedError: the service closed its session.
         """
         if self._session is not None:
+            self._refuse_discarded()
             await settled(self._session.commit())
             await self._close_session()
         self.leave()
+        await self._mend()
         if self.riders is not None and await _goes_on(self.connection):
             self.riders.before.append(RELEASE)
             self.resume()
@@ -142,6 +198,12 @@ class SqlTransaction:
         if self.replans:
             self._plans_freely = False
             await execute(self.connection, PLAN_AGAIN)
+
+    def _refuse_discarded(self) -> None:
+        session = self._session
+        inner = session.sync_session if isinstance(session, AsyncSession) else session
+        if isinstance(inner, ServiceSession) and inner.discarded is not None:
+            raise EffectsDiscardedError(inner.discarded)
 
     async def undo(self) -> None:
         """Go back to the mark: what the service did is as if it never was.
@@ -161,6 +223,7 @@ class SqlTransaction:
             await execute(self.connection, RELEASE)
             self._plans_freely = False  # that was undone, too
         except SQLAlchemyError as error:
+            self.ended = await _is_over(self.connection)
             raise unavailable("undoing a service's changes", error) from error
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> bool:
@@ -184,15 +247,17 @@ class SqlTransaction:
 
     def leave(self) -> None:
         """Note that no service runs: the connection is ours again."""
-        if not self.connection.invalidated:
-            self.connection.info.pop(_IN_SERVICE, None)
         if self._service is not None:
             leave(self._service)
             self._service = None
+        # Not by the connection, which the service may have closed or invalidated.
+        self._marks_of_service.pop(_IN_SERVICE, None)
 
     def is_worth_another_try(self, error: BaseException) -> bool:
         """Whether an error says that the transaction, not what was done in it, was the trouble."""
-        return isinstance(error, DBAPIError) and (error.connection_invalidated or is_conflict(error))
+        return isinstance(error, DBAPIError) and (
+            error.connection_invalidated or is_conflict(error) or waited_in_vain(error)
+        )
 
     async def _mend(self) -> None:
         """Have SQLAlchemy forget a commit that was refused: it takes the transaction for ended."""
@@ -236,13 +301,22 @@ async def open_transaction(
         replans = database.disposable and connection.dialect.name == Dialect.POSTGRESQL
         transaction = SqlTransaction(connection, joined(connection), replans, database.engine, riders)
         yield transaction
-        refuse_lost(connection, "committing")
+        _refuse_lost_file(transaction)
         try:
             await execute(connection, COMMIT)
         except DBAPIError as error:
             raise uncommitted(error) from error
         except SQLAlchemyError as error:
             raise unavailable("committing", error) from error
+    except Exception as error:
+        if transaction is None or not transaction.has_served:
+            raise
+        # Whatever the service has left behind in the session, nobody is to meet it.
+        is_lost = _is_lost(error) or await _is_dead(connection)
+        await _discard(connection)
+        if is_lost or isinstance(error, TransactionConflictError):
+            raise
+        raise TransactionBrokenError(_root_of(error), ended=transaction.ended) from error
     finally:
         # Before the pool rolls back what an error left open: that rollback is ours.
         if transaction is not None:
@@ -253,14 +327,66 @@ async def open_transaction(
         await settled(connection.close())
 
 
-async def _goes_on(connection: AnyConnection) -> bool:
-    """Whether the driver knows of an open transaction that has not failed, without asking the server."""
+async def _is_over(connection: AnyConnection) -> bool:
+    """Whether a connection is alive and in no transaction any more."""
+    if connection.closed or connection.invalidated:
+        return False
+    driver = await _driver_of(connection)
+    if hasattr(driver, "in_transaction"):  # SQLite
+        return not driver.in_transaction
+    return driver is not None and driver.info.transaction_status.name == "IDLE"
+
+
+def _refuse_lost_file(transaction: SqlTransaction) -> None:
+    """Commit nothing to a file that is gone: that is no message's fault."""
+    try:
+        refuse_lost(transaction.connection, "committing")
+    except HistoryUnavailableError:
+        transaction.has_served = False
+        raise
+
+
+async def _is_dead(connection: AnyConnection) -> bool:
+    """Whether the driver has noticed that its line is gone."""
+    if connection.closed:  # by the service
+        return False
+    return connection.invalidated or bool(getattr(await _driver_of(connection), "closed", False))
+
+
+async def _discard(connection: AnyConnection) -> None:
+    with suppress(SQLAlchemyError):
+        if not connection.closed and not connection.invalidated:
+            await settled(connection.invalidate())
+
+
+def _is_lost(error: BaseException | None) -> bool:
+    """Whether the line to the server broke."""
+    while error is not None:
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _root_of(error: BaseException) -> str:
+    """Return the first line of what began it all: that of the database, where it was one."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return text_of(error).partition("\n")[0]
+
+
+async def _driver_of(connection: AnyConnection) -> Any:
     held = (
         await connection.get_raw_connection()
         if isinstance(connection, AsyncConnection)
         else connection.connection
     )
-    driver: Any = held.driver_connection
+    return held.driver_connection
+
+
+async def _goes_on(connection: AnyConnection) -> bool:
+    """Whether the driver knows of an open transaction that has not failed, without asking the server."""
+    driver = await _driver_of(connection)
     return driver is not None and driver.info.transaction_status.name == "INTRANS"
 
 
@@ -298,7 +424,18 @@ def guard(engine: AnyEngine) -> None:
     for name in ("commit", "rollback"):
         if not event.contains(target, name, _refuse):
             event.listen(target, name, _refuse)
+    if not event.contains(target, "before_cursor_execute", _refuse_text):
+        event.listen(target, "before_cursor_execute", _refuse_text)
     carry(engine)
+
+
+def _refuse_text(connection: Connection, _cursor: Any, text: str, *_: Any) -> None:
+    if not (text[:1] in _SUSPECT or text[:1].isspace() or ";" in text):
+        return
+    if connection.invalidated or not connection.info.get(_IN_SERVICE):
+        return
+    if _ENDS_TRANSACTION.search(text) and _ENDS_TRANSACTION.search(_QUOTED.sub(" ", text)):
+        _refuse(connection)
 
 
 def _refuse(connection: Connection) -> None:

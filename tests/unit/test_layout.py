@@ -15,7 +15,7 @@ MOST = 16
 FULLER = {
     "triggers": 19,
     "triggers/cli": 17,
-    "triggers/pipeline": 18,
+    "triggers/pipeline": 19,
     "history/store": 18,
     "history/redis/lua/entries": 18,
     "history/contract": 20,

@@ -38,7 +38,12 @@ from enum import IntEnum
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from history.errors import ConfigurationError, HistoryUnavailableError
+from history.errors import (
+    ConfigurationError,
+    HistoryUnavailableError,
+    TransactionBrokenError,
+    TransactionConflictError,
+)
 from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
@@ -48,6 +53,7 @@ from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
+from triggers.pipeline.blaming import Blame, Verdict
 from triggers.pipeline.completion import Completion
 from triggers.pipeline.duplicates import Forward, is_duplicate, tell_of_duplicates
 from triggers.pipeline.execution import Execution, Pause, Transaction
@@ -336,18 +342,32 @@ class MessagePipeline:
             await self.judge.compare(runs)
         begun = monotonic()
         error = await self._commit(runs, transactions, removal)
-        if error is not None and self.pace is not None and len(runs) > 1:
+        shared = self.pace is not None or isinstance(error, TransactionBrokenError)
+        if error is not None and shared and len(runs) > 1:
             await self._handle_alone(runs, transactions, removal)
             return
-        if error is not None:
-            for run in runs:
-                self.judge.undo(run, error)
-        elif self.pace is not None:
+        blamed: list[Run] = [] if error is None else await self._blame(runs, error)
+        if error is None and self.pace is not None:
             self.pace.note(len(runs), monotonic() - begun)
-        for run in runs:
+        others = [run for run in runs if run not in blamed]
+        for run in others:
             self._answer(run)
-        if others := [run for run in runs if run.parks or run.raises_event]:
-            await self._give_up(others)
+        if given_up := [run for run in others if run.parks or run.raises_event]:
+            await self._give_up(given_up)
+        if blamed:
+            await self._conclude(blamed)
+
+    async def _blame(self, runs: Sequence[Run], error: Exception) -> list[Run]:
+        """Find out why a transaction did not commit; return the messages that cannot be committed."""
+        blame = Blame(self.store, self.settings)
+        verdicts = {run: await blame.of(run, error) for run in runs}
+        if set(verdicts.values()) != {Verdict.NOBODY}:
+            # The history answers: what has not run by then is given back, and nothing is suspended.
+            error = TransactionConflictError("running another message in its transaction")
+        for run, verdict in verdicts.items():
+            if verdict is Verdict.NOBODY:
+                self.judge.undo(run, error)
+        return [run for run, verdict in verdicts.items() if verdict is Verdict.MESSAGE]
 
     async def _handle_alone(
         self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None

@@ -110,6 +110,9 @@ _SQLITE: tuple[_Fault, ...] = (
 #: The class of SQLSTATEs of serialization failures and deadlocks.
 _ROLLED_BACK = "40"
 
+#: PostgreSQL's lock_not_available: lock_timeout is over.
+_LOCK_NOT_AVAILABLE = "55P03"
+
 #: PostgreSQL's undefined_table.
 _NO_TABLE = "42P01"
 
@@ -153,6 +156,13 @@ def is_conflict(error: DBAPIError) -> bool:
     """Tell whether a transaction was rolled back in favour of another one, and may simply be tried again."""
     state = getattr(error.orig, "sqlstate", None)
     return isinstance(state, str) and state.startswith(_ROLLED_BACK)
+
+
+def waited_in_vain(error: DBAPIError) -> bool:
+    """Tell whether a statement gave up waiting for a lock that somebody else held."""
+    if isinstance(error.orig, sqlite3.Error):
+        return str(getattr(error.orig, "sqlite_errorname", "")).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+    return getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
 
 def uncommitted(error: DBAPIError) -> DoubtlessError:

@@ -17,7 +17,7 @@ from history.store import BatchOwner
 from tests import ROOT
 from tests.acceptance.docs.pages import blocks
 from tests.fixtures.servers.redis import connected
-from triggers import on_retrieval_failure, trigger
+from triggers import Redelivery, on_retrieval_failure, trigger
 from triggers.cli import app
 from triggers.consumer import Consumer
 from triggers.pipeline.pipeline import Step
@@ -57,6 +57,8 @@ def shown(default: object) -> str:
             return f"({', '.join(kind.__name__ for kind in kinds)})"
         case str():
             return f'"{default}"'
+        case Redelivery():
+            return "Redelivery()"
         case _:
             return repr(default).removeprefix("datetime.")
 

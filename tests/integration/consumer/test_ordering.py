@@ -25,7 +25,7 @@ from tests.integration.helpers.consumers import (
     with_store,
 )
 from tests.integration.helpers.ordering import Diary, Failing, numbered
-from triggers import FatalError, Message, TransientError, trigger
+from triggers import FatalError, Message, Redelivery, TransientError, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
 from triggers.consumer.receivers.lazy import LazyReceiver
@@ -36,6 +36,9 @@ from triggers.providers.provider import Provider, Receiver
 from triggers.testing.redis_server import RedisServer
 
 GROUPS, LENGTH = 50, 40
+
+#: So quickly comes a message again that failed for now.
+QUICKLY = Redelivery(interval=timedelta(milliseconds=5), backoff=1.0)
 
 #: What recovered waits for is looked for often.
 FAST = "?claim_idle=60&reclaim_interval=0.1"
@@ -74,7 +77,9 @@ class TestOrder:
         def work(message: Message) -> None:
             diary.write(message, fails=failing.fails(message))
 
-        orders = lane.trigger("orders", work, ordered=True, concurrency=8, transacted=True)
+        orders = lane.trigger(
+            "orders", work, ordered=True, concurrency=8, transacted=True, redelivery=QUICKLY
+        )
         provider = MemoryProvider() if provided == "memory" else redis_url + FAST
         send(provider, numbered(GROUPS, LENGTH, chance))
 
@@ -125,7 +130,7 @@ class TestOrder:
             if fails:
                 raise TransientError("for now")
 
-        orders = lane.trigger("orders", work, ordered=True, transacted=True)
+        orders = lane.trigger("orders", work, ordered=True, transacted=True, redelivery=QUICKLY)
         messages = numbered(5, 20, chance)
         messages[3::7] = [one.model_copy(update={"group_id": None}) for one in messages[3::7]]
         send(redis_url, messages)
@@ -166,7 +171,13 @@ class TestOrder:
 
         # A limit of four messages: there is no room for all that stand behind it.
         orders = lane.trigger(
-            "orders", work, ordered=True, concurrency=2, prefetch=2, transacted=True, max_delivery_count=20
+            *("orders", work),
+            ordered=True,
+            concurrency=2,
+            prefetch=2,
+            transacted=True,
+            max_delivery_count=20,
+            redelivery=QUICKLY,
         )
         send(redis_url, in_group("g", *map(str, range(12))))
 
@@ -188,7 +199,9 @@ class TestOrder:
             time.sleep(0.002)
             diary.write(message, fails=failing.fails(message))
 
-        orders = lane.trigger("orders", work, ordered=True, concurrency=8, transacted=True)
+        orders = lane.trigger(
+            "orders", work, ordered=True, concurrency=8, transacted=True, redelivery=QUICKLY
+        )
         send(private_redis.url, numbered(20, 30, chance))
 
         with lane.run([orders], private_redis.url + FAST, history=redis_url) as running:

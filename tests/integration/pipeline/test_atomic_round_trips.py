@@ -9,6 +9,8 @@ from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.bridge import drive
+from history.entry import EntryOutcome, State
+from history.errors import TransactionBrokenError
 from history.sql import SqlHistory
 from tests.fixtures.waiting import eventually
 from triggers import FatalError, Message, Outcome, Status, trigger
@@ -160,10 +162,13 @@ def test_where_an_entry_cannot_be_completed_nothing_is_committed(
 
     outcome = queue(made(forget))
 
-    assert (outcome.executed, outcome.acknowledge, outcome.suspend) == (True, False, True)
+    assert (outcome.executed, outcome.parked, outcome.suspend) == (True, True, False)
+    assert isinstance(outcome.error, TransactionBrokenError)
     assert booked(admin) == []
-    assert drive(history.lookup("book", ["u0"])) == [None]
-    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (1,)
+    (entry,) = drive(history.lookup("book", ["u0"]))
+    assert entry is not None
+    assert entry.outcome is EntryOutcome.FAILED
+    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (0,)
 
 
 def test_a_connection_that_dies_between_two_services_commits_nothing_of_either(
@@ -180,7 +185,7 @@ def test_a_connection_that_dies_between_two_services_commits_nothing_of_either(
     outcomes = made(interrupted).handle_batch([Message(body="", uuid=uuid) for uuid in "abc"])
 
     assert runs == ["a", "b"]
-    assert {(one.acknowledge, one.suspend) for one in outcomes} == {(False, True)}
+    assert {(one.acknowledge, one.suspend) for one in outcomes} == {(False, False)}
     assert booked(admin) == []
 
 
@@ -229,10 +234,10 @@ def test_a_service_that_ends_its_transaction_behind_our_back_is_not_completed(
 
     outcome = made(end).handle(Message(body="", uuid="a"))
 
-    assert not outcome.acknowledge
-    assert outcome.suspend
+    assert (outcome.status, outcome.parked, outcome.suspend) == (Status.IN_DOUBT, True, False)
     entry = drive(history.lookup("book", ["a"]))[0]
-    assert entry is None or entry.outcome is None
+    assert entry is not None
+    assert entry.state is State.STARTED
 
 
 def test_what_one_service_of_a_batch_did_is_undone_alone(

@@ -242,7 +242,7 @@ class TestAtomic:
         receiver = opened(provider, QUEUE)
         send(provider, QUEUE, Message(body="x", uuid="u"))
 
-        @trigger(QUEUE, name="t", history=history, transacted=True)
+        @trigger(QUEUE, name="t", history=history, transacted=True, redelivery=None)
         def work(message: Message, connection: Connection) -> None:
             provider.sending(connection).send("queue://done", "y")
             raise ConnectionError("try again")

@@ -1,0 +1,39 @@
+"""A shop whose bookings are in the database that is its history, too."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from history.bridge import drive
+from history.entry import Entry, EntryOutcome
+from history.opening import open_history
+from triggers.declaration.decorator import Trigger
+
+INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
+
+Make = Callable[..., Trigger[..., Any]]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A database with a table of bookings, which is also the history."""
+
+    url: str
+    engine: Engine
+
+    def booked(self) -> list[str]:
+        with self.engine.connect() as connection:
+            return sorted(connection.execute(text("SELECT uuid FROM bookings")).scalars())
+
+    def entry(self, uuid: str) -> Entry | None:
+        store = open_history(self.url)
+        try:
+            return drive(store.lookup("book", [uuid]))[0]
+        finally:
+            drive(store.close())
+
+    def outcome(self, uuid: str) -> EntryOutcome | None:
+        entry = self.entry(uuid)
+        return None if entry is None else entry.outcome

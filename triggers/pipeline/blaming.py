@@ -1,0 +1,109 @@
+"""Whose fault it is that an atomic transaction did not commit.
+
+If the database does not answer, nobody's: the messages are given back. If it answers, the message whose
+service ran in the transaction cannot be committed: it alone fails, with the cause in its parked copy. If its
+service ended the transaction, nobody knows what was committed: it is In Doubt.
+"""
+
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from history.entry import Entry, EntryOutcome, State
+from history.errors import TransactionBrokenError, TransactionConflictError, UnavailableError
+from history.message import UNDEFINED_COUNT, Uuid
+from history.store import HistoryStore
+from history.store.owners import owner_token
+from history.support.rendering import text_of
+from triggers.detection.aftermath import Ending
+from triggers.detection.table import Found, HistoryUse, Word, classify_count, decide
+from triggers.pipeline.end import failed
+from triggers.pipeline.finding import Finding
+from triggers.pipeline.run import Run
+from triggers.service.settings import Settings
+
+
+class Verdict(Enum):
+    """Who is to blame."""
+
+    NOBODY = "the history does not answer, or another transaction had precedence: give it back"
+    AGAIN = "its end is known: answer it"
+    MESSAGE = "it cannot be committed: record that, and park it"
+
+
+class Blame(NamedTuple):
+    """Finds out what became of messages whose transaction did not commit; over the history outside of it."""
+
+    store: HistoryStore | None
+    settings: Settings
+
+    async def of(self, run: Run, error: Exception) -> Verdict:
+        """Find out, and note in a run that is to blame how it ended.
+
+        Raises:
+            ConfigurationError: the history refuses this outside of the transaction, too.
+        """
+        if not run.attempts or self.store is None or run.message.uuid is None:
+            return Verdict.NOBODY
+        if isinstance(error, TransactionConflictError):
+            return Verdict.NOBODY
+        try:
+            if isinstance(error, TransactionBrokenError) or _came_before(run):
+                return await self._judge(self.store, run, error)
+            return await self._try_again(self.store, run, error)
+        except UnavailableError:
+            return Verdict.NOBODY
+
+    async def _try_again(self, store: HistoryStore, run: Run, error: Exception) -> Verdict:
+        """Give a message back whose transaction lost its line, while the history answers: once."""
+        (entry,) = await store.lookup(self.settings.name, [run.message.uuid or ""])
+        if not _has_committed(run, entry):
+            run.end = failed(Ending.TRANSIENT, error, self.settings.policy, recorded=True)
+            run.note(f"its transaction did not commit: {text_of(error)}")
+        return Verdict.AGAIN
+
+    async def _judge(self, store: HistoryStore, run: Run, error: Exception) -> Verdict:
+        plain = replace(self.settings.policy, transacted=False)
+        if not plain.detect_duplicates:
+            run.end = failed(Ending.FATAL, error, plain, recorded=False)
+            return Verdict.MESSAGE
+        name, uuid = self.settings.name, Uuid(run.message.uuid or "")
+        owner, own = owner_token(), run.owner
+        (claim,) = await store.claim(
+            name, [uuid], owner, None, time_to_live=self.settings.history_time_to_live
+        )
+        found = claim.found
+        if found is not None and found.state is State.COMPLETED:
+            return Verdict.AGAIN if _has_committed(run, found) else Verdict.NOBODY
+        ended = isinstance(error, TransactionBrokenError) and error.ended
+        if found is None and not ended:
+            run.finding = Finding(HistoryUse.ON, fence=claim.fence, owner=owner)
+            run.end = failed(Ending.FATAL, error, plain, recorded=True)
+        elif found is None or found.owner == own:
+            # What stands there now is left as it is, so that copies are In Doubt, too.
+            (entry,) = await store.lookup(name, [uuid])
+            run.finding = Finding(HistoryUse.ON, found=entry, fence=claim.fence)
+            run.end, run.problem = None, error
+            policy = self.settings.policy
+            count = classify_count(run.message.delivery_count, policy.max_delivery_count)
+            run.decision = decide(replace(run.facts(count, Word.NONE), found=Found.STARTED), policy)
+        else:
+            return Verdict.NOBODY  # somebody else is at it
+        run.note(f"its transaction did not commit: {text_of(error)}")
+        return Verdict.MESSAGE
+
+
+def _came_before(run: Run) -> bool:
+    """Whether this is no first delivery: a service may end its own connection each time."""
+    message = run.message
+    return message.delivery_count > 1 or (message.delivery_count == UNDEFINED_COUNT and message.redelivered)
+
+
+def _has_committed(run: Run, entry: Entry | None) -> bool:
+    """Whether the transaction did commit, and only its answer was lost."""
+    return (
+        entry is not None
+        and entry.outcome is EntryOutcome.OK
+        and run.fence is not None
+        and entry.is_of(run.fence)
+    )
