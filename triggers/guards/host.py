@@ -4,6 +4,7 @@ import inspect
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -81,11 +82,24 @@ NO_RESULT = object()
 CUT = "not kept"
 
 
+@dataclass(frozen=True, slots=True)
+class Unguarded:
+    """Why no guard wraps a task; ``is_meant`` says that the user asked for that."""
+
+    why: str
+    is_meant: bool = False
+
+
+#: A task that its author leaves out.
+LEFT_OUT = Unguarded("not guarded: guarded=False leaves it out", is_meant=True)
+
+
 class TaskGuards:
     """One guard for each task of an application, made when its first message comes.
 
     So each process of a host that forks has connections of its own. ``tasks`` returns the functions of the
-    tasks that there are, by their names; None for one that only its host can call.
+    tasks that there are, by their names; None for one that only its host can call. ``unguarded`` returns the
+    tasks of the same application that no guard wraps.
 
     Raises:
         ConfigurationError: naming the option and the remedy.
@@ -98,6 +112,7 @@ class TaskGuards:
         options: HostOptions,
     ) -> None:
         self.tasks: Callable[[], Mapping[str, Callable[..., Any] | None]] = dict
+        self.unguarded: Callable[[], Mapping[str, Unguarded]] = dict
         APPLICATIONS.add(self)
         with pointing():
             _refuse_retries(host, options)
@@ -247,11 +262,14 @@ def result_of(outcome: Outcome) -> Any:
     Raises:
         Exception: what it raised, also to have the host run it again.
     """
-    if isinstance(outcome.error, HostRetryError):
-        raise outcome.error.error
-    if outcome.error is not None:
-        raise outcome.error
+    if (error := error_of(outcome)) is not None:
+        raise error
     return outcome.result
+
+
+def error_of(outcome: Outcome) -> BaseException | None:
+    """Return what a run raised, as the task raised it; None where it raised nothing."""
+    return outcome.error.error if isinstance(outcome.error, HostRetryError) else outcome.error
 
 
 def called_with(kind: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""A request of Celery's worker whose process is killed by ``time_limit``: as if it had died by itself.
+"""A request of Celery's worker: it notes how its message was written, so that it can be sent again like that.
 
+A request whose process is killed by ``time_limit`` is treated as if the process had died by itself.
 Celery acknowledges such a task, so that nobody would hear that it may have happened. Given back to the broker
 it comes again, and the history knows that it started. A worker imports this.
 """
@@ -7,12 +8,20 @@ it comes again, and the history knows that it started. A worker imports this.
 from importlib import import_module
 from typing import Any
 
+from triggers.guards.celery.sending import CONTENT_TYPE
+
 #: As Any: Celery tells no types.
 _base: Any = import_module("celery.worker.request").Request
 _killed: Any = import_module("celery.exceptions").TimeLimitExceeded
 
 #: What marks a request whose process was killed.
 _MARK = "_doubtless_killed"
+
+
+def _begin(request: Any, message: Any, *about: Any, **more: Any) -> None:
+    """Note the content type where the task finds it, in whichever process it runs."""
+    _base.__init__(request, message, *about, **more)
+    request._request_dict[CONTENT_TYPE] = message.content_type  # noqa: SLF001  (what Celery hands on)
 
 
 def _on_failure(request: Any, exc_info: Any, *about: Any, **more: Any) -> Any:
@@ -39,5 +48,5 @@ def _acknowledge(request: Any) -> None:
 Request: Any = type(
     "Request",
     (_base,),
-    {"on_failure": _on_failure, "on_timeout": _on_timeout, "acknowledge": _acknowledge},
+    {"__init__": _begin, "on_failure": _on_failure, "on_timeout": _on_timeout, "acknowledge": _acknowledge},
 )

@@ -23,7 +23,8 @@ other arguments than first
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, Unpack, cast
+from typing import Any, Unpack, cast
+from weakref import WeakSet
 
 from history.errors import ConfigurationError, MissingExtraError
 from history.identity import canonical
@@ -35,7 +36,9 @@ from triggers.guards.celery import retrying
 from triggers.guards.celery.callbacks import named
 from triggers.guards.celery.replacing import mark, uuid_of
 from triggers.guards.celery.retrying import first_arguments, is_sent_again
-from triggers.guards.guard import Guard
+from triggers.guards.celery.sending import give_back, send_again
+from triggers.guards.celery.subclasses import COPY, called, start, wrap_members
+from triggers.guards.celery.unguarded import tell_of_unguarded, unguarded_in
 from triggers.guards.host import (
     AWAY_FOR,
     HANDOVER,
@@ -44,9 +47,9 @@ from triggers.guards.host import (
     Key,
     TaskGuards,
     called_with,
+    error_of,
     key_of,
     refuse_green_threads,
-    result_of,
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
@@ -60,10 +63,10 @@ _HOST = "celery"
 #: How the id begins under which the result backend keeps what a link of a chain returned.
 _KEPT = "doubtless-"
 
-#: What marks a request whose task runs.
-_TAKEN = "_doubtless_taken"
-
 _log = logging.getLogger(__name__)
+
+#: What a run returned, and what is raised for Celery instead of that, if anything.
+_End = tuple[Any, BaseException | None]
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> type[Any]:
@@ -87,11 +90,14 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     guards = TaskGuards(_HOST, history, with_arguments(options))
 
     functions: dict[str, Any] = {}
+    apps: WeakSet[Any] = WeakSet()
     guards.tasks = lambda: functions
+    guards.unguarded = lambda: unguarded_in(apps, made)
 
     def bound(task: Any, app: Any) -> None:
         # A class, whose task there will be: only that can be called, where the function takes it as self.
         _check(task, guards)
+        apps.add(app)
         name = task.name
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -100,12 +106,12 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         if name is not None:
             functions[name] = run
 
-    def call(task: Any, /, *args: Any, **kwargs: Any) -> Any:  # a task may have a parameter "task"
-        request = task.request
-        if request.called_directly or getattr(request, _TAKEN, False):
-            return task.run(*args, **kwargs)
-        setattr(request, _TAKEN, True)  # what the task calls of itself is a part of this run
-        return _Run(task, guards.of(task.name), celery).of(args, kwargs)
+    def enter(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Callable[..., Any]) -> Any:
+        return _Run(task, guards, celery, own).of(args, kwargs)
+
+    def subclassed(cls: Any, /, **options: Any) -> None:
+        super(made, cls).__init_subclass__(**options)
+        wrap_members(cls, celery.Task, enter, hooks=not guards.in_shadow)
 
     def replace(task: Any, sig: Any) -> Any:
         mark(sig, task)
@@ -116,7 +122,8 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
 
     members: dict[str, Any] = {
         "__doc__": "A task that runs once for each id or key.",
-        "__call__": call,
+        "__call__": called(_run, enter),
+        "__init_subclass__": classmethod(subclassed),
         "replace": replace,
         "retry": retry,
         "on_bound": classmethod(bound),
@@ -132,7 +139,10 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     made: Any = type("GuardedTask", (celery.Task,), members)
     refuse = _refusing(made, guards)
     celery.signals.worker_init.connect(refuse)
-    made.refuse_worker = staticmethod(refuse)  # the signal holds it weakly: it lives as long as the class
+    tell = tell_of_unguarded(made)
+    celery.signals.worker_init.connect(tell)
+    # A signal holds its handlers weakly: they live as long as the class.
+    made.refuse_worker, made.tell_of_unguarded = staticmethod(refuse), staticmethod(tell)
     return cast("type[Any]", made)
 
 
@@ -184,47 +194,52 @@ def _check(task: Any, guards: TaskGuards) -> None:
             )
 
 
-def _key_option(task: Any) -> Key | None:
-    """Return the option ``uuid`` of a task.
-
-    Celery makes options attributes of a class, where Python would bind a function to the task.
-    """
-    owner = next(kind for kind in type(task).__mro__ if "uuid" in vars(kind))
-    made_of_options = "_decorated" in vars(owner) and "uuid" not in vars(task)
-    option: Key | None = vars(owner)["uuid"] if made_of_options else task.uuid
-    return option
+def _run(task: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Be the ``__call__`` of a class that has none of its own."""
+    return task.run(*args, **kwargs)
 
 
 class _Run:
     """One delivery of a task."""
 
-    def __init__(self, task: Any, guard: Guard, celery: Any) -> None:
+    def __init__(self, task: Any, guards: TaskGuards, celery: Any, own: Callable[..., Any]) -> None:
         self._task = task
-        self._guard = guard
+        self._guards = guards
         self._celery = celery
+        self._own = own
 
     def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run the task's function once, and tell Celery what has become of it."""
-        request = self._task.request
+        try:
+            result, error = self._end(args, kwargs)
+        except Exception as problem:  # noqa: BLE001  (a time limit may raise anywhere in the guard)
+            give_back(self._celery, self._task, problem)
+        if error is not None:
+            raise error
+        return result
+
+    def _end(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _End:
+        """Run it once; return what it returned, and what is raised for Celery."""
+        self._guard = self._guards.of(self._task.name)
+        request, exceptions = self._task.request, self._celery.exceptions
         ignored: list[Exception] = []
         returned: list[Any] = []
 
         def call() -> Any:
             try:
-                result = self._task.run(*args, **kwargs)
-            except self._celery.exceptions.Ignore as wanted:
+                start(request)
+                result = self._own(*args, **kwargs)
+            except exceptions.Ignore as wanted:
                 # The task's own word that it has done what it wanted.
                 ignored.append(wanted)
                 result = NO_RESULT
             except Exception as error:
-                if is_sent_again(request) or isinstance(
-                    error, self._celery.exceptions.Reject | self._celery.exceptions.Retry
-                ):
+                if is_sent_again(request) or isinstance(error, exceptions.Reject | exceptions.Retry):
                     raise HostRetryError("Celery", error) from error
                 raise
             if is_sent_again(request):  # by retry(throw=False), and it ended well all the same
                 returned.append(result)
-                raise HostRetryError("Celery", self._celery.exceptions.Retry("it was sent again"))
+                raise HostRetryError("Celery", exceptions.Retry("it was sent again"))
             if not ignored:
                 self._keep(result)
             return result
@@ -233,10 +248,10 @@ class _Run:
         wait = HANDOVER if request.retries else None
         outcome = self._guard.handle_message(self._message(args, kwargs), call, wait=wait)
         if ignored:
-            raise ignored[0]
-        result = returned[0] if returned else self._answer(outcome)
+            return None, ignored[0]
+        end = (returned[0], None) if returned else self._answer(outcome)
         request.callbacks = named(request)
-        return result
+        return end
 
     def _message(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Message:
         request = self._task.request
@@ -253,22 +268,26 @@ class _Run:
         )
 
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-        key = _key_option(self._task)
+        key: Key | None = self._task.uuid
         if key is None:
             return uuid_of(self._task.request.id, self._task)
         identity = canonical(key_of(self._task.name, key, self._task.run, args, kwargs))
         return identity and uuid_of(identity, self._task)
 
-    def _answer(self, outcome: Outcome) -> Any:
+    def _answer(self, outcome: Outcome) -> _End:
         if outcome.executed:
-            return result_of(outcome)
+            return outcome.result, error_of(outcome)
         if outcome.status is Status.DUPLICATE:
+            setattr(self._task.request, COPY, True)
             if isinstance(outcome.error, FailedBeforeError):
-                self._fail_as_before(outcome.error)
-            return outcome.result if outcome.result_kept else self._first_result()
+                return self._failed_before(outcome.error)
+            return (outcome.result, None) if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
-            self._send_again(outcome.recover_after or AWAY_FOR)
-        raise GivenUpError.of(self._guard.name, outcome) from outcome.error
+            send_again(self._task, outcome.recover_after or AWAY_FOR)
+            return None, self._celery.exceptions.Ignore()
+        error = GivenUpError.of(self._guard.name, outcome)
+        error.__cause__ = outcome.error
+        return None, error
 
     def _keep(self, result: Any) -> None:
         """Keep what a link of a chain returned before it is known to be done, for a copy to go on with.
@@ -284,13 +303,13 @@ class _Run:
         except Exception as error:  # noqa: BLE001  (whatever it is, the task has been done)
             _log.warning("%s: its result is not kept before it is done: %s", request.id, error)
 
-    def _fail_as_before(self, error: FailedBeforeError) -> NoReturn:
+    def _failed_before(self, error: FailedBeforeError) -> _End:
         """Fail as the first run did, so that Celery goes on with what follows that; once under one id."""
         if self._result_of(self._task.request.id).get("status") == self._celery.states.FAILURE:
-            raise self._celery.exceptions.Ignore
-        raise error
+            return None, self._celery.exceptions.Ignore()
+        return None, error
 
-    def _first_result(self) -> Any:
+    def _first_result(self) -> _End:
         """Return what the first run returned, so that Celery goes on with what follows it.
 
         A worker may have died between the completion and that. What follows has its id already, so that a
@@ -299,8 +318,8 @@ class _Run:
         for task_id in (self._task.request.id, _KEPT + self._task.request.id):
             meta = self._result_of(task_id)
             if meta.get("status") == self._celery.states.SUCCESS:
-                return meta.get("result")
-        raise self._celery.exceptions.Ignore
+                return meta.get("result"), None
+        return None, self._celery.exceptions.Ignore()
 
     def _result_of(self, task_id: str) -> Mapping[str, Any]:
         """Return what the result backend has of a task; nothing where there is none, which is the default."""
@@ -309,9 +328,3 @@ class _Run:
             return {}
         found: Mapping[str, Any] = backend.get_task_meta(task_id)
         return found
-
-    def _send_again(self, seconds: float) -> NoReturn:
-        """Send the same task again, and drop this copy; it counts as none of the task's own retries."""
-        again = self._task.signature_from_request(countdown=seconds, retries=self._task.request.retries)
-        again.apply_async()
-        raise self._celery.exceptions.Ignore

@@ -19,10 +19,11 @@ other arguments than first  again; parked
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import Any, NoReturn, Unpack, cast
+from typing import Any, Unpack, cast
 
 from history.errors import MissingExtraError
 from history.message import Message
@@ -33,12 +34,14 @@ from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.dramatiq.following import follow, is_followed, leave_out, taken_from
 from triggers.guards.host import (
     AWAY_FOR,
+    LEFT_OUT,
     GivenUpError,
     Key,
     TaskGuards,
+    Unguarded,
     called_with,
+    error_of,
     key_of,
-    result_of,
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
@@ -48,6 +51,7 @@ from triggers.service.outcome import Outcome
 try:
     from dramatiq.generic import GenericActor
     from dramatiq.middleware import Middleware, Retries, SkipMessage
+    from dramatiq.middleware.threading import Interrupt
     from dramatiq.results import ResultFailure, ResultMissing, Results
 except ModuleNotFoundError as missing:
     raise MissingExtraError("triggers.guards.dramatiq", extra="dramatiq", package="dramatiq") from missing
@@ -58,6 +62,12 @@ _log = logging.getLogger(__name__)
 
 #: What marks a function that a guard has wrapped.
 _MARK = "_doubtless_guarded"
+
+#: What a run returned, and what is raised for Dramatiq instead of that, if anything.
+_End = tuple[Any, BaseException | None]
+
+#: How long a message waits in its place before the broker is asked again to take it, in seconds.
+PAUSE = 5.0
 
 #: The message that this thread is about to call an actor with.
 _current: ContextVar[Any] = ContextVar("_current", default=None)
@@ -89,7 +99,9 @@ class _Guarding(Middleware):
         self._guards = guards
         self._functions: dict[str, Callable[..., Any]] = {}
         self._on_success: dict[str, str | None] = {}
+        self._left_out: dict[str, Unguarded] = {}
         guards.tasks = lambda: self._functions
+        guards.unguarded = lambda: self._left_out
 
     @property
     def actor_options(self) -> set[str]:
@@ -116,7 +128,10 @@ class _Guarding(Middleware):
 
     def _wrap(self, broker: Any, actor: Any) -> None:
         function: Callable[..., Any] = actor.fn
-        if getattr(function, _MARK, False) or not actor.options.get("guarded", True):
+        if not actor.options.get("guarded", True):
+            self._left_out[actor.actor_name] = LEFT_OUT
+            return
+        if getattr(function, _MARK, False):
             return
 
         name = actor.actor_name
@@ -145,7 +160,6 @@ class _Run:
     ) -> None:
         self._guards, self._on_success = guards, on_success
         self._key = cast("Key | None", actor.options.get("uuid"))
-        self._guard = guards.of(actor.actor_name)
         self._broker = broker
         self._actor = actor
         self._message = message
@@ -166,7 +180,18 @@ class _Run:
 
         # A class-based actor takes anything, and hands it to a method that says what it is.
         named = cast("Any", function).perform if isinstance(function, GenericActor) else function
-        return self._answer(self._guard.handle_message(self._told(named, args, kwargs), call))
+        try:
+            guard = self._guard = self._guards.of(self._actor.actor_name)
+            result, error = self._answer(guard.handle_message(self._told(named, args, kwargs), call))
+        except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message comes again)
+            self._say_recovered(problem)
+            result, error = None, self._send_again(AWAY_FOR)
+        except Interrupt as interrupt:
+            self._survive(interrupt)
+            raise
+        if error is not None:
+            raise error
+        return result
 
     def _go_on(self, result: Any) -> None:
         """Do what follows the message, once for its id: without a key, that is the run's."""
@@ -221,7 +246,7 @@ class _Run:
             },
         )
 
-    def _is_sent_again(self, error: Exception) -> bool:
+    def _is_sent_again(self, error: BaseException) -> bool:
         """Whether the middleware Retries sends the message again after an error, by its own rules."""
         options, mine = self._message.options, self._actor.options
         throws = options.get("throws") or mine.get("throws")
@@ -235,24 +260,29 @@ class _Run:
         most = options.get("max_retries", mine.get("max_retries", retries.max_retries))
         return most is None or done < most
 
-    def _answer(self, outcome: Outcome) -> Any:
+    def _answer(self, outcome: Outcome) -> _End:
         if outcome.executed:
-            return result_of(outcome)
+            return outcome.result, error_of(outcome)
         if outcome.status is Status.DUPLICATE:
             if outcome.result_kept and self._key is not None:
                 self._keep(outcome.result)
                 self._go_on(outcome.result)  # a copy under another id may be a part of another group
             leave_out(self._message)
             if isinstance(outcome.error, FailedBeforeError):
-                self._message.options["throws"] = FailedBeforeError  # it is not tried again
-                raise outcome.error
-            return outcome.result if outcome.result_kept else self._first_result()
+                return self._failed(outcome.error)
+            return (outcome.result, None) if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
-            self._send_again(outcome.recover_after or AWAY_FOR)
-        self._message.options["throws"] = GivenUpError  # so that Retries fails it at once
-        raise GivenUpError.of(self._guard.name, outcome) from outcome.error
+            return None, self._send_again(outcome.recover_after or AWAY_FOR)
+        error = GivenUpError.of(self._guard.name, outcome)
+        error.__cause__ = outcome.error
+        return self._failed(error)
 
-    def _first_result(self) -> Any:
+    def _failed(self, error: Exception) -> _End:
+        """Fail without another try: Retries fails it immediately."""
+        self._message.options["throws"] = type(error)
+        return None, error
+
+    def _first_result(self) -> _End:
         """Return what the first run returned, so that Dramatiq goes on with what follows it.
 
         A worker may have died between the completion and that. What follows has its id already, so that a
@@ -261,20 +291,47 @@ class _Run:
         for one in self._broker.middleware:
             if isinstance(one, Results):
                 try:
-                    return cast("Any", one).backend.get_result(self._message)
+                    return cast("Any", one).backend.get_result(self._message), None
                 except ResultMissing:
                     break
-                except ResultFailure:
-                    self._message.options["throws"] = ResultFailure  # it has failed, and is not tried again
-                    raise
-        return self._skip(f"{self._message.message_id} was done before")
+                except ResultFailure as failure:
+                    return self._failed(failure)
+        return None, self._skipped(f"{self._message.message_id} was done before")
 
-    def _send_again(self, seconds: float) -> NoReturn:
-        """Send the same message again, and drop this copy; it counts as none of the actor's retries."""
-        self._broker.enqueue(self._message.copy(), delay=int(seconds * 1000))
-        self._skip(f"{self._message.message_id} is sent again in {seconds:.1f} s")
+    def _send_again(self, seconds: float) -> Exception:
+        """Send the same message again, and drop this copy; it counts as none of the actor's retries.
 
-    def _skip(self, why: str) -> NoReturn:
+        Until the broker takes it, this copy waits in its place, unacknowledged.
+        """
+        while True:
+            try:
+                self._broker.enqueue(self._message.copy(), delay=int(seconds * 1000))
+                break
+            except Exception as error:  # noqa: BLE001  (whatever a broker raises)
+                text = "%s WAITS: the broker does not take it again: %s"
+                _log.warning(text, self._message.message_id, text_of(error), extra=self._named)
+                time.sleep(PAUSE)
+        return self._skipped(f"{self._message.message_id} is sent again in {seconds:.1f} s")
+
+    def _skipped(self, why: str) -> Exception:
         # A skipped message would have None for its result.
         self._message.options["store_results"] = False
-        raise SkipMessage(why)
+        return SkipMessage(why)
+
+    def _survive(self, interrupt: Interrupt) -> None:
+        """Have the message come again after a time limit or a shutdown: the history knows that it started."""
+        if self._guard.settings.shadow or self._is_sent_again(interrupt):
+            return
+        try:
+            self._broker.enqueue(self._message.copy(), delay=int(AWAY_FOR * 1000))
+        except Exception as error:  # noqa: BLE001  (as above; the message fails as without the guard)
+            text = "%s FAILED: %s. The broker does not take it again: %s"
+            _log.error(text, self._message.message_id, interrupt, text_of(error), extra=self._named)
+
+    def _say_recovered(self, problem: Exception) -> None:
+        text = "%s RECOVERED: %s. The guard failed before it knew how the message ended. It is sent again"
+        _log.error(text, self._message.message_id, text_of(problem), exc_info=problem, extra=self._named)
+
+    @property
+    def _named(self) -> dict[str, str]:
+        return {"trigger": self._actor.actor_name}

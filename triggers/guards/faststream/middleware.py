@@ -30,6 +30,7 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.identity import canonical
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
+from history.support.rendering import text_of
 from triggers.guards.guard import Guard
 from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, result_of, shown
 from triggers.service.checking import check_callable, pointing
@@ -194,11 +195,33 @@ class _Run:
                 raise HostRetryError("FastStream", NackMessage())
             return result
 
-        while True:
-            outcome = await self._guard.ahandle_message(self._message, call)
-            if outcome.acknowledge or outcome.executed:
-                return self._answer(outcome)
-            await asyncio.sleep(outcome.recover_after or AWAY_FOR)
+        try:
+            while True:
+                outcome = await self._outcome(call)
+                if outcome is not None and (outcome.acknowledge or outcome.executed):
+                    return self._answer(outcome)
+                await asyncio.sleep(AWAY_FOR if outcome is None else outcome.recover_after or AWAY_FOR)
+        except asyncio.CancelledError:
+            await self._survive()
+            raise
+
+    async def _outcome(self, call: Callable[[], Awaitable[Any]]) -> Outcome | None:
+        """Return what the guard says; None where it failed, and the message waits in its place."""
+        try:
+            return await self._guard.ahandle_message(self._message, call)
+        except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message waits)
+            text = "%s WAITS: %s. The guard failed before it knew how the message ended. It tries again"
+            _log.exception(text, self._message.uuid, text_of(problem), extra={"trigger": self._guard.name})
+            return None
+
+    async def _survive(self) -> None:
+        """Give a message back whose handler was cancelled: most policies would acknowledge or reject it."""
+        if self._guard.settings.shadow or self._msg.committed is not None:
+            return
+        try:
+            await asyncio.shield(self._msg.nack())
+        except Exception as error:  # noqa: BLE001  (whatever a broker raises: then it is not acknowledged)
+            _log.warning("%s: it is not given back: %s", self._message.uuid, text_of(error))
 
     def _comes_again(self, error: Exception) -> bool:
         """Whether FastStream gives a message back after an error."""

@@ -22,46 +22,25 @@ other arguments than first
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from inspect import currentframe, iscoroutinefunction, unwrap
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from history.errors import ConfigurationError, MissingExtraError
-from history.message import Message
 from history.store import HistoryStore
-from triggers.detection.table import Status
-from triggers.guards.arguments import TaskOptions, compared, with_arguments
-from triggers.guards.host import (
-    AWAY_FOR,
-    HANDOVER,
-    NO_RESULT,
-    GivenUpError,
-    Key,
-    TaskGuards,
-    called_with,
-    key_of,
-    result_of,
-    uuid_for,
-)
-from triggers.service.failures import HostRetryError
-from triggers.service.keeping import FailedBeforeError
-from triggers.service.outcome import Outcome
+from triggers.guards.arguments import TaskOptions, with_arguments
+from triggers.guards.host import LEFT_OUT, GivenUpError, TaskGuards, Unguarded
+from triggers.guards.taskiq.run import Arrival, Run
 
 try:
-    from taskiq import SimpleRetryMiddleware, TaskiqMessage, TaskiqMiddleware
-    from taskiq.exceptions import NoResultError
+    from taskiq import TaskiqMessage, TaskiqMiddleware
     from taskiq_dependencies import DependencyGraph
 except ModuleNotFoundError as missing:
     raise MissingExtraError("triggers.guards.taskiq", extra="taskiq", package="taskiq") from missing
 
 __all__ = ["GivenUpError", "guarded"]
-
-#: As Any: its constructor has no types.
-_NO_RESULT: Any = NoResultError
 
 #: What marks a function that a guard has wrapped.
 _MARK = "_doubtless_guarded"
@@ -69,21 +48,8 @@ _MARK = "_doubtless_guarded"
 #: When a worker may acknowledge, so that a task whose worker dies comes again.
 _AFTERWARDS = ("when_executed", "when_saved")
 
-#: Where Taskiq counts how often a task has put itself back.
-_REQUEUED = "X-Taskiq-requeue"
-
-
-@dataclass(slots=True)
-class _Arrival:
-    """A message whose task is about to be called, and the event loop that it came on."""
-
-    message: TaskiqMessage
-    loop: asyncio.AbstractEventLoop
-    taken: bool = False
-
-
 #: What this context is about to call. A function runs in a copy of it, so that what it writes there is lost.
-_current: ContextVar[_Arrival | None] = ContextVar("_current", default=None)
+_current: ContextVar[Arrival | None] = ContextVar("_current", default=None)
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> TaskiqMiddleware:
@@ -111,7 +77,11 @@ class _Guarding(TaskiqMiddleware):
     def __init__(self, guards: TaskGuards) -> None:
         super().__init__()
         self._guards = guards
-        guards.tasks = self._tasks
+        guards.tasks, guards.unguarded = self._tasks, self._left_out
+
+    def _left_out(self) -> dict[str, Unguarded]:
+        tasks = self.broker.get_all_tasks()
+        return {name: LEFT_OUT for name, task in tasks.items() if not task.labels.get("guarded", True)}
 
     def _tasks(self) -> dict[str, Callable[..., Any] | None]:
         """Return the functions of the tasks; None for one whose dependencies only a worker has."""
@@ -138,7 +108,7 @@ class _Guarding(TaskiqMiddleware):
             return message  # only in shadow
         if not getattr(task.original_func, _MARK, False):
             task.original_func = self._wrapped(task)
-        _current.set(_Arrival(message, asyncio.get_running_loop()))
+        _current.set(Arrival(message, asyncio.get_running_loop()))
         return message
 
     async def shutdown(self) -> None:
@@ -168,13 +138,13 @@ class _Guarding(TaskiqMiddleware):
 
     def _run(
         self, task: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> "_Run | None":
+    ) -> Run | None:
         """Return the delivery that is to be run; None for a plain call, by a test or by another task."""
         current = _current.get()
         if current is None or current.taken or current.message.task_name != task.task_name:
             return None
         current.taken = True  # what the task calls in turn is a plain call
-        return _Run(self._guards, self.broker, task, current, function, args, kwargs)
+        return Run(self._guards, self.broker, task, current, function, args, kwargs)
 
 
 def _receiver() -> Any:
@@ -211,148 +181,3 @@ def _check(message: TaskiqMessage, receiver: Any, guards: TaskGuards) -> None:
                 "use threads, which are Taskiq's default, and more workers",
             )
         )
-
-
-class _Run:
-    """One delivery of a task."""
-
-    def __init__(
-        self,
-        guards: TaskGuards,
-        broker: Any,
-        task: Any,
-        current: _Arrival,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> None:
-        self._guard = guards.of(task.task_name)
-        self._broker = broker
-        self._message, self._loop = current.message, current.loop
-        message = self._message
-        self._call: Callable[[], Any] = partial(function, *args, **kwargs)
-        self._no_result: NoResultError | None = None
-        self._requeued = message.labels.get(_REQUEUED)
-        # ``context.requeue()`` sends first, and then raises.
-        self._wait = None if self._requeued is None else HANDOVER
-        key = cast("Key | None", task.labels.get("uuid"))
-        uuid: str | None = message.task_id
-        if key is not None:
-            # A function of the user's takes what was sent, without what Taskiq adds for dependencies.
-            given = (message.args, message.kwargs) if callable(key) else (args, kwargs)
-            uuid = uuid_for(self._guard, lambda: key_of(task.task_name, key, function, *given))
-        self._told = Message(
-            uuid=uuid,
-            body=called_with("task", task.task_name, message.args, message.kwargs),
-            properties={
-                "taskiq_task_id": message.task_id,
-                **compared(self._guard, function, message.args, message.kwargs),
-            },
-        )
-
-    async def awaited(self) -> Any:
-        """Run a coroutine function once, and tell Taskiq what has become of it."""
-
-        async def call() -> Any:
-            try:
-                return await self._call()
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is judged and raised again)
-                return self._judge(error)
-
-        while True:
-            outcome = await self._guard.ahandle_message(self._told, call, wait=self._wait)
-            if outcome.acknowledge or outcome.executed:
-                break
-            await asyncio.sleep(outcome.recover_after or AWAY_FOR)
-        return await self._first_result() if self._is_copy(outcome) else self._answer(outcome)
-
-    def called(self) -> Any:
-        """Run a function once, in this thread, and tell Taskiq what has become of it."""
-
-        def call() -> Any:
-            try:
-                return self._call()
-            except Exception as error:  # noqa: BLE001  (as above)
-                return self._judge(error)
-
-        while True:
-            outcome = self._guard.handle_message(self._told, call, wait=self._wait)
-            if outcome.acknowledge or outcome.executed:
-                break
-            time.sleep(outcome.recover_after or AWAY_FOR)
-        if not self._is_copy(outcome):
-            return self._answer(outcome)
-        # The connections of the result backend are the event loop's.
-        return asyncio.run_coroutine_threadsafe(self._first_result(), self._loop).result()
-
-    def _judge(self, error: Exception) -> Any:
-        """Raise what a task raised as what it means; return where the task is done and wants no result."""
-        if isinstance(error, NoResultError):
-            if self._message.labels.get(_REQUEUED) != self._requeued:
-                raise HostRetryError("Taskiq", error) from error
-            self._no_result = error
-            return NO_RESULT
-        if self._is_sent_again(error):
-            raise HostRetryError("Taskiq", error) from error
-        raise error
-
-    def _is_sent_again(self, error: Exception) -> bool:
-        """Whether a retry middleware sends the task again after an error, by its own rules."""
-        labels = self._message.labels
-        for one in self._broker.middlewares:
-            if not isinstance(one, _retrying()):
-                continue
-            types = _types(one, self._message)
-            if types is not None and not isinstance(error, tuple(types)):
-                continue
-            wanted = labels.get("retry_on_error")
-            if isinstance(wanted, str):
-                wanted = wanted.lower() == "true"
-            if wanted is None:
-                wanted = one.default_retry_label
-            done, most = (
-                int(labels.get("_retries", 0)),
-                int(labels.get("max_retries", one.default_retry_count)),
-            )
-            if wanted and done + 1 < most:
-                return True
-        return False
-
-    @staticmethod
-    def _is_copy(outcome: Outcome) -> bool:
-        """Whether it is a copy whose first run left nothing in the history, while the backend may know."""
-        known = outcome.executed or outcome.result_kept or isinstance(outcome.error, FailedBeforeError)
-        return outcome.status is Status.DUPLICATE and not known
-
-    def _answer(self, outcome: Outcome) -> Any:
-        if self._no_result is not None:
-            raise self._no_result
-        if outcome.executed or outcome.result_kept:
-            return result_of(outcome)
-        self._message.labels["max_retries"] = 0  # a person decides on it, not a retry
-        if isinstance(outcome.error, FailedBeforeError):
-            raise outcome.error
-        raise GivenUpError.of(self._guard.name, outcome) from outcome.error
-
-    async def _first_result(self) -> Any:
-        """Return what the first run returned, so that Taskiq goes on with what follows it."""
-        backend, task_id = self._broker.result_backend, self._message.task_id
-        if await backend.is_result_ready(task_id):
-            first = await backend.get_result(task_id)
-            if not first.is_err:
-                return first.return_value
-        raise _NO_RESULT
-
-
-def _retrying() -> tuple[type[Any], ...]:
-    """Return the retry middlewares of the Taskiq that is installed."""
-    import taskiq  # noqa: PLC0415  (its newer names, where there are any)
-
-    smart = getattr(taskiq, "SmartRetryMiddleware", None)
-    return (SimpleRetryMiddleware,) if smart is None else (SimpleRetryMiddleware, smart)
-
-
-def _types(middleware: Any, message: TaskiqMessage) -> Any:
-    """Return the exceptions that a retry middleware is for; None for all."""
-    of_task = getattr(middleware, "_get_types_of_exceptions", None)
-    return getattr(middleware, "types_of_exceptions", None) if of_task is None else of_task(message)

@@ -1,0 +1,268 @@
+"""One delivery of a Taskiq task: its run, what Taskiq is told of it, and what happens if the guard fails."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, cast
+
+from history.errors import MissingExtraError
+from history.message import Message
+from history.support.rendering import text_of
+from triggers.detection.table import Status
+from triggers.guards.arguments import compared
+from triggers.guards.guard import Guard
+from triggers.guards.host import (
+    AWAY_FOR,
+    HANDOVER,
+    NO_RESULT,
+    GivenUpError,
+    Key,
+    TaskGuards,
+    called_with,
+    error_of,
+    key_of,
+    uuid_for,
+)
+from triggers.service.failures import HostRetryError
+from triggers.service.keeping import FailedBeforeError
+from triggers.service.outcome import Outcome
+
+try:
+    from anyio import CancelScope  # which Taskiq needs, too
+    from taskiq import SimpleRetryMiddleware, TaskiqMessage
+    from taskiq.exceptions import NoResultError
+except ModuleNotFoundError as missing:
+    raise MissingExtraError("triggers.guards.taskiq", extra="taskiq", package="taskiq") from missing
+
+_log = logging.getLogger(__name__)
+
+#: As Any: its constructor has no types.
+_NO_RESULT: Any = NoResultError
+
+#: What a run returned, and what is raised for Taskiq instead of that, if anything.
+_End = tuple[Any, BaseException | None]
+
+#: How long a task waits in its place after the guard has failed, in seconds.
+PAUSE = 5.0
+
+#: Where Taskiq counts how often a task has put itself back.
+_REQUEUED = "X-Taskiq-requeue"
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A message whose task is about to be called, and the event loop that it came on."""
+
+    message: TaskiqMessage
+    loop: asyncio.AbstractEventLoop
+    taken: bool = False
+
+
+class Run:
+    """One delivery of a task."""
+
+    def __init__(
+        self,
+        guards: TaskGuards,
+        broker: Any,
+        task: Any,
+        current: Arrival,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        self._guards, self._task = guards, task
+        self._broker = broker
+        self._message, self._loop = current.message, current.loop
+        self._function, self._args, self._kwargs = function, args, kwargs
+        self._call: Callable[[], Any] = partial(function, *args, **kwargs)
+        self._no_result: NoResultError | None = None
+        self._requeued = current.message.labels.get(_REQUEUED)
+        # ``context.requeue()`` sends first, and then raises.
+        self._wait = None if self._requeued is None else HANDOVER
+
+    def _told(self) -> Message:
+        message, function = self._message, self._function
+        key = cast("Key | None", self._task.labels.get("uuid"))
+        uuid: str | None = message.task_id
+        if key is not None:
+            # A function of the user's takes what was sent, without what Taskiq adds for dependencies.
+            given = (message.args, message.kwargs) if callable(key) else (self._args, self._kwargs)
+            uuid = uuid_for(self._guard, lambda: key_of(self._task.task_name, key, function, *given))
+        return Message(
+            uuid=uuid,
+            body=called_with("task", self._task.task_name, message.args, message.kwargs),
+            properties={
+                "taskiq_task_id": message.task_id,
+                **compared(self._guard, function, message.args, message.kwargs),
+            },
+        )
+
+    @cached_property
+    def _guard(self) -> Guard:
+        return self._guards.of(self._task.task_name)
+
+    async def awaited(self) -> Any:
+        """Run a coroutine function once, and tell Taskiq what has become of it."""
+
+        async def call() -> Any:
+            try:
+                return await self._call()
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is judged and raised again)
+                return self._judge(error)
+
+        end: _End | None = None
+        try:
+            while end is None:
+                try:
+                    outcome = await self._guard.ahandle_message(self._told(), call, wait=self._wait)
+                    end = await self._first_result() if self._is_copy(outcome) else self._answer(outcome)
+                    pause = outcome.recover_after or AWAY_FOR
+                except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the task waits)
+                    pause = self._say_waits(problem)
+                if end is None:
+                    await asyncio.sleep(pause)
+        except asyncio.CancelledError:
+            await self._survive()
+            raise
+        return _given(end)
+
+    def called(self) -> Any:
+        """Run a function once, in this thread, and tell Taskiq what has become of it."""
+
+        def call() -> Any:
+            try:
+                return self._call()
+            except Exception as error:  # noqa: BLE001  (as above)
+                return self._judge(error)
+
+        end: _End | None = None
+        while end is None:
+            try:
+                outcome = self._guard.handle_message(self._told(), call, wait=self._wait)
+                end = self._first_result_here() if self._is_copy(outcome) else self._answer(outcome)
+                pause = outcome.recover_after or AWAY_FOR
+            except Exception as problem:  # noqa: BLE001  (as above)
+                pause = self._say_waits(problem)
+            if end is None:
+                time.sleep(pause)
+        return _given(end)
+
+    def _say_waits(self, problem: Exception) -> float:
+        """Log that a task waits in its place, unacknowledged; return for how long."""
+        text = "%s WAITS: %s. The guard failed before it knew how the task ended. It tries again in %d s"
+        name = self._task.task_name
+        _log.error(
+            text, self._message.task_id, text_of(problem), PAUSE, exc_info=problem, extra={"trigger": name}
+        )
+        return PAUSE
+
+    async def _survive(self) -> None:
+        """Have a task come again after it was cancelled, as by ``timeout=``: the history knows its state.
+
+        Taskiq acknowledges it. A retry middleware may send it again by itself.
+        """
+        if self._guards.in_shadow or self._is_sent_again(TimeoutError()):
+            return
+        try:
+            with CancelScope(shield=True):
+                await self._broker.kick(self._broker.formatter.dumps(self._message))
+        except Exception as error:  # noqa: BLE001  (whatever a broker raises; it ends as without the guard)
+            text = "%s FAILED: it was cancelled, and the broker does not take it again: %s"
+            _log.error(text, self._message.task_id, text_of(error), extra={"trigger": self._task.task_name})
+
+    def _judge(self, error: Exception) -> Any:
+        """Raise what a task raised as what it means; return where the task is done and wants no result."""
+        if isinstance(error, NoResultError):
+            if self._message.labels.get(_REQUEUED) != self._requeued:
+                raise HostRetryError("Taskiq", error) from error
+            self._no_result = error
+            return NO_RESULT
+        if self._is_sent_again(error):
+            raise HostRetryError("Taskiq", error) from error
+        raise error
+
+    def _is_sent_again(self, error: Exception) -> bool:
+        """Whether a retry middleware sends the task again after an error, by its own rules."""
+        labels = self._message.labels
+        for one in self._broker.middlewares:
+            if not isinstance(one, _retrying()):
+                continue
+            types = _types(one, self._message)
+            if types is not None and not isinstance(error, tuple(types)):
+                continue
+            wanted = labels.get("retry_on_error")
+            if isinstance(wanted, str):
+                wanted = wanted.lower() == "true"
+            if wanted is None:
+                wanted = one.default_retry_label
+            done, most = (
+                int(labels.get("_retries", 0)),
+                int(labels.get("max_retries", one.default_retry_count)),
+            )
+            if wanted and done + 1 < most:
+                return True
+        return False
+
+    @staticmethod
+    def _is_copy(outcome: Outcome) -> bool:
+        """Whether it is a copy whose first run left nothing in the history, while the backend may know."""
+        known = outcome.executed or outcome.result_kept or isinstance(outcome.error, FailedBeforeError)
+        return outcome.status is Status.DUPLICATE and not known
+
+    def _answer(self, outcome: Outcome) -> _End | None:
+        """Return how it ended; None where it waits for another run, or for the history."""
+        if not outcome.acknowledge and not outcome.executed:
+            return None
+        if self._no_result is not None:
+            return None, self._no_result
+        if outcome.executed or outcome.result_kept:
+            return outcome.result, error_of(outcome)
+        self._message.labels["max_retries"] = 0  # a person decides on it, not a retry
+        if isinstance(outcome.error, FailedBeforeError):
+            return None, outcome.error
+        error = GivenUpError.of(self._guard.name, outcome)
+        error.__cause__ = outcome.error
+        return None, error
+
+    async def _first_result(self) -> _End:
+        """Return what the first run returned, so that Taskiq goes on with what follows it."""
+        backend, task_id = self._broker.result_backend, self._message.task_id
+        if await backend.is_result_ready(task_id):
+            first = await backend.get_result(task_id)
+            if not first.is_err:
+                return first.return_value, None
+        return None, _NO_RESULT()
+
+    def _first_result_here(self) -> _End:
+        """Do so in this thread: the connections of the result backend are the event loop's."""
+        return asyncio.run_coroutine_threadsafe(self._first_result(), self._loop).result()
+
+
+def _given(end: _End) -> Any:
+    """Return what a run returned.
+
+    Raises:
+        BaseException: what is raised for Taskiq instead.
+    """
+    result, error = end
+    if error is not None:
+        raise error
+    return result
+
+
+def _retrying() -> tuple[type[Any], ...]:
+    """Return the retry middlewares of the Taskiq that is installed."""
+    import taskiq  # noqa: PLC0415  (its newer names, where there are any)
+
+    smart = getattr(taskiq, "SmartRetryMiddleware", None)
+    return (SimpleRetryMiddleware,) if smart is None else (SimpleRetryMiddleware, smart)
+
+
+def _types(middleware: Any, message: TaskiqMessage) -> Any:
+    """Return the exceptions that a retry middleware is for; None for all."""
+    of_task = getattr(middleware, "_get_types_of_exceptions", None)
+    return getattr(middleware, "types_of_exceptions", None) if of_task is None else of_task(message)
