@@ -24,6 +24,7 @@ from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
 from triggers.service.checking import check_callable, check_text, pointing
 from triggers.service.delivery import Delivery
+from triggers.service.lazy import check_result
 from triggers.service.options import check_names
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
@@ -282,6 +283,7 @@ class _HeldExecution:
         run.attempts, result, failure = 1, None, None
         try:
             result = await Pause(delivery)
+            check_result(self.settings.name, result, kept=self.settings.keep_result is not False)
         except BaseException as error:
             if not is_failure(error):
                 raise

@@ -25,6 +25,7 @@ from triggers.service.failures import (
     own_error,
     rerun,
 )
+from triggers.service.lazy import check_result
 from triggers.service.settings import Settings
 
 #: What is logged when sys.exit() in a service ends the process: nothing else would say why it has ended.
@@ -142,7 +143,16 @@ class ServiceExecution:
         positional, named = self._arguments(binding, run, attempt, transaction)
         run.attempts = attempt
         result = binding.service(*positional, **named)
-        return await self._await(binding, result) if hasattr(result, "__await__") else result
+        return result if result is None else await self._ended(binding, result)
+
+    async def _ended(self, binding: Binding, result: Any) -> Any:
+        """Return a result whose work is done; refuse any other."""
+        if hasattr(result, "__await__"):
+            result = await self._await(binding, result)
+        settings = self.settings
+        if not settings.shadow:  # which changes nothing
+            check_result(settings.name, result, kept=settings.keep_result is not False)
+        return result
 
     async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
         """Run a batch service for all messages, at most ``batch`` at once; raises as :meth:`run`."""
@@ -178,7 +188,7 @@ class ServiceExecution:
         for run in first:
             run.attempts = attempt
         result = self.binding.service(*positional, **named)
-        return await self._await(self.binding, result) if hasattr(result, "__await__") else result
+        return result if result is None else await self._ended(self.binding, result)
 
     def _begin(self, run: Run, transaction: Transaction | None) -> _Arguments | None:
         """Return the arguments of a message's first run; None where there are none, and it has ended."""

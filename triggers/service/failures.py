@@ -104,6 +104,20 @@ class UnawaitedError(FatalError):
             result.close()
 
 
+class LazyResultError(FatalError):
+    """A service returned a generator or another iterator: its work is not done, or can be read only once."""
+
+    __module__ = "triggers"
+
+    def __init__(self, service: str, result: object) -> None:
+        super().__init__(
+            f"service {service} returned a {type(result).__qualname__}, which does its work only when it is "
+            "read, and can be read only once; return a list: return list(...)"
+        )
+        if inspect.iscoroutine(result) or inspect.isgenerator(result):
+            result.close()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """In-process re-runs after a transient failure, on the held message and without detecting it again.
