@@ -61,6 +61,13 @@ def test_the_python_blocks_that_are_not_run_compile(page: Path) -> None:
             compile("\n".join(block.lines), name_of(page), "exec")
 
 
+def test_every_block_of_a_page_about_guards_runs() -> None:
+    guards = {ROOT / "docs" / "how-to" / "protect-your-own-code.md", *ROOT.glob("docs/how-to/guard-*.md")}
+
+    assert guards <= set(pages_with("python"))
+    assert not guards & set(pages_with("python no-run"))
+
+
 @pytest.mark.parametrize("page", [proved(page) for page in pages_with("console")])
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, redis_url: str) -> None:
     environment = {**os.environ, "PATH": in_path(Path(sys.executable).parent)}

@@ -9,7 +9,7 @@ import typer
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.guarantee_levels import GUARANTEES, checked_guarantee_of, guarantee_of
-from triggers.cli.shared.loading import collect
+from triggers.cli.shared.loading import collect, unguarded
 from triggers.cli.shared.output import State
 
 
@@ -37,7 +37,9 @@ def guarantees(
     """Say which level each trigger of a module reaches: atomic, fenced or in doubt.
 
     It looks at settings, at the service's parameters, and at a resolver that never reads what it is asked
-    about; whether a target checks the fence it cannot know. Histories are asked with --check only.
+    about; whether a target checks the fence it cannot know. Histories are asked with --check only. A task of
+    a guarded application that no guard wraps is listed with the level "none", and fails --require unless it
+    has guarded=False.
     """
     state = State.of(context)
     if module is None:
@@ -52,7 +54,12 @@ def guarantees(
     of = checked_guarantee_of if check else guarantee_of
     triggers = collect(module, configuration=configuration_of(state), guards=True)
     reached = {trigger.name: of(trigger) for trigger in triggers}
+    left_out = unguarded(triggers)
     rows = [{"trigger": name, "guarantee": by.promise, "why": by.why} for name, by in reached.items()]
+    rows += [{"trigger": name, "guarantee": "none", "why": task.why} for name, task in left_out.items()]
     state.show("guarantees", ["trigger", "guarantee", "why"], rows)
-    if require is not None and any(not by.satisfies(require.replace("-", " ")) for by in reached.values()):
+    if require is None:
+        return
+    is_forgotten = any(not task.is_meant for task in left_out.values())
+    if is_forgotten or any(not by.satisfies(require.replace("-", " ")) for by in reached.values()):
         raise typer.Exit(1)

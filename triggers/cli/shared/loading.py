@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -14,7 +14,7 @@ from history.support.namesakes import OURS, hidden_in, hiding
 from history.support.rendering import first_line
 from triggers.declaration.decorator import Trigger
 from triggers.guards.guard import Guard
-from triggers.guards.host import APPLICATIONS
+from triggers.guards.host import APPLICATIONS, Unguarded
 
 if TYPE_CHECKING:
     from triggers.configuration import Configuration
@@ -63,6 +63,13 @@ def collect(
                 "--trigger", f"{name!r} is not in {module}", f"use one of {', '.join(sorted(known))}"
             )
     return [known[name] for name in only]
+
+
+def unguarded(triggers: "Iterable[AnyTrigger]") -> Mapping[str, Unguarded]:
+    """Return the tasks that no guard wraps, of the applications that these triggers are guards of."""
+    names = {trigger.name for trigger in triggers}
+    made = [known for known in APPLICATIONS if not names.isdisjoint(known.tasks())]
+    return {name: task for known in made for name, task in known.unguarded().items()}
 
 
 def _configured(
