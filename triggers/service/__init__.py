@@ -5,5 +5,6 @@
 ``borrowing.py`` tells whether a value may be shared, and ``delivery.py`` is what it may ask of its own run.
 ``failures.py`` is what its exceptions mean, ``outcome.py`` what became of a delivery. ``identity.py``,
 ``filters.py``, ``fingerprints.py``, ``keeping.py`` and ``tracing/`` are one option each: ``uuid=``,
-``filter=``, ``fingerprint=``, ``keep_result=`` and ``tracing=``.
+``filter=``, ``fingerprint=``, ``keep_result=`` and ``tracing=``. ``lazy.py`` refuses
+results whose work is not done.
 """

@@ -1,6 +1,8 @@
 """Celery tasks that run once for each id, or for each key of yours.
 
-``task.py`` is the class, ``request.py`` what a worker makes of a task that is killed by its time limit.
+``task.py`` is the class. ``subclasses.py`` wraps the members of classes that are made from it, and
+``unguarded.py`` finds tasks that are not. ``sending.py`` gives a task back to the broker. ``request.py`` is
+what a worker makes of a task that is killed by its time limit.
 ``retrying.py`` and ``replacing.py`` are about tasks that Celery sends again under one id, ``callbacks.py``
 about the ids of what follows a task.
 """

@@ -25,8 +25,9 @@ KEPT_HEADERS = frozenset(
     }
 )
 
-#: Statuses below 500 after which the same request may succeed later, such as after signing in.
-TRY_AGAIN = frozenset({401, 403, 407, 408, 421, 425, 429})
+#: Statuses below 500 after which the same request may succeed later, such as after signing in. 307 and 308
+#: send it elsewhere: nothing was done here. 303, 404 and 409 are decisions of the application, and are kept.
+TRY_AGAIN = frozenset({307, 308, 401, 403, 407, 408, 421, 425, 429})
 
 _NO_BODY = frozenset({204, 304})
 

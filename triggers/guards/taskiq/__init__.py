@@ -1,4 +1,7 @@
-"""Taskiq tasks that run once for each id, or for each key of yours."""
+"""Taskiq tasks that run once for each id, or for each key of yours.
+
+``middleware.py`` wraps the functions of tasks, ``run.py`` is one delivery of a task.
+"""
 
 from typing import TYPE_CHECKING
 

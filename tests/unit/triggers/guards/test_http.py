@@ -151,7 +151,7 @@ class TestReplay:
         assert first.status == second.status == status
         assert len(shop.charged) == 1
 
-    @pytest.mark.parametrize("status", [401, 403, 407, 408, 421, 425, 429, 500, 503])
+    @pytest.mark.parametrize("status", [307, 308, 401, 403, 407, 408, 421, 425, 429, 500, 503])
     async def test_an_answer_that_asks_for_another_try_gets_one(
         self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, status: int
     ) -> None:
