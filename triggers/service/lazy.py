@@ -1,7 +1,5 @@
 """Results whose work has not been done yet, or that can be read only once."""
 
-from typing import Any
-
 from triggers.service.failures import LazyResultError
 
 #: Results that most services return, and that are what they are.
@@ -11,7 +9,7 @@ _PLAIN = (type(None), dict, list, str, int, bool, tuple, float, bytes)
 _LAZY_HOMES = ("builtins", "itertools")
 
 
-def check_result(service: str, result: Any, *, kept: bool) -> None:
+def check_result(service: str, result: object, *, kept: bool) -> None:
     """Refuse a result whose work begins when it is read; with ``kept``, every one that is read only once.
 
     A driver's cursor is an iterator, too, but its statement was done. It goes to the caller, unless it is to

@@ -27,7 +27,7 @@ class Shop:
             f"again-{uuid4().hex}",
             broker="memory://",
             backend="cache+memory://",
-            task_cls=guarded(history=MemoryHistory(), **options),
+            task_cls=guarded(**{"history": MemoryHistory(), **options}),
         )
         self.app.conf.broker_transport_options = {"polling_interval": 0.01}
         self.did: Counter[str] = Counter()

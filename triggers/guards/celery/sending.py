@@ -31,8 +31,9 @@ def send_again(task: Any, seconds: float) -> None:
     properties: dict[str, Any] = request.properties or {}
     if properties.get("delivery_mode") is not None:
         options["delivery_mode"] = properties["delivery_mode"]
-    if (request.headers or {}).get("compression"):
-        options["compression"] = request.headers["compression"]
+    headers: dict[str, Any] = request.headers or {}
+    if headers.get("compression"):
+        options["compression"] = headers["compression"]
     task.signature_from_request(**options).apply_async()
 
 

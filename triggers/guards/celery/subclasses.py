@@ -104,10 +104,11 @@ def _free_key(cls: Any) -> None:
 
     A method that a class defines with ``self`` is a method.
     """
-    key = vars(cls).get("uuid")
+    members: dict[str, Any] = cls.__dict__
+    key = members.get("uuid")
     if not callable(key) or isinstance(key, staticmethod | classmethod):
         return
-    is_of_a_decorator = vars(cls).get("_decorated", False)
+    is_of_a_decorator = members.get("_decorated", False)
     if is_of_a_decorator or not (isinstance(key, FunctionType) and _takes_self(key)):
         cls.uuid = staticmethod(key)
 

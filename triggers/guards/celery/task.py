@@ -110,7 +110,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         return _Run(task, guards, celery, own).of(args, kwargs)
 
     def subclassed(cls: Any, /, **options: Any) -> None:
-        super(made, cls).__init_subclass__(**options)
+        cast("Any", super(made, cls)).__init_subclass__(**options)
         wrap_members(cls, celery.Task, enter, hooks=not guards.in_shadow)
 
     def replace(task: Any, sig: Any) -> Any:
