@@ -82,9 +82,11 @@ def test_a_result_backend_that_is_away_does_not_end_a_copy(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("refusals", [0, 1])
-def test_a_task_that_is_sent_again_is_sent_as_it_came(refusals: int) -> None:
-    """A complex number cannot be sent again as JSON; and a task that the broker refuses stays with the broker."""
-    shop = Shop(history=Failing("claim", [HistoryUnavailableError("test") for _ in range(2 * refusals + 2)]))
+def test_a_task_that_is_sent_again_is_sent_as_it_came(
+    refusals: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A complex number is not JSON, and a task that the broker refuses stays with the broker."""
+    shop = Shop(history=Failing("claim", [HistoryUnavailableError("test") for _ in range(2 * refusals + 3)]))
     shop.app.conf.accept_content = ["pickle", "json"]
     refused: list[Any] = []
 
@@ -107,3 +109,4 @@ def test_a_task_that_is_sent_again_is_sent_as_it_came(refusals: int) -> None:
         eventually(lambda: shop.did == {"o-1": 1})
 
     assert len(refused) == refusals
+    assert sum("RECOVERED" in text for text in caplog.messages) == refusals
