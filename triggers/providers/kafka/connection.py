@@ -19,6 +19,7 @@ from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.errors import Refusals
 from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, consumed
 from triggers.providers.kafka.offsets import Partition
 from triggers.providers.kafka.settings import Start
@@ -73,6 +74,7 @@ class Member(Membership):
         self._shared = self._moved = False
         self._joined = self._paused = False
         self._committed_at = time.monotonic()
+        self._refusals = Refusals(topic)
 
     # What the receiver's thread calls.
 
@@ -293,11 +295,11 @@ class Member(Membership):
         if not offsets:
             return True
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=not waiting)
+            answered = self._consumer.commit(offsets=offsets, asynchronous=not waiting)
         except driver.KafkaException as error:
             self._on_commit(error.args[0], offsets)
             return False
-        return True
+        return not self._on_commit(None, answered) if waiting else True
 
     def _store_quiet(self, partitions: Sequence[Partition], *, now: bool) -> None:
         if self._positions is not None:
@@ -305,14 +307,14 @@ class Member(Membership):
                 ranges = self._positions.take_quiet(partitions, now=now)
             self._positions.store(self._topic, ranges)
 
-    def _on_commit(self, error: Any, partitions: Sequence[Any]) -> None:
-        """Say what did not arrive once more, unless the partition went to others: then it comes again."""
-        if error is None:
-            return
+    def _on_commit(self, error: Any, partitions: Sequence[Any]) -> bool:
+        """Commit again what was refused, unless the partition went to others; return whether any was."""
+        refused = self._refusals.note(error, partitions)
         with self._lock:
-            for listed in partitions:
-                if (partition := self._partitions.get(listed.partition)) is not None:
+            for number in refused:
+                if (partition := self._partitions.get(number)) is not None:
                     partition.committed((-1, ""))
+        return bool(refused)
 
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
         """Go on where the group has committed, or where the rows say; see :meth:`_resume`, :meth:`_place`."""

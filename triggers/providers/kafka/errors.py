@@ -1,12 +1,20 @@
 """What librdkafka's errors mean here: what no repetition mends is a wrong setting, all else an outage."""
 
+import logging
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from history.errors import ConfigurationError, NotPermittedError
 from triggers.providers.kafka.driver import driver
 from triggers.providers.provider import ProviderUnavailableError
 
+_log = logging.getLogger(__name__)
+
 _CODES = driver.KafkaError
+
+#: For how long commits may be refused before the log says so, in seconds: a rebalance refuses a few.
+REFUSING = 5.0
 
 #: None of the brokers is connected. As all names of librdkafka's own errors it begins with an underscore.
 ALL_BROKERS_DOWN: int = _CODES._ALL_BROKERS_DOWN  # noqa: SLF001
@@ -82,3 +90,44 @@ class NoTopicError(ProviderUnavailableError):
         super().__init__("Kafka", f"receiving from {topic!r}")
         self.args = (f"Kafka has no topic {topic!r}",)
         self.__cause__ = LookupError("create it, or correct its name")
+
+
+class Refusals:
+    """Notes the answers to the commits of one member; logs once if refusals last."""
+
+    def __init__(self, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._topic = topic
+        self._clock = clock
+        self._since: float | None = None
+        self._told = False
+
+    def note(self, error: Any, partitions: Sequence[Any]) -> Sequence[int]:
+        """Return the numbers of the partitions whose commit was refused.
+
+        If Kafka refuses only some partitions, ``error`` is None and each of those has its own error.
+        """
+        errors = [error if listed.error is None else listed.error for listed in partitions]
+        refused = [problem for problem in errors if problem is not None]
+        if refused:
+            self._refused(refused[0])
+        elif error is None:
+            self._since, self._told = None, False
+        return [
+            listed.partition
+            for listed, problem in zip(partitions, errors, strict=True)
+            if problem is not None
+        ]
+
+    def _refused(self, error: Any) -> None:
+        now = self._clock()
+        if self._since is None:
+            self._since = now
+        if self._told or now - self._since < REFUSING:
+            return
+        self._told = True
+        _log.error(
+            "topic %s: Kafka refuses this group's commits (%s). Messages run again after a restart. "
+            "Check the account's Read permission on the group, and the log of the brokers.",
+            self._topic,
+            error.str(),
+        )
