@@ -4,20 +4,17 @@ Whatever it does, its neighbours are booked once, the trigger is not suspended, 
 for done without its effect.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.orm import Session
 
-from history.bridge import drive
 from history.entry import EntryOutcome
 from tests.integration.helpers.atomic_shop import INSERT, Make, Shop
-from triggers import Consumer, Message, Redelivery
-from triggers.providers.memory import MemoryProvider
+from triggers import Message
 
 #: What a service does besides its effect: before it, or after it.
 Deed = Callable[[Any], object]
@@ -118,31 +115,3 @@ def test_handling_one_after_the_other_goes_on(shop: Shop, made: Make, service: C
     assert not any(outcome.suspend for outcome in outcomes.values())
     assert is_settled(shop, "odd")
     assert is_settled(shop, "odd-2")
-
-
-@pytest.fixture
-def provider() -> Iterator[MemoryProvider]:
-    provider = MemoryProvider()
-    yield provider
-    drive(provider.close())
-
-
-@pytest.mark.parametrize("prefetch", [1, 10])
-def test_a_consumer_books_the_neighbours_once(
-    shop: Shop, made: Make, service: Callable[..., None], provider: MemoryProvider, prefetch: int
-) -> None:
-    quickly = Redelivery(timedelta(milliseconds=10), backoff=1.0)
-    book = made(service, prefetch=prefetch, max_delivery_count=4, redelivery=quickly)
-    uuids = [*"abc", "odd", *"defg"]
-    drive(provider.send("orders", [Message(body={}, uuid=uuid) for uuid in uuids]))
-
-    Consumer([book], provider).run(until_idle=0.5)
-
-    neighbours = [uuid for uuid in shop.booked() if uuid != "odd"]
-    assert neighbours == sorted(set(uuids) - {"odd"})
-    assert is_settled(shop, "odd")
-    store = book.open_store()
-    assert store is not None
-    parked = [label.uuid for label in drive(store.parking.labels()).labels]
-    assert (shop.outcome("odd") is EntryOutcome.OK) is (parked == [])
-    assert set(parked) <= {"odd"}
