@@ -59,7 +59,7 @@ def _part(value: object) -> Any:
         case str():
             return str.__str__(value)
         case bytes() | bytearray() | memoryview():
-            return bytes(value).hex()
+            return bytes(cast("bytes", value)).hex()
         case UUID():
             return str(value)
         case bool():

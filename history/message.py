@@ -285,11 +285,10 @@ class Message(BaseModel):
         """Decode what :meth:`to_json` wrote."""
         data = cast("dict[str, Any]", json.loads(text))
         body = data["body"]
-        match data["body-kind"]:
-            case "bytes":
-                body = base64.b64decode(body)
-            case "json-text":
-                body = read_json(body)
+        if data["body-kind"] == "bytes":
+            body = base64.b64decode(body)
+        elif data["body-kind"] == _JSON_TEXT:
+            body = read_json(body)
         message = cls.from_headers(data["headers"], body)
         return message.known_by(data["identity"]) if "identity" in data else message
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -86,7 +86,7 @@ class Settings:
     prefetch: int = 10
     batch: int = 1
     max_body_size: int = DEFAULT_MAX_BODY_SIZE
-    parking: str | Parking | None = None
+    parking: str | Parking | None = field(default=None, repr=False)  # a URL may have a password
     local_parking_file: Path | None = None
     raise_event_on_exception: bool = True
     raise_event_on_retry_failure: bool = True
@@ -104,7 +104,7 @@ class Settings:
     shadow: bool = False
     keep_result: bool | Keep = False
     fingerprint: FingerprintSource | None = None
-    journal: bool | str = False
+    journal: bool | str = field(default=False, repr=False)
     tracing: bool = False
 
     @classmethod

@@ -53,7 +53,7 @@ from triggers.spark.batch.steps import BatchObserver, BatchStep
 from triggers.spark.batch_info import BatchFunction, given_info
 from triggers.spark.connections import FIRST_PAUSE
 from triggers.spark.report import BatchReport, RowCounts, tell
-from triggers.spark.rows.columns import check_columns
+from triggers.spark.rows.columns import check_frame
 from triggers.spark.settings import BATCH_DEFAULTS, BatchOptions, BatchSettings
 
 #: The longest pause before a batch is begun anew that gave way to another one, in seconds.
@@ -184,7 +184,7 @@ class ForeachBatch:
         Raises:
             ConfigurationError: naming a column that it lacks, or whose type tells no identity.
         """
-        check_columns(self.settings.columns, stream.schema)
+        check_frame(self.settings.columns, stream)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -196,7 +196,7 @@ class ForeachBatch:
             TransientError: so did somebody else with rows of the batch.
             Exception: what the function raised, unless ``on_fatal`` says to reject.
         """
-        check_columns(self.settings.columns, batch.schema)
+        check_frame(self.settings.columns, batch)
         settings = with_possible_lease(self.settings)
         identity = identity_of(batch, settings.query)
         report = self._process(settings, identity, batch, batch_id)

@@ -1,7 +1,7 @@
 """The settings of ``foreach_batch``: plain values that travel to the executors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, Literal, Self, cast
 
@@ -116,14 +116,14 @@ class BatchSettings:
 
     trigger: Settings
     columns: Columns
-    history: str
+    history: str = field(repr=False)  # a URL may have a password, as that of the parking lot
     resolver: AskedInBulk | None = None
     on_replay: ReplayPolicy | AskedInBulk = "in_doubt"
     committed: Callable[[BatchInfo], bool] | None = None
     on_fatal: FatalPolicy = "raise"
     on_reset: ResetPolicy = "warn"
     patience: timedelta = DEFAULT_PATIENCE
-    parking: str | None = None
+    parking: str | None = field(default=None, repr=False)
     parked_to: Callable[[Any, int], None] | None = None
     query: str | None = None
     reprocess: str | None = None

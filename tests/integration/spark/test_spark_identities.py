@@ -13,6 +13,7 @@ from history import open_history
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
+from history.identity import canonical
 from history.store.parking import Parked, ParkedKind
 from resolvers import Resolution
 from tests.fixtures.servers.redis import connected
@@ -100,7 +101,7 @@ def test_bytes_have_the_identity_that_other_doors_give_them(spark: SparkSession,
     as_text = sinks.run(rows(spark, keys, "CAST(key AS STRING)"))
 
     assert (first.new, as_message_id.duplicate, as_text.new) == (4, 4, 4)
-    identities = [str(Message(body=None, uuid=key).uuid) for key in keys]
+    identities = [canonical(key) or "" for key in keys]
     assert sinks.outcomes(*identities, *TEXTS.values()) == [EntryOutcome.OK] * 8
 
 

@@ -37,8 +37,10 @@ CANONICAL = [
 ]
 
 #: Values that two processes may write in two ways.
-REFUSED: list[Any] = [True, 7.0, float("nan"), Decimal(7), date(2026, 1, 1), {"a": 1}, {"a"}, object()]
-REFUSED += [[None], [True], [1.0], [["a"]], 10**5000]
+REFUSED: list[Any] = [
+    *(True, 7.0, float("nan"), Decimal(7), date(2026, 1, 1), {"a": 1}, {"a"}, object()),
+    *([None], [True], [1.0], [["a"]], 10**5000),
+]
 
 
 @pytest.mark.parametrize(("value", "identity"), CANONICAL)

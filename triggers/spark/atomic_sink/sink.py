@@ -46,7 +46,7 @@ from triggers.spark.batch.verdicts import KEY, VERDICT, Verdict, prepared
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.rows.arrow import mapped
-from triggers.spark.rows.columns import check_columns
+from triggers.spark.rows.columns import check_frame
 from triggers.spark.settings import DEFAULT_ROWS_PER_TRANSACTION, SINK_DEFAULTS, BatchSettings, SinkOptions
 
 __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]
@@ -134,7 +134,7 @@ class AtomicSink:
         Raises:
             ConfigurationError: naming a column that it lacks, or whose type tells no identity.
         """
-        check_columns(self.settings.columns, stream.schema)
+        check_frame(self.settings.columns, stream)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -145,7 +145,7 @@ class AtomicSink:
             Exception: rows could not be written, or the database stayed away.
         """
         started = time.perf_counter()
-        check_columns(self.settings.columns, batch.schema)
+        check_frame(self.settings.columns, batch)
         ledger, identity = Ledger(self.settings), identity_of(batch, self.settings.query)
         completed = ledger.was_completed(identity, batch_id)
         record, notes = ledger.begin(identity, batch_id)

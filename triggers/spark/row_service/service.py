@@ -40,7 +40,7 @@ from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
-from triggers.spark.rows.columns import check_columns
+from triggers.spark.rows.columns import check_frame
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import BatchSettings, Columns
 
@@ -78,7 +78,7 @@ class RowService:
         Raises:
             ConfigurationError: naming a column that it lacks, or whose type tells no identity.
         """
-        check_columns(self.settings.columns, stream.schema)
+        check_frame(self.settings.columns, stream)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -89,7 +89,7 @@ class RowService:
             TransientError: rows are to be given back, so that the batch must come again.
         """
         started = time.perf_counter()
-        check_columns(self.settings.columns, batch.schema)
+        check_frame(self.settings.columns, batch)
         if self._shipped is None:
             self._shipped = packed(self.trigger, self.settings.history)
         ledger = Ledger(self.settings)

@@ -10,7 +10,7 @@ micro-batch would be a hundred of them.
 
 from collections.abc import Sequence
 
-from pyspark.sql import functions, types
+from pyspark.sql import DataFrame, functions, types
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -49,7 +49,17 @@ _UNHASHABLE = (MapType, *([types.VariantType] if hasattr(types, "VariantType") e
 _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
 
-def check_columns(columns: Columns, schema: StructType) -> None:
+def check_frame(columns: Columns, frame: DataFrame) -> None:
+    """Do as :func:`check_columns` does; whether names have a case is the session's to say.
+
+    Raises:
+        ConfigurationError: as there.
+    """
+    has_case = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    check_columns(columns, frame.schema, has_case=has_case)
+
+
+def check_columns(columns: Columns, schema: StructType, *, has_case: bool = False) -> None:
     """Refuse a stream that lacks a column, has one twice, or has one of a type that cannot say it.
 
     Raises:
@@ -57,6 +67,10 @@ def check_columns(columns: Columns, schema: StructType) -> None:
     """
     columns.check(schema.names)
     _refuse_twins(schema.names)
+    if not has_case:
+        given = (columns.uuid, columns.message_id, columns.delivery_count, columns.body)
+        named = {name.lower() for name in given if name is not None}
+        _refuse_twins([name for name in map(str.lower, schema.names) if name in named])
     for setting in ("uuid", "message_id", "delivery_count"):
         name = getattr(columns, setting)
         if name is None:

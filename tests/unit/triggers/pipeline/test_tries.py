@@ -17,7 +17,9 @@ OUTAGE = 600
 def failing(error: Exception, *, times: int = 1000, **options: Any) -> Trigger[..., Any]:
     failures = [error] * times
 
-    @trigger("orders", name="book", **{"transacted": True, "history": MemoryHistory(), **options})
+    given: dict[str, Any] = {"transacted": True, "history": MemoryHistory(), **options}
+
+    @trigger("orders", name="book", **given)
     def book(message: Message) -> None:
         if failures:
             raise failures.pop()

@@ -7,6 +7,8 @@ import pytest
 from pyspark.sql import types as t
 
 from history.errors import ConfigurationError
+from triggers import Message, trigger
+from triggers.spark import foreach_batch
 from triggers.spark.rows.arrow import BrokenText, OddRow, OutOfRange, rows_of
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
@@ -51,6 +53,31 @@ def _check(setting: str, kind: t.DataType) -> None:
     columns = Columns(**{"uuid": "good", setting: "it"})
     schema = t.StructType([t.StructField("good", t.StringType()), t.StructField("it", kind)])
     check_columns(columns, schema)
+
+
+def _of_texts(*names: str) -> t.StructType:
+    return t.StructType([t.StructField(name, t.StringType()) for name in names])
+
+
+def test_a_named_column_that_differs_from_another_in_case_alone_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_columns(Columns(uuid="uuid"), _of_texts("uuid", "UUID"))
+
+    assert refused.value.setting == "columns"
+    check_columns(Columns(uuid="uuid"), _of_texts("uuid", "UUID"), has_case=True)
+    check_columns(Columns(uuid="uuid"), _of_texts("uuid", "at", "AT"))
+
+
+def test_what_shows_settings_shows_no_password() -> None:
+    url = "redis://:secret@127.0.0.1:6379/0"
+
+    @foreach_batch("orders", uuid="uuid", history=url, parking=url)
+    def load(new: Any, batch_id: int) -> None: ...
+
+    @trigger("orders", name="book", history=None, parking=url, journal=url)
+    def book(message: Message) -> None: ...
+
+    assert "secret" not in f"{load.settings!r} {load!r} {book.settings!r} {book!r}"
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
