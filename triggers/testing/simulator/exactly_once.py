@@ -162,6 +162,12 @@ def _group(message: Message) -> str:
     return repr(body) if isinstance(body, bytes) else json.dumps(body, sort_keys=True, default=repr)
 
 
+class _Done(str):
+    """Stands for the effect of a message that is done, and has none that is counted."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class _Simulation:
     rules: Rules
@@ -172,6 +178,8 @@ class _Simulation:
     seed: int
     current: Course | None = None
     due: dict[str, Counter[Hashable]] = field(default_factory=dict[str, Counter[Hashable]])
+    #: What was there before the first message.
+    base: Counter[Hashable] = field(default_factory=Counter[Hashable])
     unnamed: bool = False
     scripts: int = 0
     parked: int = 0
@@ -203,22 +211,40 @@ class _Simulation:
             course.clean()
 
     def learn(self) -> None:
-        """Learn what each message does when nothing goes wrong: what is due of it."""
+        """Learn what each message does when nothing goes wrong: what is due of it.
+
+        Raises:
+            ConfigurationError: none of them has an effect, so that no script could show anything.
+        """
+        verdicts: list[str] = []
         for again in (False, True):
             for index, group in enumerate(self.groups):
                 if again and self.groups.index(group) != index:
                     continue
                 course = self.run(Choice(Script()), [index])
                 due = _most(course.samples)
+                self.base = course.samples[0]
+                if not due:
+                    verdicts += [step.happened for step in steps_of(course, self.rules.messages)]
                 if again and set(due) != set(self.due.get(group, due)):
                     self.unnamed = True  # its keys are made anew each time: only their number can be compared
                 if not due and course.kinds.get(index, set()) & {"ok"}:
-                    due = Counter[Hashable]([f"of {self.rules.messages[index].uuid}"])
+                    due = Counter[Hashable]([_Done(f"of {self.rules.messages[index].uuid}")])
                 self.due[group] = due
+        if not any(self._has_effect(group) for group in self.groups):
+            raise ConfigurationError(
+                "messages",
+                f"no message has an effect although nothing goes wrong: {'; '.join(dict.fromkeys(verdicts))}",
+                "correct the messages, the service or what counts its effects",
+            )
         if self.real:
             self._run_for_real(Script())
         if self.unnamed:
+            self.base = Counter[Hashable]({UNNAMED: self.base.total()})
             self.due = {group: Counter[Hashable]({UNNAMED: due.total()}) for group, due in self.due.items()}
+
+    def _has_effect(self, group: str) -> bool:
+        return any(not isinstance(key, _Done) for key in self.due.get(group, ()))
 
     def search(self, crashes: int, counts: Sequence[Counts]) -> None:
         """Run every script of few faults, the shortest first, until something is found; then by chance."""
@@ -298,6 +324,12 @@ class _Simulation:
                 owed += due
         doubled = {key: (had[key], allowed[key]) for key in had if had[key] > allowed[key] > 0}
         lost = {key: (had[key], owed[key]) for key in owed if had[key] < owed[key]}
+        unexpected = {key: (count, 0) for key, count in (had - self.base).items() if not allowed[key]}
+        surplus = sum(had[key] for key in unexpected) - sum(due - count for count, due in lost.values())
+        if unexpected and surplus >= 0:
+            lost = {}  # it is there, under a key that was made anew
+        if surplus > 0:
+            doubled |= unexpected
         return Finding(script, run.steps, lost, doubled) if doubled or lost else None
 
     def report(self, again: Callable[[str], Report]) -> Report:

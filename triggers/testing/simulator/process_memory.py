@@ -133,8 +133,26 @@ def _functions(service: object) -> Iterator[FunctionType]:
 
 
 def _named(service: object) -> Iterator[Named]:
+    if isinstance(service, MethodType):
+        yield from _state_of(service.__self__)
     for function in _functions(service):
         yield from _own(function)
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            yield "a default", default, None, (id(function), "a default")
+
+
+def _state_of(owner: object) -> Iterator[Named]:
+    """Yield what the object of a method keeps: a new process makes it anew."""
+    names: dict[str, Any] = {} if inspect.ismodule(owner) else getattr(owner, "__dict__", {})
+    for name, value in list(names.items()):
+        yield name, value, _into_attribute(owner, name), (id(owner), name)
+
+
+def _into_attribute(owner: object, name: str) -> Callable[[Any], None]:
+    def assign(value: Any) -> None:
+        setattr(owner, name, value)
+
+    return assign
 
 
 def _own(function: FunctionType) -> Iterator[Named]:

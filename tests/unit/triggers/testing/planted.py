@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from resolvers import Resolution
-from triggers import Delivery, FatalError, Message, Retry, TransientError, trigger
+from triggers import Delivery, Message, Retry, TransientError, trigger
 from triggers.testing import Effects, rows
 
 ORDER = Message(body={"id": "N-1", "amount": 5}, uuid="order-1")
@@ -186,9 +186,6 @@ def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a l
         thread.start()
         thread.join()
 
-    def refuses(order: dict[str, Any]) -> None:
-        raise FatalError("no such shop")
-
     def slow(order: dict[str, Any]) -> None:
         time.sleep(3600)
         bank.append(order["id"])
@@ -227,7 +224,6 @@ def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a l
         "takes away": Sample(made(takes_away, resolver=says_new), lambda: bank, "lost", reset),
         "in the background": Sample(made(in_background), bank, "lost", bank.clear),
         "in the background, waited for": Sample(made(in_background_waited_for), bank, reset=bank.clear),
-        "refuses": Sample(made(refuses), bank, reset=bank.clear),
         "slow": Sample(made(slow), bank, reset=bank.clear),
     }
 

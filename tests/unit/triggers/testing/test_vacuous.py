@@ -1,0 +1,98 @@
+"""Simulations that could show nothing are refused, and effects that no clean run makes are found."""
+
+from typing import Any
+
+import pytest
+
+from history.errors import ConfigurationError
+from triggers import Message, trigger
+from triggers.testing import Effects, exactly_once
+
+MESSAGES = [Message(body={"id": "N-1"}, uuid="o-1")]
+
+
+def raises(bank: Effects) -> Any:
+    def book(order: dict[str, Any]) -> None:
+        bank.record(order["idd"])
+
+    return trigger("orders", name="raises", in_doubt="execute")(book)
+
+
+def unmatched(bank: Effects) -> Any:
+    def book(order: dict[str, Any]) -> None:
+        bank.record(order["id"])
+
+    return trigger("orders", name="unmatched", in_doubt="execute", selector="region = 'EU'")(book)
+
+
+def invalid(bank: Effects) -> Any:
+    def book(order: list[int]) -> None:
+        bank.record(order[0])
+
+    return trigger("orders", name="invalid", in_doubt="execute")(book)
+
+
+def idle(_: Effects) -> Any:
+    def book(order: dict[str, Any]) -> None: ...
+
+    return trigger("orders", name="idle")(book)
+
+
+@pytest.mark.parametrize("made", [raises, unmatched, invalid, idle])
+def test_messages_without_any_effect_are_refused(made: Any) -> None:
+    bank = Effects()
+
+    with pytest.raises(ConfigurationError) as refused:
+        exactly_once(made(bank), MESSAGES, effects=bank)
+
+    assert refused.value.setting == "messages"
+
+
+def test_an_effect_that_a_redelivery_alone_makes_is_found() -> None:
+    bank = Effects()
+
+    @trigger("orders", name="refund", in_doubt="execute")
+    def book(order: dict[str, Any], message: Message) -> None:
+        bank.record_once(("charge", order["id"]))
+        if message.redelivered:
+            bank.record(("refund", order["id"]))
+
+    report = exactly_once(book, MESSAGES, effects=bank)
+
+    assert not report.never_twice
+    assert report.doubled[0].doubled == {("refund", "N-1"): (1, 0)}
+
+
+def test_what_an_object_or_a_default_keeps_is_forgotten_by_a_death() -> None:
+    bank = Effects()
+
+    class Shop:
+        def __init__(self) -> None:
+            self.done: set[str] = set()
+
+        def book(self, order: dict[str, Any]) -> None:
+            if order["id"] not in self.done:  # only saves a call
+                bank.record_once(order["id"])
+                self.done.add(order["id"])
+
+    book = trigger("orders", name="cached", in_doubt="execute")(Shop().book)
+    report = exactly_once(book, MESSAGES, effects=bank)
+
+    assert (report.never_twice, report.none_lost) == (True, True)
+
+
+def test_an_object_that_remembers_what_it_has_done_loses_nothing_but_its_memory() -> None:
+    bank = Effects()
+
+    class Shop:
+        def __init__(self) -> None:
+            self.done: set[str] = set()
+
+        def book(self, order: dict[str, Any]) -> None:
+            if order["id"] not in self.done:
+                bank.record(order["id"])  # a new process does it again
+                self.done.add(order["id"])
+
+    book = trigger("orders", name="forgetful", in_doubt="execute")(Shop().book)
+
+    assert not exactly_once(book, MESSAGES, effects=bank).never_twice
