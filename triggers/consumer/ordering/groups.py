@@ -4,8 +4,8 @@ Pure: no clock, no locks, no provider. A message gets its number when it arrives
 was given back keeps it, and until it has come again nothing of its group with a greater number runs.
 """
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import count
 from operator import itemgetter
@@ -64,6 +64,9 @@ class _Group:
         self.back[ticket.number] = back
         heappush(self._numbers, ticket.number)
         heappush(self._by_identity.setdefault(identity_of(ticket.received), []), ticket.number)
+
+    def numbers_of(self, received: Received) -> Sequence[int]:
+        return self._by_identity.get(identity_of(received), ())
 
     def come_again(self, received: Received) -> tuple[int, _Back] | None:
         """Return the number of a message that was given back; None for one that was not."""
@@ -134,6 +137,14 @@ class Groups:
             return
         group.busy = None
         group.note_back(ticket, _Back(due, ticket.put_off))
+
+    def expect(self, received: Received, due: float) -> None:
+        """Note when a message comes again: its delay begins when the provider is told of it."""
+        group = self._groups.get(self._key_of(received))
+        if group is None:
+            return
+        for number in group.numbers_of(received):
+            group.back[number] = replace(group.back[number], due=due)
 
     def put_off(self, keep: int, now: float, delays: tuple[float, float]) -> list[tuple[Ticket, float]]:
         """Give back what waits in blocked groups, the last first, until no more than ``keep`` do so.

@@ -18,6 +18,10 @@ from triggers.providers.provider import AT_ONCE, Received, Receiver
 #: there is no room to hold it. Each time counts as a delivery, so there must not be many.
 PUT_OFF_DELAYS = (5.0, 300.0)
 
+#: How much later than its delay says a message may come, in seconds: servers count milliseconds. Where
+#: everything is one group, what is fetched before it only takes its room.
+ROUNDING = 0.01
+
 #: How many messages may be given back and expected before no new ones are fetched.
 MOST_OUTSTANDING = 10_000
 
@@ -135,7 +139,11 @@ class Handover:
         for delay in delays:
             await receiver.recover([received for received, asked in back if asked == delay], delay)
             sent = {id(pair) for pair in back if pair[1] == delay}
+            due = time.monotonic() + delay.total_seconds() + (ROUNDING if delay else 0.0)
             with self._lock:
+                for received, asked in back:
+                    if asked == delay:
+                        self._groups.expect(received, due)
                 self._back = [pair for pair in self._back if id(pair) not in sent]
 
     async def wait(self) -> None:
