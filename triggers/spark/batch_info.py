@@ -2,12 +2,24 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Concatenate, cast
 
 from pyspark.sql import DataFrame
 
 from history.errors import ConfigurationError
+from triggers.spark.connections import history_at, patiently
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPlace:
+    """Where the batch ledger of a trigger is, and which run asks: plain values that may travel."""
+
+    history: str = field(repr=False)
+    trigger: str
+    patience: timedelta
+    run: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +27,35 @@ class BatchInfo:
     """One run of a batch, for a function with a parameter of this type.
 
     ``lineage`` is the id in the query's checkpoint: with a new checkpoint Spark draws another one and counts
-    the batches from 0 again. So ``lineage`` and ``batch_id`` together are the name of a batch, for a folder
-    or for a transaction of the sink. Over Spark Connect it is the name of the query. ``attempt`` is 1 unless
-    the batch was tried before.
+    the batches from 0 again. So ``lineage`` and ``batch_id`` together are the name of a batch. Over Spark
+    Connect it is the name of the query.
+
+    ``attempt`` is 1 unless the batch was tried before. Each run of a batch has a number that is higher than
+    those of all earlier runs. Put it into a path, and no other run writes there. So a driver that hangs, and
+    wakes up late, cannot overwrite what a later run wrote.
     """
 
     query: str
     lineage: str
     batch_id: int
     attempt: int
+    _ledger: LedgerPlace | None = field(default=None, repr=False, compare=False)
+
+    def still_mine(self) -> bool:
+        """Ask the batch ledger whether no later run of this batch has begun; one round trip.
+
+        A later run may begin right after the answer. So this saves work, and narrows a window, but is not a
+        fence. A ``BatchInfo`` that you make yourself has no ledger, and answers True.
+
+        Raises:
+            HistoryUnavailableError: the history stayed away for longer than ``patience``.
+        """
+        place = self._ledger
+        if place is None:
+            return True
+        read = history_at(place.history).progress.read
+        record = patiently(place.patience, read, place.trigger, self.query, self.batch_id)
+        return record is not None and record.run == place.run
 
 
 #: The user's function: ``(new, batch_id)``, ``(new, info)`` or ``(new, batch_id, info)``.

@@ -1,5 +1,6 @@
 """Batches that come again: what was handed over before, and what becomes of it now."""
 
+import pickle
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -629,3 +630,21 @@ def test_misuse_is_refused_before_anything_starts(
         foreach_batch("orders", uuid="id", history=redis_url, on_replay="sometimes")(load)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="cannot take"):
         foreach_batch("orders", name="load", uuid="id", history=redis_url)(lambda: None)  # type: ignore[arg-type]
+
+
+def test_a_run_that_was_replaced_is_told_so_and_may_be_asked_from_a_task(batches: Batches) -> None:
+    runs: list[BatchInfo] = []
+
+    def load(new: DataFrame, batch: BatchInfo) -> None:
+        runs.append(pickle.loads(pickle.dumps(batch)))  # noqa: S301  (as Spark sends it to a task)
+        assert batch.still_mine()
+        if len(runs) == 1:
+            raise DiedError
+
+    made = batches.make(load, on_replay="execute")
+    with pytest.raises(DiedError):
+        made(batches.rows(["a"]), 7)
+    made(batches.rows(["a"]), 7)
+
+    assert [(run.attempt, run.still_mine()) for run in runs] == [(1, False), (2, True)]
+    assert batches.url not in repr(runs)

@@ -138,7 +138,7 @@ class Batch:
             if attempt:
                 time.sleep(retry.pause(attempt))
             try:
-                self.function(new, info_of(self.record))
+                self.function(new, info_of(self.settings, self.record))
             except Exception as error:  # noqa: BLE001  (the function is user code)
                 failure = error
                 if self._has_committed_though(error):

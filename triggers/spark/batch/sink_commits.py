@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from history.errors import ConfigurationError
 from history.store.progress import BatchRecord
-from triggers.spark.batch_info import BatchInfo
+from triggers.spark.batch_info import BatchInfo, LedgerPlace
 from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
@@ -19,9 +19,12 @@ _log = logging.getLogger(__name__)
 LEFT_OUT = "the sink has committed this batch, and it is not known that this row was handed to it"
 
 
-def info_of(record: BatchRecord) -> BatchInfo:
+def info_of(settings: BatchSettings, record: BatchRecord) -> BatchInfo:
     """Return which run of which batch a record speaks of."""
-    return BatchInfo(record.query, record.lineage, record.batch, record.attempt)
+    place = LedgerPlace(
+        history=settings.history, trigger=settings.name, patience=settings.patience, run=record.run
+    )
+    return BatchInfo(record.query, record.lineage, record.batch, record.attempt, place)
 
 
 def is_committed(settings: BatchSettings, record: BatchRecord) -> bool:
@@ -43,7 +46,7 @@ def asked(settings: BatchSettings, record: BatchRecord) -> bool:
     """
     if settings.committed is None:
         return False
-    info = info_of(record)
+    info = info_of(settings, record)
     answer = settings.committed(info)
     if not isinstance(answer, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  (the user's code)
         raise ConfigurationError("committed", f"answered {answer!r:.60}", "return True or False")
