@@ -45,6 +45,7 @@ from triggers.service.checking import pointing
 from triggers.service.options import check_names, showing_options
 from triggers.service.settings import DEFAULT_LEASE
 from triggers.spark.batch.batch import Batch, RowsInProgressError
+from triggers.spark.batch.determinism import PlanCheck
 from triggers.spark.batch.leases import with_possible_lease
 from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
 from triggers.spark.batch.owners import BatchRun
@@ -161,6 +162,7 @@ class ForeachBatch:
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
         self.counts = RowCounts()
         self._purging = Purging(settings)
+        self._plans = PlanCheck(settings.columns)
         self._abandoned: dict[QueryIdentity, tuple[BatchRun, ...]] = {}
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", "foreach_batch")
         self.__module__ = function.__module__
@@ -182,9 +184,11 @@ class ForeachBatch:
         """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
 
         Raises:
-            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
+            ConfigurationError: naming a column that it lacks, whose type tells no identity, or that
+                differs each time that it is computed, such as one by ``uuid()``.
         """
         check_frame(self.settings.columns, stream)
+        self._plans.stream(stream)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -199,6 +203,7 @@ class ForeachBatch:
         check_frame(self.settings.columns, batch)
         settings = with_possible_lease(self.settings)
         identity = identity_of(batch, settings.query)
+        self._plans.batch(batch, identity.lineage)
         report = self._process(settings, identity, batch, batch_id)
         self.reports.append(report)
         self.counts.add(report)

@@ -38,6 +38,7 @@ from triggers.service.checking import pointing
 from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
+from triggers.spark.batch.determinism import PlanCheck
 from triggers.spark.batch.ledger import Ledger, identity_of, run_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
@@ -124,6 +125,7 @@ class AtomicSink:
         self._resolver = resolver
         self._rows = rows
         self._purging = Purging(settings)
+        self._plans = PlanCheck(settings.columns)
 
     def __repr__(self) -> str:
         return f"<AtomicSink {self.settings.name} on {self.settings.trigger.destination}>"
@@ -132,9 +134,11 @@ class AtomicSink:
         """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
 
         Raises:
-            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
+            ConfigurationError: naming a column that it lacks, whose type tells no identity, or that
+                differs each time that it is computed, such as one by ``uuid()``.
         """
         check_frame(self.settings.columns, stream)
+        self._plans.stream(stream)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -147,6 +151,7 @@ class AtomicSink:
         started = time.perf_counter()
         check_frame(self.settings.columns, batch)
         ledger, identity = Ledger(self.settings), identity_of(batch, self.settings.query)
+        self._plans.batch(batch, identity.lineage)
         completed = ledger.was_completed(identity, batch_id)
         record, notes = ledger.begin(identity, batch_id)
         ledger.note(record, BatchState.RUNNING)

@@ -31,6 +31,7 @@ from triggers.detection.table import Status
 from triggers.providers.provider import Unreadable
 from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
+from triggers.spark.batch.determinism import PlanCheck
 from triggers.spark.batch.ledger import Ledger, identity_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.session import described
@@ -66,6 +67,7 @@ class RowService:
         self.counts = RowCounts()
         self._shipped: bytes | None = None
         self._purging = Purging(settings)
+        self._plans = PlanCheck(settings.columns)
 
     @property
     def name(self) -> str:
@@ -76,9 +78,11 @@ class RowService:
         """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
 
         Raises:
-            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
+            ConfigurationError: naming a column that it lacks, whose type tells no identity, or that
+                differs each time that it is computed, such as one by ``uuid()``.
         """
         check_frame(self.settings.columns, stream)
+        self._plans.stream(stream)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -92,8 +96,9 @@ class RowService:
         check_frame(self.settings.columns, batch)
         if self._shipped is None:
             self._shipped = packed(self.trigger, self.settings.history)
-        ledger = Ledger(self.settings)
-        record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
+        ledger, identity = Ledger(self.settings), identity_of(batch, self.settings.query)
+        self._plans.batch(batch, identity.lineage)
+        record, notes = ledger.begin(identity, batch_id)
         ledger.note(record, BatchState.RUNNING)
         counts, reason = self._run(batch)
         report = _report(counts, record, notes, time.perf_counter() - started)

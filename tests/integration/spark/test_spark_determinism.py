@@ -1,0 +1,140 @@
+"""Identities that differ each time that Spark computes them: they are refused before a row is claimed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from history.errors import ConfigurationError
+from tests.fixtures.servers.spark import SPARK
+from tests.integration.helpers.batches import Batches
+from tests.integration.helpers.file_streams import FileStream, orders
+from triggers.spark import ForeachBatch, foreach_batch
+from triggers.spark.atomic_sink import atomic_sink, into_table
+
+pytestmark = SPARK
+
+
+@pytest.fixture
+def files(spark: SparkSession, tmp_path: Path) -> FileStream:
+    files = FileStream(spark, tmp_path)
+    files.add(orders(["a", "b"]))
+    return files
+
+
+def ignore(new: DataFrame, batch_id: int) -> None: ...
+
+
+def made(url: str, **more: Any) -> ForeachBatch:
+    return foreach_batch("orders", name="load", uuid="uuid", history=url, **more)(ignore)
+
+
+Change = Callable[[DataFrame], DataFrame]
+
+
+def by(expression: str) -> Change:
+    def change(rows: DataFrame) -> DataFrame:
+        return rows.withColumn("uuid", F.expr(expression))
+
+    return change
+
+
+def by_user(rows: DataFrame) -> DataFrame:
+    drawn: Any = F.udf(cast("Any", lambda body: body), "string")
+    return rows.withColumn("uuid", drawn.asNondeterministic()("body"))
+
+
+def with_drawn(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("drawn", F.rand())
+
+
+def by_drawn(rows: DataFrame) -> DataFrame:
+    return by("concat('u', drawn)")(with_drawn(rows))
+
+
+def some(rows: DataFrame) -> DataFrame:
+    return rows.where("rand() < 0.5")
+
+
+def exploded(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("uuid", F.explode(F.array(F.expr("uuid()"))))
+
+
+REFUSED: dict[str, Change] = {
+    "uuid": by("uuid()"),
+    "within": by("concat('u', rand())"),
+    "number": by("monotonically_increasing_id()"),
+    "partition": by("concat(spark_partition_id(), uuid)"),
+    "shuffle": by("concat_ws('', shuffle(array('a', 'b')))"),
+    "function": by_user,
+    "before": by_drawn,
+    "rows": some,
+    "exploded": exploded,
+}
+
+ACCEPTED: dict[str, Change] = {
+    "column": by("uuid"),
+    "another column": with_drawn,
+    "file": by("concat(input_file_name(), uuid)"),
+    "digest": by("sha2(concat_ws(':', uuid, body), 256)"),
+}
+
+
+@pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)
+def test_a_stream_with_an_identity_that_is_drawn_is_refused(
+    files: FileStream, redis_url: str, change: Change
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        made(redis_url).write_stream(change(files.read()))
+
+    assert refused.value.setting == "uuid"
+
+
+def test_a_message_id_is_an_identity_too(files: FileStream, redis_url: str) -> None:
+    stream = files.read().withColumn("JMSMessageID", F.expr("uuid()"))
+
+    with pytest.raises(ConfigurationError):
+        made(redis_url, message_id="JMSMessageID").write_stream(stream)
+
+
+def test_an_atomic_sink_refuses_it_too(files: FileStream, tmp_path: Path) -> None:
+    table = into_table("bookings", columns=["uuid"])
+    sink = atomic_sink(
+        "orders", name="book", uuid="uuid", history=f"sqlite:///{tmp_path / 'h.db'}", write=table
+    )
+
+    with pytest.raises(ConfigurationError):
+        sink.write_stream(by("uuid()")(files.read()))
+
+
+@pytest.mark.parametrize("change", ACCEPTED.values(), ids=ACCEPTED)
+def test_a_stream_that_comes_again_the_same_runs(files: FileStream, redis_url: str, change: Change) -> None:
+    load = made(redis_url)
+    query = load.write_stream(change(files.read())).trigger(availableNow=True)
+
+    query.option("checkpointLocation", str(files.folder / "checkpoint")).start().awaitTermination()
+
+    assert load.reports[-1].new == 2
+
+
+def test_a_plain_foreach_batch_refuses_the_plan_of_its_query(files: FileStream, redis_url: str) -> None:
+    load = made(redis_url)
+    query = by("uuid()")(files.read()).writeStream.foreachBatch(load).trigger(availableNow=True)
+    query = query.option("checkpointLocation", str(files.folder / "checkpoint"))
+
+    with pytest.raises(Exception, match="ConfigurationError"):
+        query.start().awaitTermination()
+
+    assert not load.reports
+
+
+def test_an_identity_that_is_drawn_inside_of_the_batch_is_refused(
+    spark: SparkSession, redis_url: str
+) -> None:
+    batches = Batches(spark, redis_url)
+
+    with pytest.raises(ConfigurationError):
+        batches.make(ignore)(by("uuid()")(batches.rows(["a"])), 7)

@@ -1,0 +1,128 @@
+"""Whether a stream gives the same rows, with the same identities, when a batch comes again.
+
+An identity that ``uuid()`` or ``rand()`` makes differs each time that it is computed. When a batch comes
+again, its rows would then be other messages, and all of them would run twice. Spark's plan says it: an
+expression of this kind is not ``deterministic``. First Spark's optimizer drops all columns that the identity
+does not need, so that ``rand()`` in another column is accepted.
+
+Inside ``foreachBatch`` the frame has no plan, but the running query has. Over Spark Connect neither is seen;
+there, and with identities that user functions draw, the batch itself finds out when it comes again.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pyspark.sql import DataFrame
+
+from history.errors import ConfigurationError
+from history.support.rendering import text_of
+from triggers.spark.batch.session import REFUSALS
+from triggers.spark.rows.columns import quoted
+from triggers.spark.settings import Columns
+
+_log = logging.getLogger(__name__)
+
+#: Spark says that these differ each time, but a batch that comes again has the same files and the same time.
+_SAME_AT_A_REPLAY = frozenset(
+    {"InputFileName", "InputFileBlockStart", "InputFileBlockLength", "CurrentBatchTimestamp"}
+)
+
+#: How a session refuses, or lacks, a look at its plans.
+_UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCheck:
+    """Looks at the plan of a stream before it starts, and at that of each query once."""
+
+    columns: Columns
+    _seen: set[str] = field(default_factory=set[str])
+
+    def stream(self, stream: DataFrame) -> None:
+        """Refuse a stream whose identity or rows differ each time that they are computed.
+
+        Raises:
+            ConfigurationError: naming the expressions and the remedy.
+        """
+        java = getattr(stream, "_jdf", None)  # Spark Connect has none
+        if java is not None:
+            _check(self.columns, java, cast("Any", stream.sparkSession))
+
+    def batch(self, batch: DataFrame, lineage: str) -> None:
+        """Do as :meth:`stream` does, with the first batch of a query and with the query's own plan.
+
+        Raises:
+            ConfigurationError: as there.
+        """
+        if lineage in self._seen:
+            return
+        self.stream(batch)
+        session = cast("Any", batch.sparkSession)
+        stream = _stream_of(session, lineage)
+        if stream is not None:
+            _check(self.columns, stream, session)
+        self._seen.add(lineage)
+
+
+def _stream_of(session: Any, lineage: str) -> Any:
+    """Return the stream that a query reads, as Java's frame; None where Spark does not show it."""
+    try:
+        java, jvm = session._jsparkSession, session._jvm  # noqa: SLF001  (PySpark offers no other way)
+        # Not session.streams: the session of a batch is a copy that has no queries.
+        queries = java.sharedState().activeStreamingQueries()
+        query = queries.get(jvm.java.util.UUID.fromString(lineage))
+        if query is None:
+            return None
+        sink = query.logicalPlan()
+        spark = jvm.org.apache.spark.sql
+        frames = spark.Dataset if java.version().startswith("3.") else spark.classic.Dataset
+        return frames.ofRows(java, sink.children().apply(0))
+    except _UNSEEN as error:
+        _log.debug("Spark does not show the plan of query %s: %s", lineage, text_of(error))
+        return None
+
+
+def _check(columns: Columns, stream: Any, session: Any) -> None:
+    first, *more = [quoted(name) for name in (columns.uuid, columns.message_id) if name is not None]
+    try:
+        java, jvm = session._jsparkSession, session._jvm  # noqa: SLF001  (as above)
+        named = stream.select(first, jvm.PythonUtils.toSeq(more))
+        plan = java.sessionState().optimizer().execute(named.queryExecution().analyzed())
+        found = [] if plan.deterministic() else sorted({*_drawn(plan)})
+    except _UNSEEN as error:
+        _log.debug("Spark does not show how %s is made: %s", columns.uuid, text_of(error))
+        return
+    if found:
+        raise ConfigurationError(
+            "uuid",
+            f"the identity in column {columns.uuid!r}, or which rows there are, depends on "
+            f"{', '.join(found)}: a batch that comes again would have other identities, and run twice",
+            "make the identity of the row's own columns, such as F.sha2(F.concat_ws(':', 'key', 'at'), 256), "
+            "or draw it where the row is first stored",
+        )
+
+
+def _drawn(plan: Any) -> Iterator[str]:
+    """Yield the expressions of a plan that differ each time that they are computed."""
+    for expression in _each(plan.expressions()):
+        yield from _drawn_in(expression)
+    for child in _each(plan.children()):
+        yield from _drawn(child)
+
+
+def _drawn_in(expression: Any) -> Iterator[str]:
+    if expression.deterministic():
+        return
+    below = [child for child in _each(expression.children()) if not child.deterministic()]
+    if not below and expression.getClass().getSimpleName() not in _SAME_AT_A_REPLAY:
+        yield expression.toString()
+    for child in below:
+        yield from _drawn_in(child)
+
+
+def _each(values: Any) -> Iterator[Any]:
+    iterator = values.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
