@@ -5,8 +5,8 @@ again, its rows would then be other messages, and all of them would run twice. S
 expression of this kind is not ``deterministic``. First Spark's optimizer drops all columns that the identity
 does not need, so that ``rand()`` in another column is accepted.
 
-Inside ``foreachBatch`` the frame has no plan, but the running query has. Over Spark Connect neither is seen;
-there, and with identities that user functions draw, the batch itself finds out when it comes again.
+Inside ``foreachBatch`` the frame has no plan, but the running query has. Spark Connect shows neither. A user
+function that draws an identity, and is not marked for it, is not seen either.
 """
 
 import logging
