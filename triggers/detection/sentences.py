@@ -15,7 +15,7 @@ from triggers.detection.aftermath import (
     Aftermath,
     Ending,
 )
-from triggers.detection.table import ROWS, Answer, Decision, Found, Row, Status
+from triggers.detection.table import ROWS, Answer, Decision, Row, Status
 
 #: What is known of a message, by the number of its row.
 _SITUATIONS: Mapping[int, str] = {
@@ -43,9 +43,9 @@ _SITUATIONS: Mapping[int, str] = {
     21: "it is delivered again, and was sent longer ago than the history remembers",
     22: "it is delivered again after it was rolled back, without a history",
     23: "another body came first under its uuid",
+    24: "it has run already, failed, and was given up then",
 }
 
-_FAILED_BEFORE = "it has run already, failed, and was given up then"
 _KEPT = "kept for you to decide"
 _SUSPENDED = ", and the trigger is suspended"
 
@@ -79,8 +79,7 @@ def in_row(sentence: str, row: int) -> str:
 
 def situation(row: Row) -> str:
     """Return what is known of the messages that a row is for."""
-    failed = row.number == 8 and row.found == frozenset({Found.COMPLETED_FAILED})  # noqa: PLR2004
-    return _FAILED_BEFORE if failed else _SITUATIONS[row.number]
+    return _SITUATIONS[row.number]
 
 
 def _verdict(decision: Decision) -> str:

@@ -240,7 +240,7 @@ ROWS: tuple[Row, ...] = (
     ),
     # A plain trigger's failed message was acknowledged and parked with its event already.
     Row(
-        number=8,
+        number=24,
         history=_ON,
         found=frozenset({Found.COMPLETED_FAILED}),
         policy=(("transacted", False),),

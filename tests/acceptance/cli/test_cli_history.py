@@ -102,7 +102,7 @@ def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: InProcess, history: s
             [],
             ["history: COMPLETED ok", "next delivery: it has run already; a duplicate, not run (row 8)"],
         ),
-        ("u3", [], ["history: COMPLETED failed", "given up then; a duplicate, not run (row 8)"]),
+        ("u3", [], ["history: COMPLETED failed", "given up then; a duplicate, not run (row 24)"]),
         ("u3", ["--transacted"], ["rejected, and kept for you to decide (row 9)"]),
         ("u4", [], ["history: no entry", "parked abc123 (rejected): row 1", "its service runs (row 7)"]),
     ],

@@ -32,11 +32,11 @@ DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8
 
 #: What the design says below its table, as lines of it: "detect_duplicates=False runs the service on every
 #: delivery", and "a plain trigger's failed entry is a duplicate". Lines 20 and 21: ``forgotten="in_doubt"``.
-#: Line 23: ``fingerprint=``.
+#: Line 23: ``fingerprint=``. Line 24 is a plain trigger's failed entry.
 #: Line 22 is the second table's: "transacted, no history: runs again, until max_delivery_count is passed".
 SENTENCES = """
 | 0 | any | any, `detect_duplicates=False` | not consulted | not called | NEW | yes | acknowledge | - |
-| 8 | any | on | COMPLETED failed, `transacted=False` | not called | DUPLICATE | no | acknowledge | no |
+| 24 | any | on | COMPLETED failed, `transacted=False` | not called | DUPLICATE | no | acknowledge | no |
 | 20 | any | on | forgotten: absent, redelivered and older than the history remembers | none | IN_DOUBT \
 | no | acknowledge, park | no |
 | 21 | any | on | forgotten: absent, redelivered and older than the history remembers | \
