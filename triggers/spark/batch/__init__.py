@@ -14,6 +14,7 @@
 ``sink_commits.py``   whether the sink has committed the batch, where it knows
 ``tally.py``          how many rows are what
 ``purging.py``        what has expired is deleted, after each batch
+``determinism.py``    whether a stream gives the same identities when a batch comes again
 ``session.py``        what is asked of the session, where it is allowed: settings, kept rows, descriptions
 ``stopping.py``       whether a query was stopped or a job cancelled, which Spark is asked
 ====================  ================================================================================
