@@ -1,6 +1,6 @@
 """Parts to test triggers with: a simulator of everything that goes wrong, and private servers.
 
-``simulator/`` is the simulator and ``plugin.py`` its fixture for pytest; ``redis_server.py`` and
+``simulator/`` is the simulator, of which ``pytest_doubtless`` makes a fixture; ``redis_server.py`` and
 ``postgres_server.py`` are servers, each a ``child.py`` of the process.
 """
 
