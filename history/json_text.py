@@ -13,6 +13,8 @@ from pydantic import JsonValue
 #: How many levels deep a JSON value may be nested: as deep as pydantic reads.
 MOST_NESTED = 200
 
+_NESTED = frozenset({dict, list})
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -66,7 +68,7 @@ def read_json(raw: bytes | str, *, exact: bool = False) -> JsonText:
     except ValueError as error:
         raise NotJsonError(f"is not JSON ({error})") from error
     # Fewer brackets than that cannot be nested too deeply.
-    if sent.count(b"[") + sent.count(b"{") > MOST_NESTED:
+    if sent.count(b"[") + sent.count(b"{") > MOST_NESTED and isinstance(value, dict | list):
         refuse_depth(value)
     return JsonText(sent, cast("JsonValue", value))
 
@@ -85,20 +87,17 @@ def refuse_depth(value: object) -> None:
     Raises:
         NotJsonError: it is nested more than :data:`MOST_NESTED` levels deep.
     """
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(MOST_NESTED + 1):
-        level = [one for whole in level for one in _parts(whole)]
+        level = [
+            one
+            for whole in level
+            for one in (whole.values() if hasattr(whole, "values") else whole)
+            if type(one) in _NESTED
+        ]
         if not level:
             return
     raise NotJsonError(f"is nested more than {MOST_NESTED} levels deep")
-
-
-def _parts(whole: object) -> list[object]:
-    if isinstance(whole, dict):
-        return [one for one in cast("dict[str, object]", whole).values() if isinstance(one, dict | list)]
-    if isinstance(whole, list):
-        return [one for one in cast("list[object]", whole) if isinstance(one, dict | list)]
-    return []
 
 
 def canonical_json(body: object) -> bytes:
