@@ -69,7 +69,7 @@ def read_json(raw: bytes | str, *, exact: bool = False) -> JsonText:
         raise NotJsonError(f"is not JSON ({error})") from error
     # Fewer brackets than that cannot be nested too deeply.
     if sent.count(b"[") + sent.count(b"{") > MOST_NESTED and isinstance(value, dict | list):
-        refuse_depth(value)
+        refuse_depth(cast("object", value))
     return JsonText(sent, cast("JsonValue", value))
 
 
