@@ -4,6 +4,7 @@ A name that is not in a package's ``__all__`` may move to another module in any 
 """
 
 import ast
+import linecache
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -54,9 +55,10 @@ def _value(package: str, module: str, name: str) -> Any:
 
 def _homes(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield each name that a package imports under ``TYPE_CHECKING``, with its module and its name there."""
-    loader: Any = getattr(sys.modules[package].__spec__, "loader", None)
-    source: str | None = loader.get_source(package) if hasattr(loader, "get_source") else None
-    if source is None:
+    face = sys.modules[package]
+    # linecache also reads zip files, and needs no get_source(): the loader of pytest has none for plugins.
+    source = "".join(linecache.getlines(face.__file__ or "", vars(face)))
+    if not source:
         raise ImportError(f"the source of {package} is missing: ship doubtless with its .py files")
     blocks = (node for node in ast.parse(source).body if isinstance(node, ast.If))
     for node in (node for block in blocks if _is_for_types(block) for node in block.body):

@@ -1,10 +1,16 @@
 """The faces of packages: their public names are there, and are all that a store's author needs."""
 
+import compileall
+import importlib.util
+import sys
+import zipfile
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
 
 import history.store
 from history.entry import Settlement
@@ -45,6 +51,53 @@ def test_the_types_of_a_protocol_are_found_in_what_it_takes_and_returns() -> Non
 def test_what_is_no_public_name_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = import_module("history.store").Nothing
+
+
+FACE = """
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+else:
+    __getattr__ = lazy(__name__)
+"""
+
+
+def test_pytest_may_load_a_face_as_it_loads_the_modules_of_an_installed_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    source = tmp_path / "rewritten_face.py"
+    source.write_text(FACE)
+    loader: Any = AssertionRewritingHook(pytestconfig)
+    spec = importlib.util.spec_from_file_location("rewritten_face", source, loader=loader)
+    assert spec is not None
+    face = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "rewritten_face", face)
+    loader.exec_module(face)
+
+    assert not hasattr(loader, "get_source")
+    assert face.__all__ == ["Fraction"]
+
+
+def test_a_face_in_a_zip_file_is_read_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "faces.zip", "w") as archive:
+        archive.writestr("zipped_face.py", FACE)
+    monkeypatch.syspath_prepend(tmp_path / "faces.zip")
+
+    assert import_module("zipped_face").__all__ == ["Fraction"]
+
+
+def test_a_face_without_its_source_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "compiled_face.py"
+    source.write_text(FACE)
+    compileall.compile_file(source, quiet=2, legacy=True)
+    source.unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(ImportError, match=r"ship doubtless with its \.py files"):
+        _ = import_module("compiled_face").Fraction
 
 
 def _types_of(value: object) -> Iterator[type]:
