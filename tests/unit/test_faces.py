@@ -84,7 +84,7 @@ def test_pytest_may_load_a_face_as_it_loads_the_modules_of_an_installed_plugin(
 def test_a_face_in_a_zip_file_is_read_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "faces.zip", "w") as archive:
         archive.writestr("zipped_face.py", FACE)
-    monkeypatch.syspath_prepend(tmp_path / "faces.zip")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "faces.zip"), *sys.path])
 
     assert import_module("zipped_face").__all__ == ["Fraction"]
 
@@ -94,7 +94,7 @@ def test_a_face_without_its_source_is_refused(tmp_path: Path, monkeypatch: pytes
     source.write_text(FACE)
     compileall.compile_file(source, quiet=2, legacy=True)
     source.unlink()
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
     with pytest.raises(ImportError, match=r"ship doubtless with its \.py files"):
         _ = import_module("compiled_face").Fraction
