@@ -91,10 +91,8 @@ class TransactionBrokenError(DoubtlessError):
     """
 
     def __init__(self, cause: str, *, ended: bool) -> None:
-        why = (
-            "the service ended its transaction" if ended else "the service's transaction cannot be committed"
-        )
-        super().__init__(f"its transaction {why}: {cause}")
+        why = "the service ended its transaction" if ended else "its transaction cannot be committed"
+        super().__init__(f"{why}: {cause}")
         self.ended = ended
 
 

@@ -38,7 +38,8 @@ from history.sql.database.engine import (
     split_circuit,
 )
 from history.sql.database.probe import circuit_for
-from history.sql.database.riders import Ending
+from history.sql.database.riders import Ending, carry
+from history.sql.database.serving import guard
 from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.entries.fences import Granted
 from history.sql.entries.lineage import HISTORY
@@ -65,7 +66,7 @@ from history.sql.statements.entries import (
     STATS,
 )
 from history.sql.tables.history import Prepared
-from history.sql.transaction import SqlTransaction, guard, open_transaction
+from history.sql.transaction import SqlTransaction, open_transaction
 from history.store import (
     WHOLE,
     BatchOwner,
@@ -194,6 +195,7 @@ class SqlHistory(SingleVerbs):
                 "history", "it is in a transaction already", "give the trigger the history itself"
             )
         guard(pool.engine)
+        carry(pool.engine)
         return open_transaction(pool, self.joined, lean=lean)
 
     @property

@@ -4,32 +4,31 @@ The connection is in autocommit with a textual ``BEGIN``, as everywhere in this 
 ``commit`` and ``rollback`` of its connection are refused: they would tear effects and entry apart.
 """
 
-import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
 from history.bridge import settled
 from history.entry import Settlement
 from history.errors import (
-    ConfigurationError,
     DoubtlessError,
     EffectsDiscardedError,
     HistoryUnavailableError,
     TransactionBrokenError,
     TransactionConflictError,
 )
-from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
+from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute, in_memory
 from history.sql.database.errors import is_conflict, translated, uncommitted, waited_in_vain
 from history.sql.database.files import refuse_lost
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
-from history.sql.database.riders import Ending, Riders, carry, leave_connection, ride
+from history.sql.database.riders import Ending, Riders, leave_connection, ride
+from history.sql.database.serving import Mark, driver_of, held_by
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.store import HistoryStore
 from history.support.rendering import text_of
@@ -41,22 +40,6 @@ UNDO = statement("ROLLBACK TO SAVEPOINT doubtless_service")
 #: The history's own connections do without sequential scans; a service's queries may be better off with them.
 PLAN_FREELY = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = on")
 PLAN_AGAIN = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = off")
-
-#: A statement that would end the transaction, or touch the savepoint, under a running service.
-_ENDS_TRANSACTION = re.compile(
-    r"(?is)(?:^|;)\s*(?:commit\b|end\b|abort\b|prepare\s+transaction\b|begin\b|start\s+transaction\b"
-    r"|rollback\b(?!\s+(?:(?:work|transaction)\s+)?to\b)"
-    r"|(?:release|rollback\s+(?:(?:work|transaction)\s+)?to)\s+(?:savepoint\s+)?doubtless_)"
-)
-
-#: What may look like such a statement and is none: quoted text and comments.
-_QUOTED = re.compile(r"(?s)'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/")
-
-#: The first letters of such statements.
-_SUSPECT = frozenset("cCeEaApPbBsSrR;-/")
-
-#: Under this key a connection remembers that a service is running on it.
-_IN_SERVICE = "doubtless_service"
 
 
 class JoinedHistory(HistoryStore, Protocol):
@@ -110,8 +93,8 @@ class SqlTransaction:
     has_served: bool = False
     #: The service ended it: what came afterwards may have been committed.
     ended: bool = False
+    service: Mark = field(default_factory=Mark)
     _plans_freely: bool = False
-    _marks_of_service: dict[Any, Any] = field(default_factory=dict[Any, Any])
     _session: Session | AsyncSession | None = field(default=None)
     _service: Service | None = field(default=None)
 
@@ -155,8 +138,8 @@ class SqlTransaction:
             await self._mark()
         except DBAPIError as error:
             raise unavailable("marking a service's start", error) from error
-        self._marks_of_service = self.connection.info
-        self._marks_of_service[_IN_SERVICE] = self.has_served = True
+        await self.service.put_on(self.connection)
+        self.has_served = True
         if self.engine is not None:
             self._service = enter(self.engine)
 
@@ -189,6 +172,7 @@ class SqlTransaction:
             await settled(self._session.commit())
             await self._close_session()
         self.leave()
+        await self.service.compare(self.connection)
         await self._mend()
         if self.riders is not None and await _goes_on(self.connection):
             self.riders.before.append(RELEASE)
@@ -216,6 +200,7 @@ class SqlTransaction:
             if self._session is not None:
                 await self._close_session()
             self.leave()
+            await self.service.compare(self.connection)
             await self._mend()
             if self.riders is not None:
                 self.riders.take()
@@ -250,8 +235,8 @@ class SqlTransaction:
         if self._service is not None:
             leave(self._service)
             self._service = None
-        # Not by the connection, which the service may have closed or invalidated.
-        self._marks_of_service.pop(_IN_SERVICE, None)
+        # Not by the connection, which the service may have closed, detached or invalidated.
+        self.service.serves = False
 
     def is_worth_another_try(self, error: BaseException) -> bool:
         """Whether an error says that the transaction, not what was done in it, was the trouble."""
@@ -296,7 +281,6 @@ async def open_transaction(
     connection = await _begin(database, riders)
     transaction: SqlTransaction | None = None
     try:
-        connection.info.pop(_IN_SERVICE, None)
         # Only on an engine of its own has the history configured the connections.
         replans = database.disposable and connection.dialect.name == Dialect.POSTGRESQL
         transaction = SqlTransaction(connection, joined(connection), replans, database.engine, riders)
@@ -308,6 +292,8 @@ async def open_transaction(
             raise uncommitted(error) from error
         except SQLAlchemyError as error:
             raise unavailable("committing", error) from error
+        if transaction.service.changed:
+            await _discard(connection)
     except Exception as error:
         if transaction is None or not transaction.has_served:
             raise
@@ -331,7 +317,7 @@ async def _is_over(connection: AnyConnection) -> bool:
     """Whether a connection is alive and in no transaction any more."""
     if connection.closed or connection.invalidated:
         return False
-    driver = await _driver_of(connection)
+    driver = await driver_of(connection)
     if hasattr(driver, "in_transaction"):  # SQLite
         return not driver.in_transaction
     return driver is not None and driver.info.transaction_status.name == "IDLE"
@@ -350,13 +336,16 @@ async def _is_dead(connection: AnyConnection) -> bool:
     """Whether the driver has noticed that its line is gone."""
     if connection.closed:  # by the service
         return False
-    return connection.invalidated or bool(getattr(await _driver_of(connection), "closed", False))
+    return connection.invalidated or bool(getattr(await driver_of(connection), "closed", False))
 
 
 async def _discard(connection: AnyConnection) -> None:
+    if in_memory(connection.engine.url):
+        return  # the database would go with it
     with suppress(SQLAlchemyError):
-        if not connection.closed and not connection.invalidated:
-            await settled(connection.invalidate())
+        if connection.closed or connection.invalidated or (await held_by(connection)).is_detached:
+            return  # close() closes a detached one, while invalidate() forgets it with its transaction open
+        await settled(connection.invalidate())
 
 
 def _is_lost(error: BaseException | None) -> bool:
@@ -375,18 +364,9 @@ def _root_of(error: BaseException) -> str:
     return text_of(error).partition("\n")[0]
 
 
-async def _driver_of(connection: AnyConnection) -> Any:
-    held = (
-        await connection.get_raw_connection()
-        if isinstance(connection, AsyncConnection)
-        else connection.connection
-    )
-    return held.driver_connection
-
-
 async def _goes_on(connection: AnyConnection) -> bool:
     """Whether the driver knows of an open transaction that has not failed, without asking the server."""
-    driver = await _driver_of(connection)
+    driver = await driver_of(connection)
     return driver is not None and driver.info.transaction_status.name == "INTRANS"
 
 
@@ -416,33 +396,3 @@ async def _begin(database: Pooled, riders: Riders | None = None) -> AnyConnectio
         else:
             return connection
     raise AssertionError("the loop returns or raises")
-
-
-def guard(engine: AnyEngine) -> None:
-    """Refuse, on the connections of an engine, that a running service ends its transaction."""
-    target = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
-    for name in ("commit", "rollback"):
-        if not event.contains(target, name, _refuse):
-            event.listen(target, name, _refuse)
-    if not event.contains(target, "before_cursor_execute", _refuse_text):
-        event.listen(target, "before_cursor_execute", _refuse_text)
-    carry(engine)
-
-
-def _refuse_text(connection: Connection, _cursor: Any, text: str, *_: Any) -> None:
-    if not (text[:1] in _SUSPECT or text[:1].isspace() or ";" in text):
-        return
-    if connection.invalidated or not connection.info.get(_IN_SERVICE):
-        return
-    if _ENDS_TRANSACTION.search(text) and _ENDS_TRANSACTION.search(_QUOTED.sub(" ", text)):
-        _refuse(connection)
-
-
-def _refuse(connection: Connection) -> None:
-    # One that is invalidated has no transaction to end, and asking it for its info raises.
-    if not connection.invalidated and connection.info.get(_IN_SERVICE):
-        raise ConfigurationError(
-            "the service's connection",
-            "commit and rollback would separate the effects from the history entry",
-            "leave both to the trigger; use connection.begin_nested() for a part that may fail",
-        )

@@ -5,11 +5,13 @@ service ran in the transaction cannot be committed: it alone fails, with the cau
 service ended the transaction, nobody knows what was committed: it is In Doubt.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from history.entry import Entry, EntryOutcome, State
+from history.entry import Entry, EntryOutcome, Fence, State
 from history.errors import TransactionBrokenError, TransactionConflictError, UnavailableError
 from history.message import UNDEFINED_COUNT, Uuid
 from history.store import HistoryStore
@@ -54,6 +56,37 @@ class Blame(NamedTuple):
         except UnavailableError:
             return Verdict.NOBODY
 
+    async def in_doubt(self, runs: Sequence[Run], culprits: Sequence[Run], error: Exception) -> list[Run]:
+        """Return those that are In Doubt where they shared a transaction that a service ended.
+
+        These are the ``culprits``, whose service ran when it ended, and those that are found committed but
+        not completed. What was claimed with them and has not run is released.
+        """
+        if self.store is None or not isinstance(error, TransactionBrokenError):
+            return []
+        doubted: list[Run] = []
+        with suppress(UnavailableError):  # then their leases decide about what stands
+            if error.ended:
+                verdicts = [(run, await self._judge(self.store, run, error)) for run in culprits]
+                doubted += [run for run, verdict in verdicts if verdict is Verdict.MESSAGE]
+            others = [run for run in runs if run not in doubted and run.owner is not None]
+            doubted += await self._left_standing(self.store, others, error)
+        return doubted
+
+    async def _left_standing(self, store: HistoryStore, runs: Sequence[Run], error: Exception) -> list[Run]:
+        uuids = [run.message.uuid or "" for run in runs]
+        standing: list[Run] = []
+        entries = await store.lookup(self.settings.name, uuids)
+        for run, uuid, entry in zip(runs, uuids, entries, strict=True):
+            if entry is None or entry.state is not State.STARTED or entry.owner != run.owner:
+                continue
+            if run.attempts:
+                self._doubt(run, entry, entry.fence, error)
+                standing.append(run)
+            else:
+                await store.release(self.settings.name, uuid, entry.fence, owner=entry.owner)
+        return standing
+
     async def _try_again(self, store: HistoryStore, run: Run, error: Exception) -> Verdict:
         """Give a message back whose transaction lost its line, while the history answers: once."""
         (entry,) = await store.lookup(self.settings.name, [run.message.uuid or ""])
@@ -82,15 +115,21 @@ class Blame(NamedTuple):
         elif found is None or found.owner == own:
             # What stands there now is left as it is, so that copies are In Doubt, too.
             (entry,) = await store.lookup(name, [uuid])
-            run.finding = Finding(HistoryUse.ON, found=entry, fence=claim.fence)
-            run.end, run.problem = None, error
-            policy = self.settings.policy
-            count = classify_count(run.message.delivery_count, policy.max_delivery_count)
-            run.decision = decide(replace(run.facts(count, Word.NONE), found=Found.STARTED), policy)
+            self._doubt(run, entry, claim.fence, error)
+            return Verdict.MESSAGE
         else:
             return Verdict.NOBODY  # somebody else is at it
         run.note(f"its transaction did not commit: {text_of(error)}")
         return Verdict.MESSAGE
+
+    def _doubt(self, run: Run, entry: Entry | None, fence: Fence, error: Exception) -> None:
+        """Decide about a run as about one that a dead process left behind."""
+        run.finding = Finding(HistoryUse.ON, found=entry, fence=fence)
+        run.end, run.problem = None, error
+        policy = self.settings.policy
+        count = classify_count(run.message.delivery_count, policy.max_delivery_count)
+        run.decision = decide(replace(run.facts(count, Word.NONE), found=Found.STARTED), policy)
+        run.note(f"its transaction did not commit: {text_of(error)}")
 
 
 def _came_before(run: Run) -> bool:

@@ -41,7 +41,6 @@ from typing import TYPE_CHECKING, Self
 from history.errors import (
     ConfigurationError,
     HistoryUnavailableError,
-    TransactionBrokenError,
     TransactionConflictError,
 )
 from history.message import Message
@@ -342,13 +341,14 @@ class MessagePipeline:
             await self.judge.compare(runs)
         begun = monotonic()
         error = await self._commit(runs, transactions, removal)
-        shared = self.pace is not None or isinstance(error, TransactionBrokenError)
-        if error is not None and shared and len(runs) > 1:
-            await self._handle_alone(runs, transactions, removal)
-            return
-        blamed: list[Run] = [] if error is None else await self._blame(runs, error)
-        if error is None and self.pace is not None:
-            self.pace.note(len(runs), monotonic() - begun)
+        blamed: list[Run] = []
+        if error is None:
+            if self.pace is not None:
+                self.pace.note(len(runs), monotonic() - begun)
+        elif len(runs) > 1:
+            runs = blamed = await self._handle_alone(runs, error, transactions, removal)
+        else:
+            blamed = await self._blame(runs, error)
         others = [run for run in runs if run not in blamed]
         for run in others:
             self._answer(run)
@@ -370,14 +370,22 @@ class MessagePipeline:
         return [run for run, verdict in verdicts.items() if verdict is Verdict.MESSAGE]
 
     async def _handle_alone(
-        self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None
-    ) -> None:
-        """Give each message that shared a transaction which failed one of its own: it may be one's fault."""
+        self, runs: Sequence[Run], error: Exception, transactions: Transactions, removal: Removal | None
+    ) -> list[Run]:
+        """Give each message that shared a transaction which failed one of its own: it may be one's fault.
+
+        Return those that must not run again: they are In Doubt.
+        """
         if self.pace is not None:
             self.pace.slow_down()
+        attempted = [run for run in runs if run.attempts]
+        culprits = attempted if self.execution.takes_batches else attempted[-1:]
+        doubted = await Blame(self.store, self.settings).in_doubt(runs, culprits, error)
         for run in runs:
-            run.start_over()
-            await self._handle_atomically([run], transactions, removal)
+            if run not in doubted:
+                run.start_over()
+                await self._handle_atomically([run], transactions, removal)
+        return doubted
 
     async def _commit(
         self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None

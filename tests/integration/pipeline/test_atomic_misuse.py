@@ -60,6 +60,7 @@ CONNECTIONS: dict[str, Deed] = {
     "commit": swallowed(lambda connection: connection.commit()),
     "rollback": swallowed(lambda connection: connection.rollback()),
     "invalidate": lambda connection: connection.invalidate(),
+    "detach": lambda connection: connection.detach(),
     "a driver's commit": lambda connection: driver_of(connection).commit(),
     "a driver's rollback": lambda connection: driver_of(connection).rollback(),
     "a driver's close": lambda connection: driver_of(connection).close(),
@@ -115,3 +116,103 @@ def test_handling_one_after_the_other_goes_on(shop: Shop, made: Make, service: C
     assert not any(outcome.suspend for outcome in outcomes.values())
     assert is_settled(shop, "odd")
     assert is_settled(shop, "odd-2")
+
+
+def test_what_shares_its_transaction_goes_on(shop: Shop, made: Make, service: Callable[..., None]) -> None:
+    book = made(service)
+    waiting = dict.fromkeys(("a", "b", "odd", "c", "d"), 1)
+
+    for _ in range(20):  # as a provider delivers again what was given back
+        messages = [Message(body={}, uuid=uuid, delivery_count=count) for uuid, count in waiting.items()]
+        outcomes = book.handle_batch(messages)
+        assert not any(outcome.suspend for outcome in outcomes)
+        pairs = zip(messages, outcomes, strict=True)
+        waiting = {str(m.uuid): m.delivery_count + 1 for m, outcome in pairs if not outcome.acknowledge}
+        if not waiting:
+            break
+
+    assert waiting == {}
+    assert [uuid for uuid in shop.booked() if uuid != "odd"] == ["a", "b", "c", "d"]
+    assert is_settled(shop, "odd")
+
+
+#: What a service leaves in the session of its connection, and what says in the next service that it is there.
+LEFT = {
+    "postgresql": {
+        "a role": ("SET ROLE tenant", "SELECT current_user = 'tenant'"),
+        "a time zone": ("SET TIME ZONE 'Asia/Tokyo'", "SELECT current_setting('TimeZone') = 'Asia/Tokyo'"),
+        "a setting of a function": (
+            "SELECT set_config('my.tenant', '7', false)",
+            "SELECT current_setting('my.tenant', true) = '7'",
+        ),
+        "a lock": (
+            "SELECT pg_advisory_lock(42)",
+            "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+        ),
+        "a temporary table": (
+            "CREATE TEMP TABLE mine (a INT)",
+            "SELECT count(*) > 0 FROM pg_class WHERE relname = 'mine'",
+        ),
+        "a prepared statement": (
+            "/* a comment */ PREPARE mine AS SELECT 1",
+            "SELECT count(*) > 0 FROM pg_prepared_statements WHERE name = 'mine'",
+        ),
+    },
+    "sqlite": {
+        "a pragma": ("PRAGMA cache_size = 77", "SELECT cache_size = 77 FROM pragma_cache_size"),
+        "a temporary table": (
+            "CREATE TEMP TABLE mine (a INT)",
+            "SELECT count(*) > 0 FROM sqlite_temp_master",
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("left", sorted({name for names in LEFT.values() for name in names}))
+def test_what_a_service_sets_for_the_session_reaches_no_other_service(
+    shop: Shop, made: Make, left: str
+) -> None:
+    if left not in LEFT[shop.engine.dialect.name]:
+        pytest.skip(f"{shop.engine.dialect.name} has no {left}")
+    leave, is_there = LEFT[shop.engine.dialect.name][left]
+    if left == "a role":
+        with shop.engine.begin() as connection:
+            for statement in ("CREATE ROLE tenant SUPERUSER", "GRANT ALL ON bookings TO tenant"):
+                connection.execute(text(statement))
+    seen: list[bool] = []
+
+    def book(message: Message, connection: Connection) -> None:
+        seen.append(bool(connection.execute(text(is_there)).scalar()))
+        if message.uuid == "odd":
+            connection.execute(text(leave))
+        seen.append(bool(connection.execute(text(is_there)).scalar()))
+        connection.execute(INSERT, {"uuid": message.uuid})
+
+    trigger = made(book)
+    outcomes = [trigger.handle(Message(body={}, uuid=uuid)) for uuid in ("a", "odd", "b")]
+
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+    assert shop.booked() == ["a", "b", "odd"]
+    assert seen == [False, False, False, True, False, False]
+
+
+def test_how_a_service_sets_its_driver_reaches_no_other_service(shop: Shop, made: Make) -> None:
+    seen: list[Any] = []
+
+    def book(message: Message, connection: Connection) -> None:
+        connection.execute(INSERT, {"uuid": message.uuid})
+        seen.append(driver_of(connection).row_factory)
+        if message.uuid == "odd":
+            driver_of(connection).row_factory = dict_row
+
+    trigger = made(book)
+    outcomes = [trigger.handle(Message(body={}, uuid=uuid)) for uuid in ("a", "odd", "b")]
+
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+    assert seen[0] == seen[1] == seen[2]
+    assert shop.booked() == ["a", "b", "odd"]
+
+
+def dict_row(cursor: Any, *_: Any) -> Any:
+    """Return what makes each row a dictionary, as sqlite3 and psycopg call it."""
+    raise AssertionError("no other statement uses it")

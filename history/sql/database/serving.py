@@ -1,0 +1,131 @@
+"""A connection while a service uses it: what the service may not do, and what it may leave behind.
+
+It may not end the transaction: that would separate its effects from their history entry. What it sets for
+the whole session, such as a role, would reach the services after it: such a connection leaves the pool.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, PoolProxiedConnection, event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, AnyEngine
+
+#: A statement that would end the transaction, or touch the savepoint, under a running service.
+_ENDS_TRANSACTION = re.compile(
+    r"(?is)(?:^|;)\s*(?:commit\b|end\b|abort\b|prepare\s+transaction\b|begin\b|start\s+transaction\b"
+    r"|rollback\b(?!\s+(?:(?:work|transaction)\s+)?to\b)"
+    r"|(?:release|rollback\s+(?:(?:work|transaction)\s+)?to)\s+(?:savepoint\s+)?doubtless_)"
+)
+
+#: A statement whose effect outlives the transaction in the session alone.
+_CHANGES_SESSION = re.compile(
+    r"(?is)(?:^|;)\s*(?:set\s+(?!local\b|transaction\b|constraints\b)|reset\b|discard\b|load\b|listen\b"
+    r"|deallocate\b|prepare\b|attach\b|detach\b|pragma\b[^;]*[=(]|create\s+(?:\w+\s+)?temp)"
+    r"|\bset_config\s*\(|\bpg_(?:try_)?advisory_lock|\bwith\s+hold\b"
+)
+
+#: What may look like such a statement and is none: quoted text and comments.
+_QUOTED = re.compile(r"(?s)'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/")
+
+#: The first letters of such statements.
+_SUSPECT = frozenset("aAbBcCdDeElLpPrRsSwW;-/")
+
+#: What of a driver's connection makes its rows, and what else changes its next user's statements: psycopg's
+#: and sqlite3's.
+_FACTORIES = ("row_factory", "cursor_factory", "text_factory")
+_WAYS = (*_FACTORIES, "prepare_threshold", "isolation_level")
+
+#: Under this key the info of a connection has the mark of its transaction.
+_MARK = "doubtless_service"
+
+
+@dataclass(slots=True)
+class Mark:
+    """What is known of a connection's service.
+
+    A connection that the service detaches from its pool has a copy of its info, with the same mark.
+    """
+
+    serves: bool = False
+    #: It changed the session, which no other service is to meet.
+    changed: bool = False
+
+    _ways: tuple[object, ...] | None = None
+
+    async def put_on(self, connection: AnyConnection) -> None:
+        """Check the connection's statements from now on while a service runs, and note how it is set."""
+        if self._ways is None:
+            self._ways = _ways_of(await driver_of(connection))
+            connection.info[_MARK] = self
+        self.serves = True
+
+    async def compare(self, connection: AnyConnection) -> None:
+        """Note what the service set in the driver, and have rows made again as the history reads them."""
+        if self._ways is None or connection.closed or connection.invalidated:
+            return
+        driver = await driver_of(connection)
+        if driver is None or _ways_of(driver) == self._ways:
+            return
+        self.changed = True
+        for name, way in zip(_FACTORIES, self._ways, strict=False):
+            if hasattr(driver, name):
+                setattr(driver, name, way)
+
+
+def guard(engine: AnyEngine) -> None:
+    """Refuse, on the connections of an engine, that a running service ends its transaction."""
+    target = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+    for name, check in (("commit", _refuse), ("rollback", _refuse), ("before_cursor_execute", _check_text)):
+        if not event.contains(target, name, check):
+            event.listen(target, name, check)
+
+
+async def held_by(connection: AnyConnection) -> PoolProxiedConnection:
+    """Return what stands between a connection and its driver's."""
+    if isinstance(connection, AsyncConnection):
+        return await connection.get_raw_connection()
+    return connection.connection
+
+
+async def driver_of(connection: AnyConnection) -> Any:
+    """Return the driver's connection."""
+    return (await held_by(connection)).driver_connection
+
+
+def _ways_of(driver: object) -> tuple[object, ...]:
+    return tuple(getattr(driver, name, None) for name in _WAYS)
+
+
+def _check_text(connection: Connection, _cursor: Any, text: str, *_: Any) -> None:
+    if not (text[:1] in _SUSPECT or text[:1].isspace() or ";" in text):
+        return
+    if (mark := _serving(connection)) is None:
+        return
+    if _has(_ENDS_TRANSACTION, text):
+        _refuse(connection)
+    mark.changed = mark.changed or _has(_CHANGES_SESSION, text)
+
+
+def _has(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether a statement has what a pattern finds, outside of quoted text and comments."""
+    may_begin_later = "/*" in text or "--" in text
+    return bool((may_begin_later or pattern.search(text)) and pattern.search(_QUOTED.sub(" ", text)))
+
+
+def _refuse(connection: Connection) -> None:
+    if _serving(connection) is not None:
+        raise ConfigurationError(
+            "the service's connection",
+            "commit and rollback would separate the effects from the history entry",
+            "leave both to the trigger; use connection.begin_nested() for a part that may fail",
+        )
+
+
+def _serving(connection: Connection) -> Mark | None:
+    # One that is invalidated has no transaction to end, and asking it for its info raises.
+    mark: Mark | None = None if connection.invalidated else connection.info.get(_MARK)
+    return mark if mark is not None and mark.serves else None
