@@ -40,6 +40,7 @@ from history.sql.database.engine import (
 from history.sql.database.probe import circuit_for
 from history.sql.database.riders import Ending, carry
 from history.sql.database.serving import guard
+from history.sql.entries import anchor
 from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.entries.fences import Granted
 from history.sql.entries.lineage import HISTORY
@@ -281,7 +282,10 @@ class SqlHistory(SingleVerbs):
                 "claiming", partial(claiming.claim, keys=piece), atomic=self._in_steps
             )
         claims = answers(keys, rows, owner)
-        written = [Fence(row.fence) for row in rows.values() if row.written]
+        fresh = [row for row in rows.values() if row.written]
+        if fresh and not fresh[0].anchored:
+            await anchor.restore(self._database, trigger)
+        written = [Fence(row.fence) for row in fresh]
         self._granted.note(written)
         # The number of a batch may be older than other claims.
         if not written or isinstance(owner, BatchOwner) or min(written) > known:

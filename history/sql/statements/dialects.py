@@ -77,6 +77,7 @@ _DIFFERENT: Words = {
         Dialect.SQLITE: "(SELECT value FROM doubtless_meta WHERE name = 'fence')",
         Dialect.POSTGRESQL: "nextval('doubtless_fences')",
     },
+    "binary": {Dialect.SQLITE: "BLOB", Dialect.POSTGRESQL: "BYTEA"},
     "wanted": {
         Dialect.SQLITE: """(
             SELECT substr(:keys, 16 * key + 1, 16) AS key,
@@ -131,6 +132,13 @@ STANDING = """clock AS MATERIALIZED (SELECT {now} AS now),
         WHERE h.trigger_name = CAST(:trigger AS TEXT) AND h.digest = w.key
     )"""
 
+#: Whether the anchor is there, which is the first row: it is read from the index, as those of ``{held}`` are.
+ANCHORED = """(
+        SELECT n.trigger_name FROM doubtless_history AS n
+        WHERE (n.trigger_name, n.digest) >= ('', CAST('' AS {binary}))
+        ORDER BY n.trigger_name, n.digest LIMIT 1
+    ) = '' AS anchored"""
+
 #: Write over a row that is dead.
 OVERWRITE = """ON CONFLICT (trigger_name, digest) DO UPDATE SET
         state = excluded.state, outcome = excluded.outcome, owner = excluded.owner, fence = excluded.fence,
@@ -141,6 +149,7 @@ OVERWRITE = """ON CONFLICT (trigger_name, digest) DO UPDATE SET
 WORDS: Words = {
     **_DIFFERENT,
     "standing": STANDING,
+    "anchored": ANCHORED,
     "overwrite": OVERWRITE,
     "entry": ENTRY,
     "alive": ALIVE,

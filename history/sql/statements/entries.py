@@ -24,6 +24,20 @@ DRAW_FENCES = statement("""
     RETURNING value
 """)
 
+# Put the anchor there: a row of no trigger, which nothing forgets. It is missing if the table was emptied.
+ANCHOR = statement("""
+    INSERT INTO doubtless_history (trigger_name, digest, state, outcome, fence, started_at, expires_at)
+    VALUES ('', CAST('' AS {binary}), 'completed', 'ok', 0, 0, 4611686018427387904)
+    ON CONFLICT DO NOTHING
+    RETURNING fence
+""")
+
+# Whether it has ever been there, and that it has.
+READ_ANCHORED = statement("SELECT value FROM doubtless_meta WHERE name = 'anchor'")
+NOTE_ANCHORED = statement(
+    "INSERT INTO doubtless_meta (name, value) VALUES ('anchor', 1) ON CONFLICT DO NOTHING"
+)
+
 # SQLite, in a transaction that found these digests absent: write their entries.
 WRITE = statement("""
     WITH clock AS (SELECT {now} AS now)
@@ -35,7 +49,7 @@ WRITE = statement("""
     WHERE TRUE
     {overwrite}
     RETURNING digest, state, outcome, owner, fence, started_at, lease_until, expires_at,
-        FALSE AS batch, started_at AS now, TRUE AS written
+        FALSE AS batch, started_at AS now, TRUE AS written, {anchored}
 """)
 
 # The same for the open batch :number.
@@ -46,7 +60,7 @@ WRITE_FOR_BATCH = statement("""
     WHERE b.number = :number AND b.state = 'started'
     {overwrite}
     RETURNING digest, 'started' AS state, NULL AS outcome, :owner AS owner, fence, started_at,
-        :lease_until AS lease_until, expires_at, TRUE AS batch, :now AS now, TRUE AS written
+        :lease_until AS lease_until, expires_at, TRUE AS batch, :now AS now, TRUE AS written, {anchored}
 """)
 
 # PostgreSQL: claim in one statement. A row that was dead when the statement began may be overwritten as long
@@ -68,10 +82,10 @@ CLAIM = statement("""
         RETURNING h.*
     )
     SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, FALSE AS batch,
-        started_at AS now, TRUE AS written
+        started_at AS now, TRUE AS written, {anchored}
     FROM written
     UNION ALL
-    SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, batch, now, FALSE
+    SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, batch, now, FALSE, TRUE
     FROM standing WHERE alive
 """)
 
@@ -91,10 +105,10 @@ CLAIM_FOR_BATCH = statement("""
     )
     SELECT digest, 'started' AS state, NULL AS outcome, CAST(:owner AS TEXT) AS owner, fence, started_at,
         CAST(:lease_until AS BIGINT) AS lease_until, expires_at, TRUE AS batch, CAST(:now AS BIGINT) AS now,
-        TRUE AS written
+        TRUE AS written, {anchored}
     FROM written
     UNION ALL
-    SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, batch, now, FALSE
+    SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, batch, now, FALSE, TRUE
     FROM standing WHERE alive
 """)
 
@@ -303,7 +317,7 @@ STATS = statement("""
 # Step from each trigger's name to the next in the index, instead of reading all entries.
 TRIGGERS = statement("""
     WITH RECURSIVE named (trigger_name) AS (
-        SELECT MIN(trigger_name) FROM doubtless_history
+        SELECT MIN(trigger_name) FROM doubtless_history WHERE trigger_name > ''
         UNION ALL
         SELECT (SELECT MIN(h.trigger_name) FROM doubtless_history AS h
                 WHERE h.trigger_name > named.trigger_name)

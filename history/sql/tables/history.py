@@ -3,7 +3,8 @@
 ====================  ===============================================================================
 doubtless_history     one row per remembered uuid; one whose time to live is over is as good as none. A
                       row of a batch has no state of its own: its ``batch`` (which is its fence, too)
-                      names the row of the ledger that holds it
+                      names the row of the ledger that holds it. The row of no trigger is the anchor, which
+                      is always there
 doubtless_batches     the ledger: one row per opened batch. Of the rows of one token at most one is not
                       retired; it is the batch, the others only speak for what they completed
 doubtless_parked      messages kept aside, each a JSON document
@@ -21,8 +22,8 @@ doubtless_join_firsts who is the first of an activation, for a join of only one
 doubtless_progress    one row per batch of a query of Spark, a JSON document
 doubtless_results     what the first run of a uuid answered, for a guard that keeps it, with that run's fence
 doubtless_journal     one line for each verdict that is not plain, a JSON document; the youngest of a trigger
-doubtless_meta        ``schema``: the version of these tables; ``fence``: the last fence (SQLite only,
-                      PostgreSQL has the sequence ``doubtless_fences``)
+doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
+                      fence (SQLite only, PostgreSQL has the sequence ``doubtless_fences``)
 ====================  ===============================================================================
 
 Instants are milliseconds since 1970 by the server's clock (``parked_at``: microseconds, by the worker's).
@@ -52,6 +53,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, Database, Joined, Pooled, Step, execute, fetch
 from history.sql.statements.dialects import Dialect, statement
+from history.sql.statements.entries import ANCHOR
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import ONE_CREATOR, make_table, run_prepared, table_exists
 
@@ -303,7 +305,8 @@ WRITE_AHEAD = statement(sqlite="PRAGMA journal_mode = WAL", postgresql="SELECT 1
 
 # Write the version down once.
 MARK_SCHEMA = statement(
-    "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0) ON CONFLICT DO NOTHING"
+    "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0), ('anchor', 1)"
+    " ON CONFLICT DO NOTHING"
 )
 
 # The version somebody wrote down, and the last fence.
@@ -452,4 +455,5 @@ async def create_history(connection: AnyConnection) -> None:
     for table in METADATA.sorted_tables:
         await make_table(connection, table)
     await execute(connection, LEAVE_ROOM)
+    await execute(connection, ANCHOR)
     await execute(connection, MARK_SCHEMA, schema=SCHEMA)

@@ -150,4 +150,8 @@ def test_partitions_of_one_transaction_have_a_row_each(engine: Engine, history: 
 
 def entries(engine: Engine) -> int:
     with engine.connect() as connection:
-        return int(connection.execute(text("SELECT COUNT(*) FROM doubtless_history")).scalar_one())
+        return int(
+            connection.execute(
+                text("SELECT COUNT(*) FROM doubtless_history WHERE trigger_name > ''")
+            ).scalar_one()
+        )

@@ -110,7 +110,7 @@ class Shop:
     @property
     def entries(self) -> int:
         """How many messages have an entry in the history."""
-        ((count,),) = self.ask("SELECT COUNT(*) FROM doubtless_history")
+        ((count,),) = self.ask("SELECT COUNT(*) FROM doubtless_history WHERE trigger_name > ''")
         return int(count)
 
     def ask(self, question: str) -> Sequence[Any]:

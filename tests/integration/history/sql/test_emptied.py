@@ -1,0 +1,124 @@
+"""A SQL history whose table of entries was emptied says so: messages that were processed before run again."""
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+from history.bridge import drive
+from history.sql import SqlHistory
+from history.store import BatchOwner, Owner
+
+EMPTY = {"truncated": "TRUNCATE doubtless_history", "deleted": "DELETE FROM doubtless_history"}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/history.sqlite3"
+    return cast("str", request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Callable[[], SqlHistory]]:
+    """Return what opens the history once more, as another process does."""
+    histories: list[SqlHistory] = []
+
+    def open_it() -> SqlHistory:
+        histories.append(SqlHistory.from_url(url))
+        return histories[-1]
+
+    yield open_it
+    for history in histories:
+        drive(history.close())
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Engine]:
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    yield engine
+    engine.dispose()
+
+
+def run(engine: Engine, statement: str) -> None:
+    if engine.dialect.name == "sqlite" and statement.startswith("TRUNCATE"):
+        pytest.skip("SQLite has no TRUNCATE")
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+
+
+def alarms(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
+    """Return what was said at level CRITICAL: the trigger, and whether its history was emptied."""
+    records = (record for record in caplog.records if record.levelno == logging.CRITICAL)
+    return [(vars(record)["trigger"], "was emptied" in record.getMessage()) for record in records]
+
+
+@pytest.mark.parametrize("how", EMPTY)
+@pytest.mark.parametrize("owner", ["worker", BatchOwner("query/7")], ids=["worker", "batch"])
+def test_the_first_claim_after_it_says_so_once(
+    opened: Callable[[], SqlHistory], engine: Engine, how: str, owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    history, other = opened(), opened()
+    drive(history.claim("orders", ["u1"], "worker"))
+    run(engine, EMPTY[how])
+
+    (again,) = drive(history.claim("orders", ["u1"], owner))
+    drive(history.claim("orders", ["u2"], owner))
+    drive(other.claim("orders", ["u3"], "another"))
+
+    assert again.found is None
+    assert alarms(caplog) == [("orders", True)]
+
+
+def test_a_process_that_starts_later_says_so(
+    opened: Callable[[], SqlHistory], engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    drive(opened().claim("orders", ["u1"], "worker"))
+    run(engine, EMPTY["deleted"])
+
+    drive(opened().claim("orders", ["u1"], "worker"))
+
+    assert alarms(caplog) == [("orders", True)]
+
+
+def test_what_is_forgotten_purged_or_never_was_is_no_alarm(
+    opened: Callable[[], SqlHistory], engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    history = opened()
+    (claim,) = drive(history.claim("orders", ["u1"], "worker", time_to_live=timedelta(seconds=1)))
+    drive(history.complete("orders", "u1", claim.fence))
+    drive(history.claim("orders", ["u2"], "worker"))
+    drive(history.forget("orders", "u2"))
+    run(engine, "UPDATE doubtless_history SET expires_at = 1 WHERE trigger_name = 'orders'")
+    drive(history.purge("orders"))
+
+    drive(history.claim("orders", ["u1", "u2", "u3"], "worker"))
+    drive(opened().claim("invoices", ["u1"], "worker"))
+
+    assert alarms(caplog) == []
+
+
+def test_a_history_from_before_there_was_an_anchor_gets_one_without_an_alarm(
+    opened: Callable[[], SqlHistory], engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    drive(opened().claim("orders", ["u1"], "worker"))
+    run(engine, "DELETE FROM doubtless_meta WHERE name = 'anchor'")
+    run(engine, "DELETE FROM doubtless_history WHERE trigger_name = ''")
+
+    drive(opened().claim("orders", ["u2"], "worker"))
+    assert alarms(caplog) == []
+    run(engine, EMPTY["deleted"])
+    drive(opened().claim("orders", ["u1"], "worker"))
+
+    assert alarms(caplog) == [("orders", True)]
+
+
+def test_the_anchor_is_no_trigger(opened: Callable[[], SqlHistory]) -> None:
+    history = opened()
+    drive(history.claim("orders", ["u1"], "worker"))
+
+    assert drive(history.triggers()) == ["orders"]
