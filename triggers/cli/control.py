@@ -7,11 +7,12 @@ from typing import Any
 import typer
 
 from history.bridge import drive
-from history.store import HistoryStore
 from history.store.control import Beat, Control, Counts, Overview, TriggerState, Verb
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.known_names import known_triggers, refuse_unknown, refuse_unknown_trigger
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.shared.output import State
+from triggers.configuration.nearest import listed
 from triggers.events.hearing import wildcard
 
 #: How often the consumers are looked at while they are waited for, in seconds.
@@ -124,9 +125,9 @@ def status(
     with opened(history) as store:
         overview = drive(store.control.overview())
         known = known_triggers(store, overview)
+        if trigger not in known:
+            refuse_unknown_trigger(store, trigger)
     rows = [row for name in known if trigger in {None, name} for row in status_rows(name, overview)]
-    if trigger is not None:
-        _note_unknown(state, [trigger], known)
     if state.as_json:
         state.document(rows)
     else:
@@ -153,6 +154,8 @@ def statistics(
     """
     with opened(history) as store:
         counted = drive(store.control.overview()).statistics
+        if trigger not in counted:
+            refuse_unknown_trigger(store, trigger)
         if clear:
             drive(store.control.clear(trigger=trigger))
     rows = [_counted(name, counted[name]) for name in sorted(counted) if trigger in {None, name}]
@@ -174,8 +177,11 @@ def _give_order(
     with opened(history) as store:
         known = known_triggers(store, drive(store.control.overview()))
         names = _chosen(patterns, known)
-        _note_unknown(state, names, known)
-        if not verb.lasts:  # nobody would obey, and a slip of the pen would be known from then on
+        if verb.lasts:  # a trigger may be disabled before it runs first
+            _note_unknown(state, names, known)
+        else:
+            for name in names:
+                refuse_unknown("TRIGGER", "trigger", name, known)
             names = [name for name in names if name in known]
         rows = order_and_wait(store.control, verb, names, reason, wait) if names else []
     idle = [name for name in names if name not in {row["trigger"] for row in rows}]
@@ -212,15 +218,10 @@ def _answer_row(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
     }
 
 
-def known_triggers(store: HistoryStore, overview: Overview) -> list[str]:
-    """Name the triggers that anything is known of, sorted."""
-    return sorted({*overview.triggers(), *drive(store.triggers())})
-
-
 def _note_unknown(state: State, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
-            state.note(f"the history knows no trigger {name}, only: {', '.join(known) or 'none'}")
+            state.note(f"the history knows no trigger {name}, only: {listed(known)}")
 
 
 def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -11,12 +11,12 @@ from history.entry import Entry, digest
 from history.store import HistoryStore, ScannedEntry
 from history.support.paging import pages
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.known_names import refuse_unknown_trigger
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
     YES_OPTION,
     confirm,
-    note_unknown_trigger,
     opened,
     trigger_names,
 )
@@ -44,7 +44,7 @@ def show(
         found = _walk(store, trigger) if uuid is None else _of_uuid(store, trigger, uuid)
         rows = [entry_row(name, key, entry) for name, key, entry in islice(found, limit)]
         if not rows:
-            note_unknown_trigger(state, store, trigger)
+            refuse_unknown_trigger(store, trigger)
     none = "there is no entry" if uuid is None else f"there is no entry of {uuid}"
     state.show("entries", _COLUMNS, rows, none=none)
     if not rows:
@@ -70,7 +70,8 @@ def stats(
                     "parked": drive(store.parking.count(trigger=name)),
                 }
             )
-        note_unknown_trigger(state, store, trigger)
+        if not any(row[key] for row in rows for key in ("started", "completed", "parked")):
+            refuse_unknown_trigger(store, trigger)
     state.show("document history", ["trigger", "started", "completed", "parked"], rows, none=_EMPTY)
 
 
@@ -83,6 +84,8 @@ def purge(
     with opened(history) as store:
         names = trigger_names(store, trigger)
         rows = [{"trigger": name, "deleted": drive(store.purge(name))} for name in names]
+        if not any(row["deleted"] for row in rows):
+            refuse_unknown_trigger(store, trigger)
     State.of(context).show("expired entries", ["trigger", "deleted"], rows, none=_EMPTY)
 
 
@@ -107,7 +110,7 @@ def forget(
             confirm(f"{uuid} is {since}. Forget it, so that {trigger} runs its next message?")
         gone = drive(store.forget(trigger, uuid))
         if not gone:
-            note_unknown_trigger(state, store, trigger)
+            refuse_unknown_trigger(store, trigger)
     if state.as_json:
         state.document({"trigger": trigger, "uuid": uuid, "forgotten": gone})
     else:

@@ -15,17 +15,16 @@ from history.opening import local_parking_file
 from history.store import HistoryStore
 from history.store.journal import JournalLine
 from history.store.parking import ParkedLabel, Parking, oldest_first
-from triggers.cli.control import known_triggers
 from triggers.cli.history import entry_row
 from triggers.cli.parked.deciding import decided_about
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.journals import Journals
+from triggers.cli.shared.known_names import known_triggers, refuse_unknown_trigger
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
-    note_unknown_trigger,
     opened,
     opened_local,
 )
@@ -88,7 +87,7 @@ def why(
             lines_of=lambda name: _lines_of(state, journals, name, uuid),
         )
         if not found:
-            note_unknown_trigger(state, store, trigger)
+            refuse_unknown_trigger(store, trigger, triggers=triggers, journals=journals)
     if state.as_json:
         state.document(found)
     for row in found:

@@ -1,13 +1,13 @@
 """What is wrong with a configuration, in one line: where it stands, what it is, and what to write."""
 
-from collections.abc import Callable, Collection
-from difflib import get_close_matches
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from history.errors import ConfigurationError
 from triggers.configuration.model import Keys, RetryKeys, TriggerKeys
+from triggers.configuration.nearest import nearest
 from triggers.service.options import TriggerOptions
 
 #: What gives a key the name by which its source knows it.
@@ -37,12 +37,6 @@ def _unknown(where: str, path: list[str]) -> ConfigurationError:
     if above[:1] == ["triggers"] and name in TriggerOptions.__annotations__:
         return ConfigurationError(where, "is said in the code only", f"write {name}= in @trigger")
     return ConfigurationError(where, "there is no such key", nearest(name, _table(above).model_fields))
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """Return what to write instead of a name that is not known."""
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"use {', '.join(sorted(known))}"
 
 
 def _table(path: list[str]) -> type[BaseModel]:

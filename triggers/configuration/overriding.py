@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from history.errors import ConfigurationError
-from triggers.configuration.complaints import nearest
 from triggers.configuration.layers import Configuration, Found
+from triggers.configuration.nearest import nearest
 from triggers.declaration.trigger import Trigger
 from triggers.detection.table import Policy
 from triggers.service.failures import Redelivery

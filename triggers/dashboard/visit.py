@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.support.rendering import reason_of
+from triggers.cli.shared.known_names import UnknownNameError, refuse_unknown_trigger
 from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session
@@ -39,6 +40,23 @@ class Visit:
     def asked(self, name: str) -> str | None:
         """Return a parameter of the address."""
         return self.request.query_params.get(name)
+
+    def trigger(self, parameter: str = "trigger") -> str | None:
+        """Return the trigger that a parameter of the address names.
+
+        Raises:
+            UnknownNameError: nobody knows it.
+        """
+        name, operations = self.asked(parameter), self.operations
+        if name is not None and name not in operations.pulse.read().triggers:
+            refuse_unknown_trigger(
+                operations.store,
+                name,
+                triggers=operations.triggers.values(),
+                journals=operations.journals,
+                setting=parameter,
+            )
+        return name
 
     def given(self, name: str) -> str | None:
         """Return a field of the form."""
@@ -119,6 +137,8 @@ def _answer(page: Page, visit: Visit) -> Response:
     except UnavailableError as error:
         detail = f": {reason_of(error.__cause__)}"
         return visit.problem(503, "The history does not answer", f"{error}{detail}. Try again in a moment.")
+    except UnknownNameError as error:
+        return visit.problem(404, "There is no such name", str(error))
     except ConfigurationError as error:
         return visit.problem(400, "Not done", str(error))
     except DoubtlessError as error:

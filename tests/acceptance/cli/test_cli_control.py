@@ -224,8 +224,8 @@ class TestAnswers:
 
         answer = doubtless(verb, "boook", "--history", redis_url)
 
-        assert answer.code == 1
-        assert answer.err == "the history knows no trigger boook, only: book\nno trigger is called so\n"
+        assert answer.code == 2
+        assert answer.err == "error: TRIGGER: there is no trigger 'boook'; did you mean book? known: book\n"
         assert not drive(store.control.overview()).triggers()
 
     def test_a_provider_that_is_away_is_said_with_its_cause_and_since_when(
@@ -305,7 +305,7 @@ class TestAnswers:
         statistics = doubtless("statistics", "--history", redis_url)
 
         assert (status.code, statistics.code) == (1, 1)
-        assert status.err == "the history knows no trigger book, only: none\nnothing is known\n"
+        assert status.err == "nothing is known\n"
         assert statistics.err == "nothing was counted\n"
 
     def test_what_moves_the_cursor_is_escaped(

@@ -158,7 +158,6 @@ def test_what_is_parked_in_the_local_file_is_settled_in_the_history(
         (["--host", "host-1"], ["u1"]),
         (["--newer", "1h"], ["u1", "u2"]),
         (["--older", "1h", "--trigger", "book"], ["order-1"]),
-        (["--trigger", "nobody's"], []),
     ],
 )
 def test_filters_choose(

@@ -91,7 +91,7 @@ def test_a_flag_takes_no_value_in_the_help(doubtless: InProcess, words: list[str
             "--history: unknown URL scheme 'redsi'",
         ),
         (["run", "shop.py", "--provider", "redis://x"], "MODULE: 'shop.py' is no dotted path"),
-        (["run", "shop", "-t", "b", "--provider", "redis://x"], "--trigger: 'b' is not in shop; use one of"),
+        (["run", "shop", "-t", "b", "--provider", "redis://x"], "--trigger: 'b' is not in shop; known: "),
     ],
 )
 def test_wrong_usage_is_told_in_one_line_that_names_the_option(

@@ -17,6 +17,7 @@ from history.store.parking import (
     label_pages,
     oldest_first,
 )
+from triggers.configuration.nearest import listed
 
 #: How many labels one call reads.
 PAGE = 500
@@ -115,6 +116,25 @@ def get(lot: Parking, parked_id: str) -> Parked:
         raise NotParkedError(parked_id)
     some = ", ".join(matching[:NAMED]) + (", ..." if len(matching) > NAMED else "")
     raise ConfigurationError("PARKED_ID", f"{parked_id!r} is not unique: {some}", "give more of it")
+
+
+def nothing_like(lot: Parking, selection: Selection, *, local: bool) -> str:
+    """Say that the filters let nothing through, and which hosts, or triggers of a local file, they would.
+
+    A host or a trigger of this machine may have nothing parked, and nobody keeps a list of them: so neither
+    is refused.
+    """
+    said = "nothing parked is like that" if selection.filters else "nothing is parked"
+    if selection.host is None and (selection.trigger is None or not local):
+        return said
+    labels = list(walk(lot, Selection()))
+    hosts = {host for label in labels if (host := host_of(label)) is not None}
+    triggers = {label.trigger_name for label in labels}
+    if selection.host is not None and selection.host not in hosts:
+        said += f"; hosts with parked messages: {listed(hosts)}"
+    if local and selection.trigger is not None and selection.trigger not in triggers:
+        said += f"; triggers with parked messages in the local file: {listed(triggers)}"
+    return said
 
 
 def summary(labels: Sequence[ParkedLabel]) -> str:

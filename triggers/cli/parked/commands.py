@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
-from triggers.cli.parked.choosing import Selection, chosen, get, summary, walk
+from triggers.cli.parked.choosing import Selection, chosen, get, nothing_like, summary, walk
 from triggers.cli.parked.deciding import (
     COLUMNS,
     SHOWN,
@@ -27,6 +27,7 @@ from triggers.cli.parked.deciding import (
 from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.known_names import refuse_unknown_trigger
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -37,6 +38,9 @@ from triggers.cli.shared.options import (
     trigger_names,
 )
 from triggers.cli.shared.output import State
+
+if TYPE_CHECKING:
+    from triggers.consumer.options import AnyTrigger
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,8 +75,11 @@ def list_(
         else:
             found = [ParkedLabel.of(parked) for parked in drive(lot.list(trigger=trigger, limit=limit))]
             total = drive(lot.count(trigger=trigger))
+        if not found and store is not None:
+            refuse_unknown_trigger(store, trigger)
+        none = "" if found else nothing_like(lot, selection, local=local)
     rows = [row_of(label) for label in found[:limit]]
-    State.of(context).show("parked", COLUMNS, rows, total=total, none="nothing is parked")
+    State.of(context).show("parked", COLUMNS, rows, total=total, none=none)
 
 
 @app.command()
@@ -118,15 +125,15 @@ def run(
 
     state = State.of(context)
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
-    with _lot(request.history, local=request.local) as (lot, _):
-        runs, barred = planned(chosen(lot, request.parked_ids, request.selection), triggers)
+    with _lot(request.history, local=request.local) as (lot, store):
+        runs, barred = planned(_chosen(lot, store, request, triggers), triggers)
         if barred and (request.parked_ids or not runs):
             raise barred[0][1]
         if barred:
             state.note(f"{module} cannot run, and leaves parked: {summary([label for label, _ in barred])}")
         labels = [label for label, _ in runs]
         if request.dry_run or not labels:
-            return preview(state, labels)
+            return preview(state, labels, request, lot=lot)
         if not request.yes:
             confirm(f"Run {_described(labels)}?")
         decision = decision_of(DecisionKind.RUN, request)
@@ -176,7 +183,8 @@ def done(context: typer.Context, request: Request) -> None:
             raise ConfigurationError(
                 "--history", "is missing: it has the entries of what was parked in the local file", "give it"
             )
-        carry_out(State.of(context), DecisionKind.DONE, request, lot=lot, store=store)
+        labels = _chosen(lot, store, request)
+        carry_out(State.of(context), DecisionKind.DONE, request, labels, lot=lot, store=store)
 
 
 @app.command()
@@ -188,8 +196,9 @@ def discard(context: typer.Context, request: Request) -> None:
     Their entries stay as they are, so that a further copy of an In Doubt message is In Doubt again. If the
     effect is there, settle the message as "done".
     """
-    with _lot(request.history, local=request.local) as (lot, _):
-        carry_out(State.of(context), DecisionKind.DISCARD, request, lot=lot, store=None)
+    with _lot(request.history, local=request.local) as (lot, store):
+        labels = _chosen(lot, store, request)
+        carry_out(State.of(context), DecisionKind.DISCARD, request, labels, lot=lot, store=None)
 
 
 @app.command()
@@ -240,11 +249,23 @@ def decisions(
     with _lot(history, local=local) as (lot, store):
         names = [trigger] if trigger is not None else lot_names(lot, None if local else store)
         rows = [row for name in names for row in islice(decision_rows(lot, name), limit)]
+        if not rows and store is not None:
+            refuse_unknown_trigger(store, trigger)
     newest = sorted(rows, key=lambda row: row["at"], reverse=True)[:limit]
     state = State.of(context)
     if not state.as_json:
         newest = [row | {"messages": len(row["messages"])} for row in newest]
     state.show("decisions", _DECISION_COLUMNS, newest, none="nothing was decided")
+
+
+def _chosen(
+    lot: Parking, store: HistoryStore | None, request: Request, triggers: "Sequence[AnyTrigger]" = ()
+) -> Sequence[ParkedLabel]:
+    """Find the messages that a request is about; where there are none, its trigger has to be a known one."""
+    labels = chosen(lot, request.parked_ids, request.selection)
+    if not labels and store is not None:
+        refuse_unknown_trigger(store, request.selection.trigger, triggers=triggers)
+    return labels
 
 
 @contextmanager

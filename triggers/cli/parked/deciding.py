@@ -21,7 +21,7 @@ from history.store.decisions import (
 )
 from history.store.parking import ParkedLabel, Parking
 from history.support.paging import pages
-from triggers.cli.parked.choosing import NAMED, Selection, chosen, summary, walk
+from triggers.cli.parked.choosing import NAMED, Selection, nothing_like, summary, walk
 from triggers.cli.parked.options import Request
 from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import State
@@ -48,14 +48,19 @@ _WORDS = {DecisionKind.DONE: "done", DecisionKind.DISCARD: "discarded"}
 
 
 def carry_out(
-    state: State, kind: DecisionKind, request: Request, *, lot: Parking, store: HistoryStore | None
+    state: State,
+    kind: DecisionKind,
+    request: Request,
+    labels: Sequence[ParkedLabel],
+    *,
+    lot: Parking,
+    store: HistoryStore | None,
 ) -> None:
     """Show what a decision is about, ask, and carry it out; the exit code is 1 where something is left."""
     from triggers.pipeline.parking.decisions import decide  # noqa: PLC0415  (listing needs no pipeline)
 
-    labels = chosen(lot, request.parked_ids, request.selection)
     if request.dry_run or not labels:
-        return preview(state, labels)
+        return preview(state, labels, request, lot=lot)
     if not request.yes:
         confirm(f"{_QUESTIONS[kind]} {summary(labels)}?")
     verdicts = drive(decide(labels, decision_of(kind, request), lot=lot, store=store))
@@ -80,11 +85,12 @@ def carry_out(
     return None
 
 
-def preview(state: State, labels: Sequence[ParkedLabel]) -> None:
+def preview(state: State, labels: Sequence[ParkedLabel], request: Request, *, lot: Parking) -> None:
     """Show what a command would be about."""
     rows = [row_of(label) for label in labels]
     shown = rows if state.as_json else rows[:SHOWN]
-    state.show("would be decided", COLUMNS, shown, none="nothing parked is like that")
+    none = "" if labels else nothing_like(lot, request.selection, local=request.local)
+    state.show("would be decided", COLUMNS, shown, none=none)
     if labels:
         state.note(f"nothing was changed: {summary(labels)}")
 

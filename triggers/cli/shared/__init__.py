@@ -6,6 +6,7 @@
 ``configured.py``        the environment and ``doubtless.toml``, for options that are left out
 ``embedded.py``          the SQLite file of who names no server
 ``loading.py``           the triggers of a user's module
+``known_names.py``       refuses names that nobody knows
 ``output.py``            tables, JSON and questions; ``logs.py``: the log; ``progress.py``: bars
 ``messages.py``          messages as they are printed; ``durations.py``: times and rates as they are written
 ``lazy_group.py``        commands that are loaded when they are called

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from history.errors import ConfigurationError
 from history.support.namesakes import OURS, hidden_in, hiding
 from history.support.rendering import first_line
+from triggers.configuration.nearest import instead_of
 from triggers.declaration.decorator import Trigger
 from triggers.guards.guard import Guard
 from triggers.guards.host import APPLICATIONS, Unguarded
@@ -59,9 +60,7 @@ def collect(
     known = {trigger.name: trigger for trigger in triggers}
     for name in only:
         if name not in known:
-            raise ConfigurationError(
-                "--trigger", f"{name!r} is not in {module}", f"use one of {', '.join(sorted(known))}"
-            )
+            raise ConfigurationError("--trigger", f"{name!r} is not in {module}", instead_of(name, known))
     return [known[name] for name in only]
 
 

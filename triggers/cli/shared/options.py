@@ -189,15 +189,6 @@ def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:
     return [trigger] if trigger is not None else drive(store.triggers())
 
 
-def note_unknown_trigger(state: State, store: HistoryStore, trigger: str | None) -> None:
-    """Say so when the history does not know the trigger that was named: it may be a slip of the hand."""
-    if trigger is None:
-        return
-    known = drive(store.triggers())
-    if trigger not in known:
-        state.note(f"the history knows no trigger {trigger}, only: {', '.join(known) or 'none'}")
-
-
 def confirm(question: str) -> None:
     """Ask on standard error, and end the command where the answer is no.
 

@@ -9,6 +9,7 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.known_names import refuse_unknown
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
@@ -76,6 +77,8 @@ def subscriptions(
     """List the subscriptions: a forgotten one keeps messages for ever."""
     with opened_admin(provider) as admin:
         found = drive(admin.subscriptions(topic))
+        if topic is not None and not found:
+            refuse_unknown("TOPIC", "topic", _plain(topic), [one.name for one in drive(admin.topics())])
     columns = ["name", "subscription", *_BACKLOG, "durable", "active"]
     _show_places(State.of(context), "subscriptions", found, columns)
 
@@ -273,6 +276,13 @@ def drop(
             confirm(f"Delete {place}, and all that waits there?")
         drive(admin.drop(place, force=force))
     show_done(State.of(context), {"dropped": place}, f"{place} is gone")
+
+
+def _plain(topic: str) -> str:
+    """Return the name of a topic without topic://."""
+    from triggers.providers.sqljms.destinations import Destination  # noqa: PLC0415  (loads a driver)
+
+    return Destination.parse(topic).name
 
 
 def _show_places(state: State, title: str, views: Sequence["SourceView"], columns: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from triggers.cli.sqljms.options import (
     opened_limbo,
     show_changed,
 )
+from triggers.configuration.nearest import listed
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.limbo.limbo import Waiting
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Messages that wait until they are due, or for their next attempt: look, mend."
 )
+
+#: How many that wait are looked through for the names of their inputs.
+_LOOKED_AT = 200
 
 _COLUMNS = ["id", "component", "port", "uuid", "due", "attempts", "failures", "busy_until", "error"]
 
@@ -41,8 +45,13 @@ def list_(
 
     with opened_limbo(provider) as limbo:
         found, total = drive(list_limbo(limbo, input_name=input_name, limit=limit))
+        inputs = set[str]()
+        if input_name is not None and not found:
+            others, _ = drive(list_limbo(limbo, limit=_LOOKED_AT))
+            inputs = {one.again.input for one in others if one.again is not None}
+    none = f"nothing waits in limbo{f' for {input_name}, but for: {listed(inputs)}' if inputs else ''}"
     rows = [_row(waiting) for waiting in found]
-    State.of(context).show("limbo", _COLUMNS, rows, total=total, none="nothing waits in limbo")
+    State.of(context).show("limbo", _COLUMNS, rows, total=total, none=none)
 
 
 @app.command("show")

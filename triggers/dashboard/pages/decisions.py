@@ -19,7 +19,7 @@ NAMED = 5
 
 def decisions(visit: Visit) -> Response:
     """Show decisions, the newest first, of one trigger or of all."""
-    trigger, operations = visit.asked("trigger"), visit.operations
+    trigger, operations = visit.trigger(), visit.operations
     known = drive(operations.store.triggers()) if trigger is None else [trigger]
     lists = [decision_rows(operations.store.parking, name) for name in known]
     first = min((visit.page - 1) * ROWS, FURTHEST)

@@ -35,7 +35,7 @@ class FailureRow:
 
 def failures(visit: Visit) -> Response:
     """Show what fails, of one trigger or of all."""
-    operations, trigger = visit.operations, visit.asked("trigger")
+    operations, trigger = visit.operations, visit.trigger()
     reading, survey = operations.pulse.read(), operations.surveyor.latest()
     names = [name for name in reading.triggers if trigger in {None, name}]
     rows = [

@@ -19,7 +19,7 @@ from triggers.dashboard.visit import Visit
 
 def message(visit: Visit) -> Response:
     """Show a parked message."""
-    parked = _asked_for(visit.operations.store, visit.asked("trigger"), visit.asked("id"))
+    parked = _asked_for(visit.operations.store, visit.trigger(), visit.asked("id"))
     return _gone(visit) if parked is None else _shown(visit, parked)
 
 

@@ -6,16 +6,22 @@ from starlette.responses import Response
 
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
+from triggers.cli.shared.known_names import refuse_unknown
+from triggers.configuration.nearest import listed
 from triggers.dashboard.groups import Group, hosts_of
 from triggers.dashboard.visit import Visit
 
 #: How many groups, how many hosts with all their groups, and how many messages of one group, a page shows.
 GROUPS, HOSTS, LINES = 100, 25, 50
 
+#: By what the desk can put messages together.
+GROUPINGS = ("cause", "host")
+
 
 def groups(visit: Visit) -> Response:
     """Show the groups, by cause or by host, the largest first; of one trigger or host, or of all."""
-    survey, trigger, host = visit.operations.surveyor.latest(), visit.asked("trigger"), visit.asked("host")
+    survey, trigger, host = visit.operations.surveyor.latest(), visit.trigger(), visit.asked("host")
+    refuse_unknown("by", "grouping", visit.asked("by"), GROUPINGS)
     by_host = host is not None or visit.asked("by") == "host"
     found = [
         group
@@ -33,6 +39,7 @@ def groups(visit: Visit) -> Response:
         trigger=trigger,
         host=host,
         by="host" if by_host else None,
+        known_hosts=listed({one.host for one in survey.hosts if one.host is not None}),
     )
 
 

@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from history.bridge import drive
 from history.store.progress import BatchRecord
+from triggers.cli.shared.known_names import refuse_unknown
 from triggers.dashboard.visit import Visit
 
 #: How many batches of a query a page shows.
@@ -23,6 +24,9 @@ def queries(visit: Visit) -> Response:
 
 def query(visit: Visit) -> Response:
     """Show the last batches of one query."""
-    trigger, name = visit.asked("trigger") or "", visit.asked("query") or ""
-    records = drive(visit.operations.store.progress.batches(trigger, name, limit=BATCHES))
+    trigger, name = visit.trigger() or "", visit.asked("query") or ""
+    progress = visit.operations.store.progress
+    records = drive(progress.batches(trigger, name, limit=BATCHES))
+    if not records:
+        refuse_unknown("query", "query", name, {record.query for record in drive(progress.latest(trigger))})
     return visit.show("query.html", trigger=trigger, query=name, records=records)

@@ -6,10 +6,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from history.errors import ConfigurationError
 from history.store.control import Counts, Verb
 from triggers.cli.control import NO_CONSUMER, named_counts, order_and_wait, status_rows
 from triggers.cli.shared.guarantee_levels import guarantee_of
+from triggers.cli.shared.known_names import UnknownNameError
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.pages.overview import facts
@@ -34,7 +34,7 @@ def triggers(visit: Visit) -> Response:
 
 def trigger(visit: Visit) -> Response:
     """Show one trigger."""
-    name = visit.asked("name") or ""
+    name = visit.trigger("name") or ""
     overview = visit.operations.pulse.read().overview
     known = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
@@ -63,8 +63,11 @@ def order(visit: Visit) -> Response:
         (visit.given("reason") or "").strip(),
     )
     verb = next((verb for verb in Verb if verb.value == word), None)
-    if verb is None or name not in visit.operations.pulse.read().triggers:
-        raise ConfigurationError("order", f"there is no order {word!r} to {name!r}", "open the page again")
+    if verb is None:
+        raise UnknownNameError("order", "order", word or "", [verb.value for verb in Verb])
+    known = visit.operations.pulse.read().triggers
+    if name not in known:
+        raise UnknownNameError("name", "trigger", name, known)
     if visit.session.role < ROLES[verb]:
         text = f"To {verb} a trigger needs the role {ROLES[verb].word}."
         return visit.problem(403, "Not allowed", text)

@@ -1,0 +1,217 @@
+"""A name that nobody knows is refused with the known names, in each filter of each command."""
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from history.opening import open_history
+from history.store import HistoryStore
+from history.store.control import Report
+from history.store.parking import Evidence, Parked, ParkedKind
+from tests.acceptance.in_process import InProcess
+from triggers import send, trigger
+
+#: Each command that takes the name of a trigger, with a name that is a slip of the pen.
+TYPOS = [
+    ["parked", "list", "-t", "book-ordr"],
+    ["parked", "list", "-t", "book-ordr", "--kind", "in-doubt"],
+    ["parked", "done", "-t", "book-ordr", "-y"],
+    ["parked", "discard", "-t", "book-ordr", "--dry-run"],
+    ["parked", "run", "shop", "-t", "book-ordr", "-y"],
+    ["parked", "decisions", "-t", "book-ordr"],
+    ["history", "show", "-t", "book-ordr"],
+    ["history", "show", "u1", "-t", "book-ordr"],
+    ["history", "stats", "-t", "book-ordr"],
+    ["history", "purge", "-t", "book-ordr"],
+    ["history", "forget", "u1", "-t", "book-ordr", "-y"],
+    ["why", "u1", "-t", "book-ordr"],
+    ["why", "u1", "-t", "book-ordr", "--module", "shop"],
+    ["status", "-t", "book-ordr"],
+    ["statistics", "-t", "book-ordr"],
+    ["statistics", "-t", "book-ordr", "--clear"],
+    ["suspend", "book-ordr", "--wait", "0"],
+    ["suspend", "book-order", "book-ordr", "--wait", "0"],
+    ["resume", "book-ordr", "--wait", "0"],
+]
+
+#: Those of them that say in their own words that there is nothing of a known trigger.
+NOTHING = [
+    (["parked", "list", "-t", "ship"], 0, "nothing is parked\n"),
+    (["parked", "list", "-t", "ship", "--kind", "in-doubt"], 0, "nothing parked is like that\n"),
+    (["parked", "done", "-t", "ship", "-y"], 0, "nothing is parked\n"),
+    (["parked", "decisions", "-t", "ship"], 0, "nothing was decided\n"),
+    (["history", "show", "u9", "-t", "ship"], 1, "there is no entry of u9\n"),
+    (["why", "u9", "-t", "ship"], 1, ""),
+    (["statistics", "-t", "ship"], 1, "nothing was counted\n"),
+]
+
+
+@pytest.fixture
+def history(doubtless: InProcess) -> str:
+    """A history in a file, in which something is parked of one trigger and nothing of another."""
+    url = f"sqlite:///{doubtless.folder}/history.db"
+    store = open_history(url)
+    drive(store.claim("book-order", ["u1"], "host-1:42:x"))
+    drive(store.claim("ship", ["u1"], "host-1:42:y"))
+    drive(store.parking.park([aside("book-order", "u1")]))
+    drive(store.control.beat("token", [Report(consumer="host-1", trigger="book-order")]))
+    drive(store.close())
+    return url
+
+
+def aside(name: str, uuid: str) -> Parked:
+    return Parked(
+        id=uuid * 2,
+        trigger_name=name,
+        kind=ParkedKind.IN_DOUBT,
+        reason="row 10",
+        uuid=uuid,
+        message=Message(body="{}", uuid=uuid),
+        evidence=Evidence(owner="host-1:42:x", fence=1),
+        parked_at=datetime.now(UTC),
+    )
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[tuple[str, HistoryStore]]:
+    """A history in which nothing was ever recorded."""
+    url = f"sqlite:///{tmp_path}/empty.db"
+    store = open_history(url)
+    drive(store.lookup("-", ["-"]))
+    (tmp_path / "empty.db").touch()
+    yield url, store
+    drive(store.close())
+
+
+@pytest.mark.parametrize("words", TYPOS, ids=" ".join)
+def test_an_unknown_trigger_is_refused_with_the_known_ones(
+    doubtless: InProcess, history: str, words: list[str]
+) -> None:
+    answer = doubtless(*words, "--history", history)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "there is no trigger 'book-ordr'; did you mean book-order? known: " in answer.error
+    assert "ship" in answer.error
+
+
+@pytest.mark.parametrize(("words", "code", "told"), NOTHING, ids=str)
+def test_a_known_trigger_of_which_there_is_nothing_is_not_refused(
+    doubtless: InProcess, history: str, words: list[str], code: int, told: str
+) -> None:
+    answer = doubtless(*words, "--history", history)
+
+    assert (answer.code, answer.err) == (code, told)
+
+
+@pytest.mark.parametrize("words", TYPOS, ids=" ".join)
+def test_a_history_in_which_nothing_was_recorded_refuses_no_name(
+    doubtless: InProcess, empty: tuple[str, HistoryStore], words: list[str]
+) -> None:
+    answer = doubtless(*words, "--history", empty[0])
+
+    assert answer.code in {0, 1}
+    assert "there is no trigger" not in answer.err
+
+
+def test_a_trigger_of_a_module_is_known_before_it_has_run(doubtless: InProcess, history: str) -> None:
+    (doubtless.folder / "mine.py").write_text(
+        "from triggers import trigger\n@trigger('orders', name='bill')\ndef bill(body: bytes) -> None: ..."
+    )
+
+    known = doubtless("why", "u1", "-t", "bill", "--module", "mine", "--history", history)
+    unknown = doubtless("why", "u1", "-t", "bill", "--history", history)
+
+    assert (known.code, known.err) == (1, "")
+    assert unknown.error.startswith("error: --trigger: there is no trigger 'bill'; ")
+
+
+def test_a_trigger_that_has_only_parked_messages_or_a_journal_is_known(
+    doubtless: InProcess, history: str, tmp_path: Path
+) -> None:
+    store = open_history(history)
+    drive(store.parking.park([aside("of-a-guard", "u2")]))
+    drive(store.close())
+    elsewhere = f"sqlite:///{tmp_path}/journal.db"
+
+    @trigger("orders", name="told", history=elsewhere, journal=elsewhere)
+    def told(body: bytes) -> None: ...
+
+    for _ in range(2):
+        told.handle(Message(body="{}", uuid="u3"))
+    told.close()
+
+    parked = doubtless("history", "show", "-t", "of-a-guard", "--history", history)
+    typo = doubtless("parked", "list", "-t", "of-a-gard", "--history", history)
+    journal = doubtless("why", "u9", "-t", "told", "--journal", elsewhere, "--history", history)
+
+    assert (parked.code, parked.err) == (1, "there is no entry\n")
+    assert "did you mean of-a-guard?" in typo.error
+    assert journal.code == 1
+
+
+def test_a_slip_of_the_pen_clears_and_changes_nothing(doubtless: InProcess, history: str) -> None:
+    doubtless("statistics", "-t", "book-ordr", "--clear", "--history", history)
+    doubtless("suspend", "ship", "book-ordr", "--wait", "0", "--history", history)
+
+    store = open_history(history)
+    overview = drive(store.control.overview())
+    drive(store.close())
+    assert not overview.orders
+
+
+def test_a_check_reads_no_entries(
+    doubtless: InProcess, history: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = history.removeprefix("sqlite:///")
+    with sqlite3.connect(file) as database:
+        plan = database.execute("SELECT COUNT(*) FROM doubtless_history").fetchone()
+    assert plan == (2,)
+
+    def refused(*_: object, **__: object) -> object:
+        raise AssertionError("a check looks through the entries")
+
+    monkeypatch.setattr("history.sql.history.SqlHistory.scan", refused)
+    monkeypatch.setattr("history.sql.history.SqlHistory.stats", refused)
+
+    answer = doubtless("parked", "list", "-t", "book-ordr", "--history", history)
+
+    assert answer.code == 2
+
+
+def test_nobody_keeps_a_list_of_hosts_so_those_with_parked_messages_are_named(
+    doubtless: InProcess, history: str
+) -> None:
+    listed = doubtless("parked", "list", "--host", "host-2", "--history", history)
+    decided = doubtless("parked", "done", "--host", "host-2", "-y", "--history", history)
+
+    told = "nothing parked is like that; hosts with parked messages: host-1\n"
+    assert (listed.code, listed.err, decided.err) == (0, told, told)
+
+
+def test_the_local_file_names_the_triggers_that_it_has(doubtless: InProcess) -> None:
+    file = Path(doubtless.environment["XDG_STATE_HOME"]) / "doubtless" / "parked.sqlite3"
+    file.parent.mkdir(parents=True)
+    store = open_history(f"sqlite:///{file}")
+    drive(store.parking.park([aside("book-order", "u1")]))
+    drive(store.close())
+
+    answer = doubtless("parked", "list", "--local", "-t", "book-ordr")
+
+    assert answer.code == 0
+    assert answer.err == ("nothing is parked; triggers with parked messages in the local file: book-order\n")
+
+
+def test_an_unknown_topic_is_refused(doubtless: InProcess) -> None:
+    url = f"sqlite:///{doubtless.folder}/messages.db"
+    send("topic://prices", Message(body="{}", uuid="u1"), provider=url)
+
+    known = doubtless("sqljms", "subscriptions", "topic://prices", "--provider", url)
+    unknown = doubtless("sqljms", "subscriptions", "prizes", "--provider", url)
+
+    assert (known.code, known.err) == (0, "there is none\n")
+    assert unknown.error == "error: TOPIC: there is no topic 'prizes'; did you mean prices? known: prices"

@@ -1,0 +1,40 @@
+"""What to write instead of a name that nobody knows."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+#: How many names an error lists, and how many characters of each.
+LISTED, SHOWN = 20, 100
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the nearest name as a question; the known names, where none is near."""
+    near = nearest_name(name, known)
+    return f"use {listed(known)}" if near is None else f"did you mean {near}?"
+
+
+def instead_of(name: str, known: Collection[str]) -> str:
+    """Return the nearest name as a question, where there is one, and the known names."""
+    near = nearest_name(name, known)
+    question = "" if near is None else f"did you mean {near}? "
+    return f"{question}known: {listed(known)}"
+
+
+def nearest_name(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that is nearest to another one, whatever its case; None where none is near."""
+    if len(name) > SHOWN:  # the time that a comparison takes grows with the square of the length
+        return None
+    by_folded = {one.casefold(): one for one in known if len(one) <= SHOWN}
+    near = get_close_matches(name.casefold(), by_folded, n=1)
+    return by_folded[near[0]] if near else None
+
+
+def listed(known: Collection[str]) -> str:
+    """Return names for an error, sorted; of many only the first."""
+    more = "" if len(known) <= LISTED else f" and {len(known) - LISTED} more"
+    return f"{', '.join(map(cut, sorted(known)[:LISTED])) or 'none'}{more}"
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a text that is too long for an error."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
