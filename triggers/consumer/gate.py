@@ -34,7 +34,10 @@ class Gate:
         self._by_history = False
         self._by_command = False
         self._disabled: str | None = None
-        self._busy = 0
+        #: When each delivery began that is being worked on.
+        self._begun: list[float] = []
+        #: What the history failed with when it was asked last; None when it answered.
+        self.history_away: str | None = None
         self._changed = time.monotonic()
         self._away: str | None = None
         self._away_since = self._changed
@@ -47,7 +50,13 @@ class Gate:
     @property
     def busy(self) -> int:
         """How many deliveries are being worked on."""
-        return self._busy
+        return len(self._begun)
+
+    @property
+    def longest(self) -> float:
+        """For how many seconds the oldest of them has been worked on; 0 where there is none."""
+        with self._lock:
+            return max(0.0, time.monotonic() - min(self._begun)) if self._begun else 0.0
 
     @property
     def away(self) -> str | None:
@@ -59,6 +68,11 @@ class Gate:
         if cause is not None and self._away is None:
             self._away_since = time.monotonic()
         self._away = cause
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether nothing runs while the history is away."""
+        return self.trigger.settings.policy.on_history_error == "suspend"
 
     @property
     def suspended(self) -> str | None:
@@ -92,18 +106,19 @@ class Gate:
             return TriggerState.DISABLED
         return TriggerState.RUNNING if self._suspended is None else TriggerState.SUSPENDED
 
-    def enter(self) -> bool:
-        """Begin with a delivery, and :meth:`leave` when it is answered; False when the gate is closed."""
+    def enter(self) -> float | None:
+        """Begin with a delivery; return what :meth:`leave` takes at its end, None while it is closed."""
         with self._lock:
             if self.closed:
-                return False
-            self._busy += 1
-            return True
+                return None
+            begun = time.monotonic()
+            self._begun.append(begun)
+            return begun
 
-    def leave(self) -> None:
+    def leave(self, begun: float) -> None:
         """Have done with a delivery."""
         with self._lock:
-            self._busy -= 1
+            self._begun.remove(begun)
 
     def note(self, outcome: Outcome) -> None:
         """Count an outcome, and suspend the trigger if it says so."""
@@ -126,6 +141,8 @@ class Gate:
                 return
             self._suspended, self._by_history, self._by_command = reason, by_history, by_command
             self.suspensions += 1
+            if by_history:
+                self.history_away = reason
             self._changed = time.monotonic()
         self._log_state("suspended", reason)
 
@@ -134,6 +151,8 @@ class Gate:
         with self._lock:
             if self._suspended is None or (self._by_command and not by_command):
                 return
+            if self._by_history:
+                self.history_away = None
             self._suspended = None
             self._changed = time.monotonic()
         self._log_state("resumed")
@@ -173,7 +192,7 @@ class Gate:
                 by_command=disabled or (reason is not None and self._by_command),
                 elapsed=now - self._changed,
                 obeyed=obeyed,
-                busy=self._busy,
+                busy=len(self._begun),
                 counts=Counts(**self._statistics) - since,
                 away=away,
                 away_for=0.0 if away is None else max(0.0, now - self._away_since),

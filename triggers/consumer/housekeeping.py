@@ -33,10 +33,14 @@ HOUSEKEEPING_PAUSE = 0.1
 #: How often an unreachable history is asked whether it is back.
 HISTORY_PROBE = timedelta(seconds=1)
 
+#: How often a history is looked at that nobody may be asking, so that it is known when it is away.
+HISTORY_LOOK = timedelta(seconds=5)
+
 #: How long the entry of a probe stands that nobody came to release.
 PROBE_TIME_TO_LIVE = timedelta(minutes=1)
 
-#: Waits for so many seconds, or shorter when there is no more to wait for.
+#: The uuid that is looked for where the answer does not matter.
+LOOKED_FOR = "doubtless-look"
 
 
 async def keep_alive(workers: Sequence[Worker], shell: Shell) -> None:
@@ -65,6 +69,7 @@ class Housekeeping:
     _suspended_at: float = 0.0
     _probe_due: float = 0.0
     _monitor_due: float = 0.0
+    _look_due: float = 0.0
     _sweep_due: float | None = field(default=None)
     _sweep_cursor: str | None = field(default=None)
 
@@ -87,7 +92,22 @@ class Housekeeping:
         if self.gate.failed:
             await self._wake(now)
         else:
+            await self._look(now)
             await self._sweep(now)
+
+    async def _look(self, now: float) -> None:
+        """See whether the history answers: where no message comes, nothing else would tell."""
+        store = self.pipeline.store
+        if store is None or now < self._look_due:
+            return
+        try:
+            await store.lookup(self.gate.trigger.name, [LOOKED_FOR])
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not answer)
+            self.gate.history_away = str(error)
+        else:
+            self.gate.history_away = None
+        pause = HISTORY_LOOK if self.gate.history_away is None else HISTORY_PROBE
+        self._look_due = time.monotonic() + pause.total_seconds()
 
     async def _check(self, now: float) -> None:
         """Check the history once, before the first message does; one that is away is asked again."""

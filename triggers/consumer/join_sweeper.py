@@ -63,14 +63,14 @@ class Sweeper:
             begin()
             self._due = 0.0  # there may be more
         for index, period in enumerate(periods):
-            if self.shell.over.is_set() or not self.gate.enter():
+            if self.shell.over.is_set() or (begun := self.gate.enter()) is None:
                 await self.pipeline.release(periods[index:])
                 return
             try:
                 for outcome in await self.pipeline.settle_period(period):
                     self.gate.note(outcome)
             finally:
-                self.gate.leave()
+                self.gate.leave(begun)
 
     async def keep_alive(self, now: float) -> None:
         """Say, if it is time, that what runs here is alive."""

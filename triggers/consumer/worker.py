@@ -108,26 +108,27 @@ class Worker:
         try:
             while not self.shell.over.is_set():
                 try:
-                    await self._round()
-                    self._back_off, self.gate.away = FIRST_BACK_OFF, None
+                    if await self._round():
+                        self._back_off, self.gate.away = FIRST_BACK_OFF, None
                 except ProviderUnavailableError as error:
                     await self._wait_for_provider(error)
         finally:
             await self._leave()
 
-    async def _round(self) -> None:
+    async def _round(self) -> bool:
+        """Receive and deliver once; return whether there is no reason to take the provider for away."""
         if self.gate.disabled:
             await self._leave()
             # Nothing comes, however long one waits for it.
             self.idle = True
             await self._pause(SUSPENDED_PAUSE)
-            return
+            return True
         await self._sweep()
         receiver = self.receiver or await self._open()
         if self.gate.suspended is not None:
             self.idle = False
             await self._pause(SUSPENDED_PAUSE)
-            return
+            return True
         batch = self.gate.trigger.settings.batch
         limit = max(self.gate.trigger.settings.prefetch, batch)
         received = await receiver.receive(limit, RECEIVE_WAIT)
@@ -138,6 +139,7 @@ class Worker:
         finally:
             if turns is not None:
                 await turns.give_back()
+        return True
 
     async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
         """Deliver what was received, so many at a time, and give back what may not be begun any more."""
@@ -145,7 +147,7 @@ class Worker:
         while position < len(received):
             end = position + self.pipeline.at_once
             async with self.turns:
-                if self.shell.over.is_set() or not self.gate.enter():
+                if self.shell.over.is_set() or (begun := self.gate.enter()) is None:
                     await receiver.recover(received[position:], AT_ONCE)
                     break
                 try:
@@ -157,7 +159,7 @@ class Worker:
                     # A provider that goes away in between delivers again what it has no answer to.
                     await self._deliver(receiver, received[position:end])
                 finally:
-                    self.gate.leave()
+                    self.gate.leave(begun)
             position = end
 
     async def _pause(self, seconds: float) -> None:

@@ -61,6 +61,14 @@ class ConsumerCollector(Collector):
             "doubtless_trigger_state", "1 for the state that the trigger is in", labels=["trigger", "state"]
         )
         up = GaugeMetricFamily("doubtless_provider_up", "1 while the provider answers", labels=["trigger"])
+        remembers = GaugeMetricFamily(
+            "doubtless_history_up", "1 while the document history answers", labels=["trigger"]
+        )
+        longest = GaugeMetricFamily(
+            "doubtless_oldest_delivery_seconds",
+            "For how long the oldest delivery has been worked on",
+            labels=["trigger"],
+        )
         busy = GaugeMetricFamily(
             "doubtless_deliveries_in_progress", "Deliveries that are being worked on", labels=["trigger"]
         )
@@ -68,8 +76,10 @@ class ConsumerCollector(Collector):
             for state in TriggerState:
                 states.add_metric([one.name, state.lower()], int(one.state is state))
             up.add_metric([one.name], int(one.away is None))
+            remembers.add_metric([one.name], int(one.history_away is None))
             busy.add_metric([one.name], one.busy)
-        yield from (states, up, busy)
+            longest.add_metric([one.name], one.longest)
+        yield from (states, up, remembers, busy, longest)
 
 
 def render(collector: Collector, accept: str) -> tuple[bytes, str]:

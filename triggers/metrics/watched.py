@@ -53,8 +53,23 @@ class WatchedTrigger(Protocol):
         ...
 
     @property
+    def history_away(self) -> str | None:
+        """What its history failed with when it was asked last; None when it answered."""
+        ...
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether nothing runs while the history is away."""
+        ...
+
+    @property
     def busy(self) -> int:
         """How many deliveries are being worked on."""
+        ...
+
+    @property
+    def longest(self) -> float:
+        """For how many seconds the oldest of them has been worked on; 0 where there is none."""
         ...
 
     def statistics(self) -> Counts:
@@ -83,9 +98,9 @@ class Watched:
 
     @property
     def ready(self) -> bool:
-        """Whether at least one trigger receives from a provider that answers, or there is none."""
-        receiving = (one.state is TriggerState.RUNNING and one.away is None for one in self.triggers)
-        return not self.draining and self.hung_for is None and (not self.triggers or any(receiving))
+        """Whether at least one trigger receives, and its provider and history answer; or there is none."""
+        receiving = any(_receives(one) for one in self.triggers)
+        return not self.draining and self.hung_for is None and (not self.triggers or receiving)
 
     def readiness(self) -> dict[str, Any]:
         """Say of each trigger whether it receives, and why not."""
@@ -93,7 +108,17 @@ class Watched:
             "ready": self.ready,
             "draining": self.draining,
             "triggers": {
-                one.name: {"state": one.state.lower(), "reason": one.suspended, "provider_away": one.away}
+                one.name: {
+                    "state": one.state.lower(),
+                    "reason": one.suspended,
+                    "provider_away": one.away,
+                    "history_away": one.history_away,
+                }
                 for one in self.triggers
             },
         }
+
+
+def _receives(one: WatchedTrigger) -> bool:
+    remembers = one.history_away is None or not one.needs_history
+    return one.state is TriggerState.RUNNING and one.away is None and remembers

@@ -2,6 +2,9 @@
 
 import json
 import socket
+import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers import scrapes
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Consumer, FatalError, Message
+from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 
 ANY_PORT = "127.0.0.1:0"
@@ -63,6 +67,93 @@ def test_a_consumer_is_ready_while_its_provider_answers(private_redis: RedisServ
 
     assert "Redis" in told["triggers"]["orders"]["provider_away"]
     assert told["ready"] is False
+
+
+def is_ready(consumer: Any, trigger: str) -> bool:
+    """Whether the page of readiness and the gauges say that all is well; they must agree."""
+    status, _ = ask(consumer, "/readyz")
+    found = scrapes.samples(str(consumer.metrics_address))
+    up = found["doubtless_provider_up", trigger] == found["doubtless_history_up", trigger] == 1
+    return status == 200 and up
+
+
+def test_an_idle_ordered_trigger_stays_unready_while_its_redis_is_away(
+    private_redis: RedisServer, lane: Lane
+) -> None:
+    orders = lane.trigger("orders", lambda _: None, ordered=True)
+    consumer = lane.consumer([orders], private_redis.url, history=private_redis.url, metrics=ANY_PORT)
+
+    with lane.running(consumer):
+        eventually(lambda: is_ready(consumer, "orders"))
+        private_redis.kill()
+        eventually(lambda: ask(consumer, "/readyz")[0] == 503)
+        # More than its lease, after which it stands by.
+        looks = [ask(consumer, "/readyz")[0] for _ in every(0.2, seconds=15)]
+        up = scrapes.samples(str(consumer.metrics_address))
+        private_redis.start()
+        eventually(lambda: is_ready(consumer, "orders"))
+
+    assert set(looks) == {503}
+    assert up["doubtless_history_up", "orders"] == 0
+
+
+def test_an_idle_trigger_is_unready_while_its_history_is_away(
+    redis_url: str, lane: Lane, private_postgres: PostgresServer
+) -> None:
+    orders = lane.trigger("orders", lambda _: None)
+    consumer = lane.consumer([orders], redis_url, history=private_postgres.url, metrics=ANY_PORT)
+
+    with lane.running(consumer):
+        eventually(lambda: is_ready(consumer, "orders"))
+        private_postgres.kill()
+        eventually(lambda: ask(consumer, "/readyz")[0] == 503)
+        told = json.loads(ask(consumer, "/readyz")[1])["triggers"]["orders"]
+        up = scrapes.samples(str(consumer.metrics_address))
+        private_postgres.start()
+        eventually(lambda: is_ready(consumer, "orders"))
+
+    assert told["history_away"] is not None
+    assert told["provider_away"] is None
+    assert up["doubtless_history_up", "orders"] == 0
+    assert up["doubtless_provider_up", "orders"] == 1
+
+
+def test_a_trigger_that_does_without_its_history_stays_ready(
+    redis_url: str, lane: Lane, private_postgres: PostgresServer
+) -> None:
+    orders = lane.trigger("orders", lambda _: None, on_history_error="resolve")
+    consumer = lane.consumer([orders], redis_url, history=private_postgres.url, metrics=ANY_PORT)
+
+    with lane.running(consumer):
+        eventually(lambda: is_ready(consumer, "orders"))
+        private_postgres.kill()
+        gauges = ("doubtless_history_up", "orders")
+        eventually(lambda: scrapes.samples(str(consumer.metrics_address))[gauges] == 0)
+        status, _ = ask(consumer, "/readyz")
+
+    assert status == 200
+
+
+def test_the_age_of_the_oldest_delivery_is_told(redis_url: str, lane: Lane) -> None:
+    let_go = threading.Event()
+    send(redis_url, "orders", "a")
+    orders = lane.trigger("orders", lambda _: let_go.wait(60))
+    consumer = lane.consumer([orders], redis_url, history=redis_url, metrics=ANY_PORT)
+    oldest = ("doubtless_oldest_delivery_seconds", "orders")
+
+    with lane.running(consumer):
+        eventually(lambda: consumer.metrics_address != ANY_PORT)
+        eventually(lambda: scrapes.samples(str(consumer.metrics_address))[oldest] > 0.2)
+        let_go.set()
+        eventually(lambda: scrapes.samples(str(consumer.metrics_address))[oldest] == 0)
+
+
+def every(pause: float, *, seconds: float) -> Iterator[None]:
+    """Yield from time to time, for so long."""
+    begun = time.monotonic()
+    while time.monotonic() - begun < seconds:
+        yield
+        time.sleep(pause)
 
 
 def test_a_suspended_trigger_is_told_with_its_reason(lane: Lane, redis_url: str) -> None:

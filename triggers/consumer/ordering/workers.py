@@ -62,14 +62,14 @@ class ReceivingWorker(Worker):
             self.handover.close()
             self.active.close()
 
-    async def _round(self) -> None:
+    async def _round(self) -> bool:
         if self.gate.disabled:
             await self._leave()
             self.idle = True
             await self._pause(SUSPENDED_PAUSE)
         elif not self.active.active:
             await self._leave()
-            await self._stand_by()
+            return await self._stand_by()
         else:
             receiver = self.receiver or await self._open()
             await self.handover.flush(receiver)
@@ -79,17 +79,18 @@ class ReceivingWorker(Worker):
                 await self._begin_anew(receiver)
             else:
                 await self._receive(receiver)
+        return True
 
-    async def _stand_by(self) -> None:
-        """Become the active consumer, or wait a little."""
+    async def _stand_by(self) -> bool:
+        """Become the active consumer, or wait a little; return whether the history told whose turn it is."""
         # One that stands by cannot know whether there are messages.
         self.idle = False
         if self.gate.suspended is not None:
             await self._pause(SUSPENDED_PAUSE)
-            return
+            return True
         try:
             acquired = await self.active.acquire()
-            self._unknown = False
+            self._unknown, self.gate.history_away = False, None
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001  (whatever a store raises: nobody knows whose turn it is)
@@ -102,9 +103,10 @@ class ReceivingWorker(Worker):
                     error,
                     extra=self._extra,
                 )
-            self._unknown = True
+            self._unknown, self.gate.history_away = True, str(error)
         if not acquired:
             await self._pause(STANDBY_PAUSE)
+        return not self._unknown
 
     async def _open(self) -> Receiver:
         receiver = await super()._open()
@@ -216,7 +218,8 @@ class RunningWorker(Worker):
                 await self._run(ticket)
 
     async def _run(self, ticket: Ticket) -> None:
-        if self.shell.over.is_set() or not self.active.active or not self.gate.enter():
+        may_run = self.active.active and not self.shell.over.is_set()
+        if not may_run or (begun := self.gate.enter()) is None:
             self.handover.finish(ticket, NotedAnswer(timedelta(0)))
             return
         answer = NotedAnswer()
@@ -227,7 +230,7 @@ class RunningWorker(Worker):
             self.handover.abandon(ticket)
             raise
         finally:
-            self.gate.leave()
+            self.gate.leave(begun)
         self.handover.finish(ticket, answer)
 
 

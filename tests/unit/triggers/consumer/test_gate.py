@@ -108,14 +108,17 @@ class TestStates:
 class TestDeliveries:
     @pytest.mark.parametrize("close", ["suspend", "disable"])
     def test_nothing_begins_while_it_is_closed_and_what_runs_is_told(self, gate: Gate, close: str) -> None:
-        assert gate.enter()
+        begun = gate.enter()
+        assert begun is not None
 
         getattr(gate, close)("for the test")
 
-        assert not gate.enter()
+        assert gate.enter() is None
         assert told(gate).busy == 1
-        gate.leave()
+        assert gate.longest > 0.0
+        gate.leave(begun)
         assert told(gate).busy == 0
+        assert gate.longest == 0.0
 
 
 class TestCounts:

@@ -34,7 +34,10 @@ class Book:
     state: TriggerState = TriggerState.RUNNING
     suspended: str | None = None
     away: str | None = None
+    history_away: str | None = None
+    needs_history: bool = True
     busy: int = 0
+    longest: float = 0.0
     counts: Counts = field(default_factory=Counts)
 
     def statistics(self) -> Counts:
@@ -98,7 +101,9 @@ def test_metrics_are_what_was_counted(endpoint: Endpoint, book: Book) -> None:
         ("doubtless_trigger_state", "suspended", "book"): 0,
         ("doubtless_trigger_state", "disabled", "book"): 0,
         ("doubtless_provider_up", "book"): 1,
+        ("doubtless_history_up", "book"): 1,
         ("doubtless_deliveries_in_progress", "book"): 8,
+        ("doubtless_oldest_delivery_seconds", "book"): 0.0,
     }
 
 
@@ -150,7 +155,12 @@ def test_it_is_ready_while_one_trigger_receives(
         "ready": ready,
         "draining": False,
         "triggers": {
-            "book": {"state": book.state.lower(), "reason": book.suspended, "provider_away": book.away}
+            "book": {
+                "state": book.state.lower(),
+                "reason": book.suspended,
+                "provider_away": book.away,
+                "history_away": book.history_away,
+            }
         },
     }
     watched.triggers = [book, Book("other")]
