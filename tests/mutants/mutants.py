@@ -35,6 +35,8 @@ _JUDGE = "triggers/pipeline/judge.py"
 _PIPELINE = "triggers/pipeline/pipeline.py"
 _TURN = "triggers/pipeline/sharing/turn.py"
 _UNDECIDED = "triggers/pipeline/undecided.py"
+_COMPLETION = "triggers/pipeline/completion.py"
+_ENDS = "tests/unit/triggers/pipeline/test_completion.py"
 _PACE = "triggers/pipeline/sharing/pace.py"
 _RIDERS = "history/sql/database/riders.py"
 _SQLJMS = "triggers/providers/sqljms/statements.py"
@@ -466,5 +468,24 @@ MUTANTS = (
         "if not turn.locked() and not _is_full(pool):",
         "if not _is_full(pool):",
         "tests/integration/history/sql/test_turns.py::test_threads_take_turns[sqlite]",
+    ),
+    Mutant(
+        _PIPELINE,
+        "(run.claimed or run.holds) and run.is_kept]",
+        "(run.claimed or run.holds)]",
+        f"{_ENDS}::test_a_failure_that_nothing_can_keep_is_not_settled",
+    ),
+    Mutant(
+        _COMPLETION,
+        "run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)",
+        "await self._record_anew(store, run, uuid)",
+        f"{_ENDS}::test_an_end_that_the_history_forgot_is_acknowledged_if_it_is_recorded_anew",
+    ),
+    Mutant(
+        _TRANSACTION,
+        "return all(await self.history.settle(trigger, settlements))",
+        "return bool([await self.history.settle(trigger, settlements)])",
+        "tests/integration/pipeline/test_atomic_misuse.py"
+        "::test_nothing_is_committed_over_the_claim_of_another_owner",
     ),
 )

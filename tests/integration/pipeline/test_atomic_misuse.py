@@ -136,6 +136,19 @@ def test_what_shares_its_transaction_goes_on(shop: Shop, made: Make, service: Ca
     assert is_settled(shop, "odd")
 
 
+def test_nothing_is_committed_over_the_claim_of_another_owner(shop: Shop, made: Make) -> None:
+    def book(message: Message, connection: Connection) -> None:
+        connection.execute(INSERT, {"uuid": message.uuid})
+        connection.execute(
+            text("UPDATE doubtless_history SET owner = 'another', fence = fence + 1 WHERE digest > ''")
+        )
+
+    outcome = made(book).handle(Message(body={}, uuid="a", delivery_count=1))
+
+    assert shop.booked() == []
+    assert (outcome.parked, shop.outcome("a")) == (True, EntryOutcome.FAILED)
+
+
 #: What a service leaves in the session of its connection, and what says in the next service that it is there.
 LEFT = {
     "postgresql": {
