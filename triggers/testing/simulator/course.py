@@ -60,6 +60,10 @@ class Delivered:
     copy: bool = False
 
 
+#: More than a day and an hour: what has the hour or the day in it is another one then.
+REST = timedelta(hours=25, minutes=1, seconds=1)
+
+
 @dataclass(slots=True)
 class Choice:
     """Who says what goes wrong: a script, or after it, by chance."""
@@ -302,8 +306,9 @@ class Course:
 
     # The run itself.
 
-    def run(self) -> None:
-        """Deliver until everything is acknowledged, or too often."""
+    def run(self, later: timedelta = timedelta(0)) -> None:
+        """Deliver until everything is acknowledged, or too often; ``later`` than others begin."""
+        self._now += later
         for index in self._chosen:
             self.queue.put(Copy(index, self.rules.messages[index], BEGINNING))
         self.go_on()
@@ -344,10 +349,14 @@ class Course:
 
     def forget(self) -> None:
         """Empty the memory of a process that has died, as the script has it."""
-        if self.choice.script.memory == "dies":
-            self.rules.memory.die()
-        else:
+        if self.choice.script.memory == "stays":
             self.rules.memory.survive()
+        else:
+            self.rules.memory.die()
+        if self.choice.script.memory == "rests":
+            # Not so long that the history would forget the message.
+            remembered = self.rules.subject.trigger.settings.history_time_to_live
+            self._now += min(REST, remembered / 2)
 
     def _deliver(
         self,
@@ -402,7 +411,7 @@ class Course:
         try:
             self.come_by("what the service left running", Fault.DIE)
             for thread in worker.background:
-                thread.run()
+                _run(thread)
             if tasks:
                 self.rules.subject.run(asyncio.wait(tasks))
         except SimulatedDeath:
@@ -428,7 +437,7 @@ class Course:
         for worker, _, _ in self._stack:
             if thread in worker.background:
                 worker.background.remove(thread)
-                thread.run()
+                _run(thread)
                 return True
         return False
 
@@ -439,6 +448,12 @@ class Course:
             names = self.uuids | {message.uuid or "" for message in self.rules.messages}
             for uuid in names - {""}:
                 drive(subject.store.forget(subject.trigger.name, uuid))
+
+
+def _run(thread: threading.Thread) -> None:
+    """Run a thread to its end; what it raises ends the thread alone."""
+    with suppress(Exception):
+        thread.run()
 
 
 _AROUND = (Fault.DIE, Fault.COPY, Fault.PAUSE)

@@ -8,21 +8,23 @@ from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any, TypeVar
 
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.service.checking import check_least
-from triggers.testing.simulator.course import Choice, Course, Rules
+from triggers.testing.simulator.course import BEGINNING, REST, Choice, Course, Rules
 from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
-from triggers.testing.simulator.patching import patched, quiet
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.queue import named
 from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, steps_of
 from triggers.testing.simulator.script import Counts, Fault, Memory, Script, check_counts, extensions
 from triggers.testing.simulator.subject import Subject
+from triggers.testing.simulator.surroundings.patching import patched, quiet
+from triggers.testing.simulator.surroundings.stand_ins import StandIns
 
 T = TypeVar("T")
 
@@ -103,6 +105,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
         subject = Subject.of(trigger)
         simulation: _Simulation | None = None
         beginning = Beginning(effects, reset)
+        instead = StandIns(lambda: _ahead(simulation))
         try:
             if real:
                 check_real()
@@ -110,6 +113,8 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
             simulation = _simulation(subject, messages, effects, beginning, rest, chance)
             simulation.real = real
             known = simulation
+            instead.put(subject.services)
+            simulation.clocks = instead.clocks
             with patched(lambda: known.current), quiet():
                 simulation.learn()
                 if wanted is None:
@@ -118,6 +123,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
                     simulation.try_script(Script.parse(wanted))
                 return simulation.report(run)
         finally:
+            instead.take_away()
             subject.close()
             if simulation is not None:
                 simulation.rules.memory.begin()
@@ -129,6 +135,12 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
     if report.lost or report.doubled:
         found.append(report)
     return report
+
+
+def _ahead(simulation: "_Simulation | None") -> float:
+    """How many seconds the time of the run is ahead of the real one."""
+    run = None if simulation is None else simulation.current
+    return 0.0 if run is None else (run.now() - BEGINNING).total_seconds()
 
 
 def _simulation(
@@ -188,11 +200,14 @@ class _Simulation:
     doubled: list[Finding] = field(default_factory=list[Finding])
     warnings: dict[str, None] = field(default_factory=dict[str, None])
     real: bool = False
+    clocks: bool = False
 
-    def run(self, choice: Choice, chosen: Sequence[int] | None = None) -> Course:
+    def run(
+        self, choice: Choice, chosen: Sequence[int] | None = None, *, later: timedelta = timedelta(0)
+    ) -> Course:
         """Run a script from the beginning."""
         with self._beginning(choice, range(len(self.groups)) if chosen is None else chosen) as course:
-            course.run()
+            course.run(later)
         return course
 
     @contextmanager
@@ -221,7 +236,8 @@ class _Simulation:
             for index, group in enumerate(self.groups):
                 if again and self.groups.index(group) != index:
                     continue
-                course = self.run(Choice(Script()), [index])
+                later = REST if again and self.clocks else timedelta(0)
+                course = self.run(Choice(Script()), [index], later=later)
                 due = _most(course.samples)
                 self.base = course.samples[0]
                 if not due:
@@ -248,7 +264,11 @@ class _Simulation:
 
     def search(self, crashes: int, counts: Sequence[Counts]) -> None:
         """Run every script of few faults, the shortest first, until something is found; then by chance."""
-        kinds: Sequence[Memory] = ("dies", "stays") if self.rules.memory.ambiguous else ("dies",)
+        kinds: list[Memory] = ["dies"]
+        if self.rules.memory.ambiguous:
+            kinds.append("stays")
+        if self.clocks:
+            kinds.append("rests")
         level = [Script(count, memory) for memory in kinds for count in counts]
         for depth in range(crashes + 1):
             following: list[Script] = []

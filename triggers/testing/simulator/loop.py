@@ -3,10 +3,14 @@
 import asyncio
 import selectors
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 #: How long the loop waits for threads that may still answer before it lets time go by, in seconds.
 GRACE = 0.002
+
+#: How long threads that a cancelled task has left behind are waited for, in seconds.
+LEFT_BEHIND = 5.0
 
 
 class _Selector(selectors.DefaultSelector):
@@ -32,9 +36,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._ahead = 0.0
         self._told = passed
         self._calls = 0
+        self._pool = ThreadPoolExecutor()
+        self._threads: set[Future[Any]] = set()
         selector.passed = self._pass
         selector.busy = lambda: self._calls > 0
         super().__init__(selector)
+        self.set_default_executor(self._pool)
 
     def time(self) -> float:
         """Return the loop's time: the machine's, and what was not waited for."""
@@ -45,9 +52,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Future[Any]:
         """Run in a thread; meanwhile no time goes by unwaited."""
         self._calls += 1
-        future = super().run_in_executor(executor, func, *args)
+        thread: Future[Any] = (executor or self._pool).submit(func, *args)
+        self._threads.add(thread)
+        thread.add_done_callback(self._threads.discard)
+        future = asyncio.wrap_future(thread, loop=self)
         future.add_done_callback(self._answered)
         return future
+
+    def wait_for_threads(self) -> None:
+        """Wait for the threads of tasks that were cancelled: in the next run they would be out of place."""
+        wait(list(self._threads), LEFT_BEHIND)
 
     def _answered(self, future: object) -> None:
         del future

@@ -132,6 +132,18 @@ def _functions(service: object) -> Iterator[FunctionType]:
                 waiting.append(value)
 
 
+def named_by(service: object) -> Iterator[tuple[str, Any, Callable[[Any], None] | None]]:
+    """Yield what a service and its module's functions name, and what objects hold there, with its setter."""
+    if isinstance(service, MethodType):
+        for name, value, assign, _ in _state_of(service.__self__):
+            yield name, value, assign
+    for function in _functions(service):
+        for name, value, assign, _ in _own(function, every=True):
+            yield name, value, assign
+            if type(value).__module__ == function.__module__:
+                yield from ((f"{name}.{part}", one, put) for part, one, put, _ in _state_of(value))
+
+
 def _named(service: object) -> Iterator[Named]:
     if isinstance(service, MethodType):
         yield from _state_of(service.__self__)
@@ -155,19 +167,22 @@ def _into_attribute(owner: object, name: str) -> Callable[[Any], None]:
     return assign
 
 
-def _own(function: FunctionType) -> Iterator[Named]:
-    """Yield what a function names in its closure and globals, with what assigns to it where it does so."""
+def _own(function: FunctionType, *, every: bool = False) -> Iterator[Named]:
+    """Yield what a function names in its closure and globals, with what assigns to it where it does so.
+
+    With ``every``, what assigns to it comes in any case.
+    """
     stored = _stored(function.__code__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             value = cell.cell_contents
         except ValueError:  # nothing is in it yet
             continue
-        yield name, value, _into_cell(cell) if name in stored else None, (id(cell), name)
+        yield name, value, _into_cell(cell) if every or name in stored else None, (id(cell), name)
     for name in _names(function.__code__):
         if name in function.__globals__:
             value = function.__globals__[name]
-            assign = _into(function.__globals__, name) if name in stored else None
+            assign = _into(function.__globals__, name) if every or name in stored else None
             yield name, value, assign, (id(function.__globals__), name)
 
 

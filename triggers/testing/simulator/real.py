@@ -61,7 +61,7 @@ def run_for_real(course: Course, ledger: Effects | None) -> Life:
         RealRunError: one took too long, or ended in a way of its own.
     """
     steps: list[Step] = []
-    work = course.run
+    work: Callable[[], None] = course.run
     while True:
         life = _one_life(work, course, ledger)
         steps += [replace(step, number=len(steps) + step.number) for step in life.steps]

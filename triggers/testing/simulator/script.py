@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 Counts = Literal["exact", "undefined"]
 
 #: What becomes of plain containers of the service's module when the process dies.
-Memory = Literal["dies", "stays"]
+#: With "rests", no process runs for more than a day after each death.
+Memory = Literal["dies", "stays", "rests"]
 
 _COUNTS: Mapping[str, Counts] = {"exact": "exact", "undefined": "undefined"}
-_MEMORIES: Mapping[str, Memory] = {"dies": "dies", "stays": "stays"}
+_MEMORIES: Mapping[str, Memory] = {"dies": "dies", "stays": "stays", "rests": "rests"}
 
 
 class Fault(StrEnum):

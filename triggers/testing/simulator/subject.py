@@ -90,7 +90,10 @@ class Subject:
             return drive(work)
         if self.loop is None:
             self.loop = VirtualLoop(self._pass)
-        return self.loop.run_until_complete(work)
+        try:
+            return self.loop.run_until_complete(work)
+        finally:
+            self.loop.wait_for_threads()
 
     def forget_loop(self) -> None:
         """Begin anew in a process that was forked, where no thread and no loop goes on."""

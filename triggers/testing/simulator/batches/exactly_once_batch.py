@@ -20,10 +20,10 @@ from triggers.testing.simulator import exactly_once as simulations
 from triggers.testing.simulator.batches.course import HEAD, BatchCourse, BatchRules, Row
 from triggers.testing.simulator.course import Choice
 from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
-from triggers.testing.simulator.patching import quiet
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.report import Finding, Report
 from triggers.testing.simulator.script import Memory, Script, extensions
+from triggers.testing.simulator.surroundings.patching import quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,10 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from unittest.mock import patch
 
 from triggers.testing.simulator.course import BEGINNING, Course
+from triggers.testing.simulator.surroundings.pools import MACHINERY, submitting
 
 
 @contextmanager
@@ -37,7 +39,7 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
         run = course()
         target = vars(thread).get("_target") if type(thread) is threading.Thread else None
         home = str(getattr(target, "__module__", None)).partition(".")[0]
-        ours = target is not None and home not in _MACHINERY
+        ours = target is not None and home not in MACHINERY
         if run is None or threading.get_ident() != own or not ours or not run.leave_running(thread):
             start(thread)
 
@@ -47,16 +49,13 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
             join(thread, timeout)
 
     with (
+        patch.object(ThreadPoolExecutor, "submit", submitting(course)),
         patch.object(time, "sleep", simulated_sleep),
         patch.object(time, "time", simulated_time),
         patch.object(threading.Thread, "start", simulated_start),
         patch.object(threading.Thread, "join", simulated_join),
     ):
         yield
-
-
-#: Whose threads are never held back.
-_MACHINERY = frozenset({"concurrent", "asyncio", "aiosqlite", "sqlalchemy", "history", "triggers", "logging"})
 
 
 @contextmanager
