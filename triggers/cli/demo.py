@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
@@ -32,7 +33,7 @@ def demo(
         dir_okay=False,
         help="A JSON Lines file of orders; made by the demo by default.",
     ),
-    count: int = typer.Option(2500, min=10, help="How many different orders to make."),
+    count: int = typer.Option(2500, min=10, max=10_000_000, help="How many different orders to make."),
     on: GroundName = typer.Option(
         GroundName.SQLITE, help="What it stands on: one SQLite file, or a Redis server that it starts."
     ),
@@ -52,6 +53,8 @@ def demo(
 
     In the end the same file goes to a pipeline of Spark with the same history, which books only what is new.
     """
+    if orders is not None:
+        refuse_unreadable("--orders", orders)
     if dashboard and context.obj.as_json:
         raise typer.BadParameter("--dashboard is for people, and --json for programs: leave one out")
     if dashboard:

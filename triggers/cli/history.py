@@ -17,6 +17,7 @@ from triggers.cli.shared.options import (
     TRIGGER_OPTION,
     YES_OPTION,
     confirm,
+    limit_option,
     opened,
     trigger_names,
 )
@@ -36,7 +37,7 @@ def show(
     uuid: str | None = typer.Argument(None, help="Only this uuid."),
     history: str | None = HISTORY_OPTION,
     trigger: str | None = TRIGGER_OPTION,
-    limit: int = typer.Option(20, min=1, help="At most so many entries."),
+    limit: int = limit_option(20),
 ) -> None:
     """Show entries: of one uuid, or the first ones in no particular order. Uuids are stored as digests."""
     state = State.of(context)

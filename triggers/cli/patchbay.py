@@ -6,12 +6,20 @@ from typing import Any
 
 import typer
 
+from history.bridge import drive
 from history.errors import ConfigurationError
-from history.opening import HISTORY_URLS
+from history.opening import HISTORY_URLS, open_history
+from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.logs import LogFormat, log_as_consumer
-from triggers.cli.shared.options import LOG_FORMAT_OPTION, LOG_VERDICTS_OPTION, METRICS_OPTION
+from triggers.cli.shared.options import (
+    LOG_FORMAT_OPTION,
+    LOG_VERDICTS_OPTION,
+    METRICS_OPTION,
+    PROCESSES_OPTION,
+    named,
+)
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.supervisor import supervise
@@ -40,7 +48,7 @@ def run(
     files: list[Path] = _FILES,
     history: str | None = _HISTORY,
     name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
-    processes: int = typer.Option(1, min=1, help="How many processes to run; crashed ones start again."),
+    processes: int = PROCESSES_OPTION,
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
     sink: list[str] | None = SINKS_OPTION,
     metrics: str | None = METRICS_OPTION,
@@ -52,6 +60,7 @@ def run(
     state = State.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     _look_here()
+    _refuse_unreadable(files)
     file = read_patchbay(*files)
     if processes > 1:
         raise typer.Exit(supervise(processes, name, metrics))
@@ -78,6 +87,7 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
     """
     state = State.of(context)
     _look_here()
+    _refuse_unreadable(files)
     file, notes = read_with_notes(*files)
     with PatchBay(file, history=_history(state, history, file)) as bay:
         rows = [
@@ -158,10 +168,18 @@ def _name_and_url(option: str) -> tuple[str, str]:
 
 def _history(state: State, given: str | None, file: PatchBayFile) -> str | None:
     """Return the history to use: the option's, else the wiring's, else what is configured."""
+    if given:
+        with named("--history", HISTORY_URLS):
+            drive(open_history(given).close())
     if given or file.patchbay.history:
         return given or file.patchbay.history
     found = configuration_of(state).find("history")
     return None if found is None else found.value
+
+
+def _refuse_unreadable(files: list[Path]) -> None:
+    for file in files:
+        refuse_unreadable("FILES", file)
 
 
 def _look_here() -> None:

@@ -69,7 +69,9 @@ def send(
     time_to_live: float | None = typer.Option(None, min=0.001, help="Seconds until each message expires."),
     delay: float | None = typer.Option(None, min=0.001, help="Seconds before which no message is delivered."),
     queue: Path | None = typer.Option(None, help="The file that takes messages while the provider is away."),
-    queue_limit: int = typer.Option(DEFAULT_QUEUE_LIMIT, help="How many it may hold; -1 for any number."),
+    queue_limit: int = typer.Option(
+        DEFAULT_QUEUE_LIMIT, min=-1, help="How many it may hold; -1 for any number."
+    ),
     alias: str = typer.Option(DEFAULT_ALIAS, help="Whose queue it is."),
 ) -> None:
     """Send each line of a file as one message.
@@ -199,11 +201,17 @@ def _source(file: Path) -> Generator[BinaryIO]:
     try:
         lines = file.open("rb")
     except OSError as error:
-        raise ConfigurationError(
-            "FILE", f"{file}: {error.strerror}", "give a file that can be read"
-        ) from error
+        raise _unreadable(file, error) from error
     with lines:
+        try:
+            lines.peek(1)
+        except OSError as error:
+            raise _unreadable(file, error) from error
         yield lines
+
+
+def _unreadable(file: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError("FILE", f"{file}: {error.strerror}", "give a file that can be read")
 
 
 class _Counting:

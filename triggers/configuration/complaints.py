@@ -17,7 +17,9 @@ Origin = Callable[..., str]
 def complaint(error: ValidationError, origin: Origin, *, in_variables: bool) -> ConfigurationError:
     """Return the first thing that is wrong. Values are not quoted: one may be a password."""
     first = error.errors(include_url=False, include_input=False, include_context=True)[0]
-    path = [str(part) for part in first["loc"] if part != "[key]"]
+    # A variable has its whole list in one text, so no name for a place in it.
+    left_out = (int,) if in_variables else ()
+    path = [str(part) for part in first["loc"] if part != "[key]" and not isinstance(part, left_out)]
     where = origin(*path)
     match first["type"]:
         case "extra_forbidden":

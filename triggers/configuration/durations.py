@@ -1,29 +1,38 @@
 """Times as a file or a variable has them: "500ms", "30s", "15m", "2h", "7d", or seconds as a number."""
 
+import math
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator
 
+from triggers.configuration.limits import wrong_seconds
+
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60, "h": 3600, "d": 86400}
-_TIME: Final = re.compile(r"(\d{1,9})(ms|[smhd]?)")
+_TIME: Final = re.compile(r"(\d{1,15})(ms|[smhd]?)", re.ASCII)
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return math.inf
 
 
 def _duration(value: Any) -> timedelta:
     if isinstance(value, bool):
         seconds = None
     elif isinstance(value, int | float):
-        seconds = float(value)
+        seconds = _as_float(value)
     else:
         found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
         seconds = int(found[1]) * _UNITS[found[2] or "s"] if found is not None else None
     if seconds is None:
         raise ValueError("is no time: write 500ms, 30s, 15m, 2h or 7d, or a number of seconds")
-    try:
-        return timedelta(seconds=seconds)
-    except (OverflowError, ValueError):
-        raise ValueError("is no time that can be counted: write a shorter one") from None
+    if (wrong := wrong_seconds(seconds)) is not None:
+        raise ValueError(wrong.text)
+    return timedelta(seconds=seconds)
 
 
 def written(value: timedelta) -> str:

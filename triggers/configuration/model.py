@@ -18,11 +18,13 @@ resolver, what becomes of a message that is In Doubt) stands in the code, for th
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from history.support.urls import split_url
 from triggers.configuration.durations import Duration
 from triggers.configuration.layers import INTO, PREFIX
+from triggers.configuration.limits import wrong_value
 from triggers.detection.table import FailurePolicy
 
 
@@ -40,20 +42,46 @@ def _switch_or_url(value: Any) -> Any:
     return value
 
 
+def _possible(value: Any) -> Any:
+    if (wrong := wrong_value(value)) is not None:
+        raise ValueError(wrong.text)
+    return value
+
+
+def _parsed(value: Any) -> Any:
+    try:
+        if isinstance(value, str):
+            split_url(value)
+    except ValueError:  # whose text may quote a password
+        raise ValueError("is not a URL: write one such as redis://127.0.0.1:6379/0") from None
+    return value
+
+
 def _several(value: Any) -> Any:
     """Take what a variable holds, with spaces between, for a list."""
     return value.split() if isinstance(value, str) else value
 
 
 #: Text that says something.
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, AfterValidator(_possible)]
+
+#: The URL of a server or a file.
+Url = Annotated[Text, AfterValidator(_parsed)]
 
 #: A whole number; pydantic alone would take True for 1.
-Number = Annotated[int, BeforeValidator(_no_switch)]
+Number = Annotated[int, BeforeValidator(_no_switch), AfterValidator(_possible)]
 
+#: A number that may have a fraction.
+Factor = Annotated[float, BeforeValidator(_no_switch), AfterValidator(_possible)]
+
+
+#: The path of a file.
+File = Annotated[Path, BeforeValidator(_possible)]
 
 #: Whether there is one, or the URL where it is.
-SwitchOrUrl = Annotated[bool | str, BeforeValidator(_switch_or_url)]
+SwitchOrUrl = Annotated[
+    bool | str, BeforeValidator(_switch_or_url), AfterValidator(_possible), AfterValidator(_parsed)
+]
 
 
 class RetryKeys(BaseModel):
@@ -63,7 +91,7 @@ class RetryKeys(BaseModel):
 
     max_attempts: Number = 0
     interval: Duration | None = None
-    backoff: Annotated[float, BeforeValidator(_no_switch)] = 1.0
+    backoff: Factor = 1.0
     max_interval: Duration | None = None
 
 
@@ -73,7 +101,7 @@ class RedeliveryKeys(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     interval: Duration | None = None
-    backoff: Annotated[float, BeforeValidator(_no_switch)] = 2.0
+    backoff: Factor = 2.0
     max_interval: Duration | None = None
 
 
@@ -82,7 +110,7 @@ class TriggerKeys(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    history: Text | None = None
+    history: Url | None = None
     concurrency: Number = 1
     prefetch: Number = 1
     lease: Duration | None = None
@@ -98,8 +126,8 @@ class TriggerKeys(BaseModel):
     join_timeout: Duration | None = None
     tracing: bool = False
     journal: SwitchOrUrl = False
-    parking: Text | None = None
-    local_parking_file: Path | None = None
+    parking: Url | None = None
+    local_parking_file: File | None = None
 
 
 class Keys(BaseModel):
@@ -107,9 +135,9 @@ class Keys(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    provider: Text | None = None
-    history: Text | None = None
-    sinks: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_several)] = ()
+    provider: Url | None = None
+    history: Url | None = None
+    sinks: Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_several)] = ()
     metrics: Text | None = None
     log_format: Literal["text", "json"] = "text"
     log_verdicts: bool = True

@@ -26,17 +26,15 @@ def read_configuration(file: Path | str | None = None) -> Configuration:
     """
     named = file or os.environ.get(FILE_VARIABLE)
     found = FILE if FILE.exists() else None
+    setting = str(FILE)
     if named:
-        found = Path(named)
-        if not found.exists():
-            setting = "--config" if file else FILE_VARIABLE
-            raise ConfigurationError(setting, f"there is no file {found}", "give one that is there")
+        found, setting = Path(named), "--config" if file else FILE_VARIABLE
     is_in_environment = any(name.upper().startswith(PREFIX) and value for name, value in os.environ.items())
     if found is None and not is_in_environment:
         return Configuration()  # nothing is configured, so the library that reads it is not loaded
     layers = [_from_environment()]
     if found is not None:
-        layers.append(_from_file(found))
+        layers.append(_from_file(found, setting))
     return Configuration(layers)
 
 
@@ -47,24 +45,34 @@ def _from_environment() -> Layer:
 
     try:
         said = EnvSettingsSource(Variables)()
+    except RecursionError as error:
+        name = variable_of("triggers")
+        raise ConfigurationError(name, "is nested too deeply", f"set {name}__NAME__KEY") from error
     except SettingsError:  # without its cause, which may quote what is set
         name = variable_of("triggers")
         raise ConfigurationError(name, "must be a table", f"set {name}__NAME__KEY") from None
     return _layer(None, said)
 
 
-def _from_file(file: Path) -> Layer:
+def _from_file(file: Path, setting: str) -> Layer:
+    """Read a file, which a setting has named; what is wrong in it is said with the file and its key."""
     import tomllib  # noqa: PLC0415  (as above)
 
+    named = "" if setting == str(file) else f"{file}: "
     try:
-        return _layer(file, tomllib.loads(file.read_text(encoding="utf-8-sig")))  # editors of Windows mark it
+        said = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # editors of Windows mark it
+    except FileNotFoundError as error:
+        raise ConfigurationError(setting, f"there is no file {file}", "give one that is there") from error
     except OSError as error:
-        raise ConfigurationError(str(file), f"{error.strerror}", "give a readable file") from error
+        raise ConfigurationError(setting, f"{named}{error.strerror}", "give a readable file") from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(str(file), f"is not UTF-8: {error}", "save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(setting, f"{named}is not UTF-8: {error}", "save it as UTF-8") from error
+    except ValueError as error:  # tomllib's own, and that of a number with thousands of digits
         remedy = "correct it; text stands in quotes"
-        raise ConfigurationError(str(file), f"is no TOML: {error}", remedy) from error
+        raise ConfigurationError(setting, f"{named}is no TOML: {error}", remedy) from error
+    except RecursionError as error:
+        raise ConfigurationError(setting, f"{named}is nested too deeply", "write tables as [a.b]") from error
+    return _layer(file, said)
 
 
 def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:

@@ -1,5 +1,6 @@
 """``doubtless dashboard``: serve it until a signal comes."""
 
+import errno
 import gc
 import socket
 from collections.abc import Callable
@@ -153,9 +154,15 @@ def _draw(host: str) -> Token:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
+        socket.getaddrinfo(host, port)
+    except (OSError, UnicodeError) as error:
+        problem = f"{host} is not an address of this machine"
+        raise ConfigurationError("--host", problem, "choose one") from error
+    try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigurationError("--port", f"{host}, {port}: {error.strerror}", "choose another") from error
+        setting = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
+        raise ConfigurationError(setting, f"{host}, {port}: {error.strerror}", "choose another") from error
 
 
 def _say(state: State, listening: socket.socket, drawn: Token | None) -> None:

@@ -79,7 +79,12 @@ def age(instant: datetime | None) -> str | None:
 
 def moment(instant: datetime | None) -> str | None:
     """Return an instant in UTC: people at several places read the same page."""
-    return None if instant is None else instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if instant is None:
+        return None
+    try:
+        return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except OverflowError:  # at the ends of the calendar there is no other time zone
+        return instant.isoformat(" ", "seconds")
 
 
 def rate(value: float | None) -> str | None:

@@ -23,6 +23,7 @@ from triggers.cli.shared.guarantee_levels import GUARANTEES, guarantee_of
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
     DEFAULT_HISTORY_OPTION,
+    MOST_PROCESSES,
     ONLY_OPTION,
     PROVIDER_OPTION,
     named,
@@ -43,7 +44,9 @@ def doctor(
     history: str | None = DEFAULT_HISTORY_OPTION,
     only: list[str] | None = ONLY_OPTION,
     sink: list[str] | None = SINKS_OPTION,
-    processes: int = typer.Option(1, min=1, help="How many processes will run, as of doubtless run."),
+    processes: int = typer.Option(
+        1, min=1, max=MOST_PROCESSES, help="How many processes will run, as of doubtless run."
+    ),
 ) -> None:
     """Look for what is wrong with a set-up: servers, their settings, clocks, permissions, triggers.
 

@@ -33,6 +33,7 @@ from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
     confirm,
+    limit_option,
     opened,
     opened_local,
     trigger_names,
@@ -58,7 +59,7 @@ def list_(
     context: typer.Context,
     selection: Selection,
     history: str | None = HISTORY_OPTION,
-    limit: int = typer.Option(50, min=1, help="At most so many."),
+    limit: int = limit_option(),
     local: bool = LOCAL_OPTION,
 ) -> None:
     """List parked messages, oldest first; In Doubt ones whose original has completed are closed first."""
@@ -239,7 +240,7 @@ def decisions(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,
     trigger: str | None = TRIGGER_OPTION,
-    limit: int = typer.Option(50, min=1, help="At most so many."),
+    limit: int = limit_option(),
     local: bool = LOCAL_OPTION,
 ) -> None:
     """Show who has run, settled or discarded parked messages, why, and what came of it, the newest first.

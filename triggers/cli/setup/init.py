@@ -44,11 +44,11 @@ def init(
     """
     state = State.of(context)
     files = dict(_files(folder))
-    there = sorted(str(file) for file in (*files, folder / _DATABASE) if file.exists())
-    if there:
-        problem = f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already"
-        raise ConfigurationError("FOLDER", problem, "name an empty folder")
     try:
+        there = sorted(str(file) for file in (*files, folder / _DATABASE) if file.exists())
+        if there:
+            problem = f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already"
+            raise ConfigurationError("FOLDER", problem, "name an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             with file.open("x", encoding="utf-8") as new:

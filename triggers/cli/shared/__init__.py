@@ -2,6 +2,7 @@
 
 =======================  ============================================================================
 ``general_options.py``   what every command takes; ``options.py``: what many do, and what they open
+``arguments.py``         refuses what no option and no argument can be
 ``signatures.py``        adds options to a command that does not name them
 ``configured.py``        the environment and ``doubtless.toml``, for options that are left out
 ``embedded.py``          the SQLite file of who names no server

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _PREFIX = "DOUBTLESS_"
 
+#: Settings that a command takes from its own options alone; what a module says is called otherwise.
+_OPTIONS_ALONE = {"metrics", "queue", "queue_limit", "time_to_live", "delay", "priority", "alias"}
+
 
 def configuration_of(state: State) -> "Configuration":
     """Return what is configured where this process runs; the file is read once for each command.
@@ -67,10 +70,12 @@ def fill(context: typer.Context, options: dict[str, Any], keys: Mapping[str, str
 
 @contextmanager
 def blaming(origins: Mapping[str, str]) -> Generator[None]:
-    """Have errors name the variable, or the file and its key, instead of an option that nobody gave."""
+    """Have errors name what somebody has typed: the option, the variable, or the file and its key."""
     try:
         yield
     except ConfigurationError as error:
-        if error.setting not in origins:
+        option = f"--{error.setting.replace('_', '-')}" if error.setting in _OPTIONS_ALONE else error.setting
+        named = origins.get(option, option)
+        if named == error.setting:
             raise
-        raise ConfigurationError(origins[error.setting], error.problem, error.remedy) from error
+        raise ConfigurationError(named, error.problem, error.remedy) from error

@@ -4,10 +4,11 @@ import re
 from datetime import timedelta
 
 from history.errors import ConfigurationError
+from triggers.configuration.limits import wrong_seconds
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_TIME = re.compile(r"(\d{1,9})([smhd])")
-_RATE = re.compile(r"(\d{1,12})/([smhd])")
+_TIME = re.compile(r"(\d{1,12})([smhd])", re.ASCII)
+_RATE = re.compile(r"(\d{1,12})/([smhd])", re.ASCII)
 
 
 def duration_of(option: str, text: str) -> timedelta:
@@ -19,10 +20,10 @@ def duration_of(option: str, text: str) -> timedelta:
     found = _TIME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(option, f"{text!r} is not a time", "write 90s, 15m, 2h or 7d")
-    try:
-        return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
-    except OverflowError:
-        raise ConfigurationError(option, f"{text!r} is too long", "write a shorter time") from None
+    seconds = int(found[1]) * _UNITS[found[2]]
+    if (wrong := wrong_seconds(seconds)) is not None:
+        raise ConfigurationError(option, f"{text!r} {wrong.problem}", wrong.remedy)
+    return timedelta(seconds=seconds)
 
 
 def rate_of(option: str, text: str) -> float:

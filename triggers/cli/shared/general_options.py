@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from triggers.cli.shared.configured import blaming, fill, keys_of
+from triggers.cli.shared.arguments import refuse_impossible
+from triggers.cli.shared.configured import blaming, configuration_of, fill, keys_of
 from triggers.cli.shared.logs import log_more
 from triggers.cli.shared.output import State, UserExitError
 from triggers.cli.shared.signatures import Options, take
@@ -47,7 +48,11 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
         state.config = config or state.config
         if state.verbose:
             log_more()
+        refuse_impossible(run, {"config": config})
+        if config is not None:  # said by hand: also a command that needs none refuses one that cannot be read
+            configuration_of(state)
         with blaming(fill(context, options, keys)), state.document_apart():
+            refuse_impossible(run, options)
             try:
                 command(context, **options)
             except SystemExit as end:

@@ -5,6 +5,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult
 
 import typer
 
@@ -18,6 +19,7 @@ from history.support.urls import origin, split_url
 from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.logs import LogFormat
 from triggers.cli.shared.output import State, printable
+from triggers.configuration.limits import LARGEST
 from triggers.providers.opening import PROVIDER_URLS, open_provider
 from triggers.providers.provider import Provider
 
@@ -25,6 +27,9 @@ from triggers.providers.provider import Provider
 _LASTING_HISTORIES, _LASTING_PROVIDERS = (
     urls.replace(" or memory://", "") for urls in (HISTORY_URLS, PROVIDER_URLS)
 )
+
+#: How many processes one supervisor can have: more are a slip of the pen, and would take the machine down.
+MOST_PROCESSES = 1_024
 
 #: The option that names the history.
 HISTORY_OPTION: Any = typer.Option(
@@ -82,6 +87,17 @@ TRIGGER_OPTION: Any = typer.Option(
 
 #: The option for those who have decided already.
 YES_OPTION: Any = typer.Option(False, "--yes", "-y", help="Do not ask.")
+
+
+#: The option for how many processes run.
+PROCESSES_OPTION: Any = typer.Option(
+    1, min=1, max=MOST_PROCESSES, help="How many processes to run; crashed ones start again."
+)
+
+
+def limit_option(usual: int = 50) -> Any:
+    """Return the option for how many rows are shown."""
+    return typer.Option(usual, min=1, max=LARGEST, help="At most so many.")
 
 
 @contextmanager
@@ -168,7 +184,7 @@ def named(option: str, remedy: str) -> Generator[None]:
 
 def refuse_memory(option: str, url: str) -> None:
     """Refuse what lives and dies with one process: nothing would be in it, and nothing would stay in it."""
-    parts = split_url(url)
+    parts = _split(option, url)
     of_sqlite = parts.scheme.startswith("sqlite") and not parts.netloc  # with a host it is refused as such
     if parts.scheme == "memory" or (of_sqlite and parts.path in {"", "/", "/:memory:"}):
         problem = f"{origin(url)} lives in one process only"
@@ -178,10 +194,17 @@ def refuse_memory(option: str, url: str) -> None:
 def refuse_absent_file(option: str, url: str) -> None:
     """Refuse a SQLite file that is not there: opening it would create it, and it would be empty."""
     refuse_memory(option, url)
-    parts = split_url(url)
+    parts = _split(option, url)
     file = Path(parts.path.removeprefix("/"))
     if parts.scheme.startswith("sqlite") and not parts.netloc and not file.exists():
         raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")
+
+
+def _split(option: str, url: str) -> SplitResult:
+    try:
+        return split_url(url)
+    except ValueError as error:  # without the URL, which may hold a password
+        raise ConfigurationError(option, f"is not a URL: {error}", "correct it") from None
 
 
 def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
+#: How many characters an error has at most: it may quote a value of any length.
+LONGEST_ERROR = 4_000
+
+
 class UserExitError(Exception):
     """A service, a resolver or another function of a user's called ``sys.exit()``, which no command does."""
 
@@ -112,7 +116,10 @@ class State:
         _print_line(sys.stderr, (text, None))
 
     def complain(self, text: str) -> None:
-        """Print an error, in one line, on standard error."""
+        """Print an error, in one line, on standard error; of a very long one its beginning and its end."""
+        if len(text) > LONGEST_ERROR:
+            half = LONGEST_ERROR // 2
+            text = f"{text[:half]} ... {text[-half:]}"
         _print_line(sys.stderr, ("error:", "bold red"), (f" {text}", None))
 
 
@@ -188,7 +195,10 @@ def _cell(value: Any) -> str:
 
 def moment(instant: datetime) -> str:
     """Return an instant as people here read it: local time, with the offset."""
-    return instant.astimezone().isoformat(" ", "seconds")
+    try:
+        return instant.astimezone().isoformat(" ", "seconds")
+    except (OverflowError, ValueError):  # at the ends of the calendar there is no other time zone
+        return instant.isoformat(" ", "seconds")
 
 
 def _plain(value: Any) -> Any:

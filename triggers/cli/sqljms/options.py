@@ -10,7 +10,7 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
-from triggers.cli.shared.options import named, refuse_absent_file
+from triggers.cli.shared.options import limit_option, named, refuse_absent_file
 from triggers.cli.shared.output import State
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ SUBSCRIPTION_OPTION: Any = typer.Option(
     None, "--subscription", "-s", help="Of a topic; may be left out where there is one."
 )
 FORCE_OPTION: Any = typer.Option(False, "--force", help="Also what a living consumer is handling.")
-LIMIT_OPTION: Any = typer.Option(50, min=1, help="At most so many.")
+LIMIT_OPTION: Any = limit_option()
 
 
 def opened_admin(provider: str | None) -> AbstractContextManager["Admin"]:

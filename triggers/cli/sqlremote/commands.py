@@ -7,6 +7,7 @@ import typer
 
 from history.bridge import drive
 from history.store.watermark import Offset
+from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.logs import LogFormat, log_as_consumer
 from triggers.cli.shared.options import (
@@ -177,6 +178,7 @@ def load(
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     state = State.of(context)
+    refuse_unreadable("FILE", file)
     if not yes:
         confirm(f"Replace all rows of the tables in {file}?")
     with work.opened(settings) as links:

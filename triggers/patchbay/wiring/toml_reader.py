@@ -80,7 +80,7 @@ def _read(file: Path) -> _Page:
         return _Page(file, text, found.raw, found)
     try:
         return _Page(file, text, tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(str(file), f"is not valid TOML: {error}", "correct that line") from error
 
 

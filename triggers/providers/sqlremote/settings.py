@@ -159,10 +159,10 @@ class RemoteSettings(BaseModel):
             settings = cls.model_validate(data)
         except FileNotFoundError as error:
             raise ConfigurationError("settings", f"there is no file {file}", "write one") from error
-        except (OSError, tomllib.TOMLDecodeError, UnicodeError) as error:
-            raise ConfigurationError("settings", f"{file} cannot be read: {error}", "correct it") from error
         except ValidationError as error:
             raise ConfigurationError("settings", f"{file}: {_problems(error)}", "correct it") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise ConfigurationError("settings", f"{file} cannot be read: {error}", "correct it") from error
         return settings.beside(file.parent)
 
     def beside(self, folder: Path) -> Self:

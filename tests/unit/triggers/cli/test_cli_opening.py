@@ -108,7 +108,7 @@ def test_a_history_that_cannot_be_looked_into_is_told_with_the_option(url: str |
         ("memory://", "--provider: memory:// lives in one process only"),
         ("sqlite://x.db", "--provider: a SQLite URL names no host; use sqlite:///file.db"),
         ("ftp://x", "--provider: unknown URL scheme 'ftp'; use redis://"),
-        ("redis://[::1", "--provider: Invalid IPv6 URL; use redis://"),
+        ("redis://[::1", "--provider: is not a URL: Invalid IPv6 URL; correct it"),
         ("redis://x?claim_idle=soon", "claim_idle: 'soon' in the URL cannot be used; give seconds"),
     ],
 )

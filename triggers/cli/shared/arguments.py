@@ -1,0 +1,59 @@
+"""What no option and no argument of any command can be: refused before the command runs, with its name.
+
+Typer checks types and bounds; this checks what would break a driver, a clock or the file system later.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from typer.models import ArgumentInfo
+
+from history.errors import ConfigurationError
+from triggers.configuration.limits import wrong_value
+
+
+def refuse_impossible(command: Callable[..., None], options: Mapping[str, Any]) -> None:
+    """Refuse a value that no option and no argument can have.
+
+    Raises:
+        ConfigurationError: there is such a value; naming the option or argument.
+    """
+    parameters = inspect.signature(command).parameters
+    for name, value in options.items():
+        for one in _each(value):
+            if (wrong := wrong_value(one)) is not None:
+                raise ConfigurationError(_shown(parameters[name]), wrong.problem, wrong.remedy)
+
+
+def refuse_unreadable(setting: str, file: Path) -> None:
+    """Refuse a file of which nothing can be read; a pipe is left alone, because it can be read once only.
+
+    Raises:
+        ConfigurationError: naming the setting.
+    """
+    try:
+        if not file.is_fifo():
+            with file.open("rb") as opened:
+                opened.read(1)
+    except OSError as error:
+        raise ConfigurationError(
+            setting, f"{file}: {error.strerror}", "give a file that can be read"
+        ) from error
+
+
+def _each(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        yield from value
+    elif value is not None:
+        yield value
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    """Return how a parameter is called on the command line: --limit, or PARKED_ID for an argument."""
+    if isinstance(parameter.default, ArgumentInfo):
+        return parameter.default.metavar or parameter.name.upper()
+    named = getattr(parameter.default, "param_decls", None) or ()
+    long = [one for one in named if one.startswith("--")]
+    return long[0] if long else f"--{parameter.name.replace('_', '-')}"
