@@ -7,8 +7,10 @@ value.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import assert_never
 
+from triggers.selectors.mismatches import Notice, name_of, wanted_by
 from triggers.selectors.operators import ARITHMETIC, COMPARISONS, Compare, Reckon, Truth, negative, positive
 from triggers.selectors.parsing.like import compile_like
 from triggers.selectors.parsing.tree import (
@@ -26,6 +28,7 @@ from triggers.selectors.parsing.tree import (
     Or,
     Path,
     Signed,
+    ValueKind,
 )
 from triggers.selectors.parsing.values import FILTER_HEADERS, Reading
 
@@ -36,32 +39,35 @@ Look = Callable[[Reading], object]
 Test = Callable[[Reading], Truth]
 
 
-def compile_condition(node: Node) -> Test:  # noqa: PLR0911  (one for each kind of node)
-    """Return the function that tells whether a condition holds."""
+def compile_condition(node: Node, notice: Notice) -> Test:  # noqa: PLR0911  (one for each kind of node)
+    """Return the function that tells whether a condition holds.
+
+    It gives ``notice`` of each text that is asked for a number or a truth.
+    """
     match node:
         case Comparison():
-            return _comparison(node)
+            return _comparison(node, notice)
         case Between():
-            return _between(node)
+            return _between(node, notice)
         case In(operand, values, negated):
-            return _text_test(operand, frozenset(values).__contains__, negated=negated)
+            return _text_test(compile_value(operand, notice), frozenset(values).__contains__, negated=negated)
         case Like(operand, pattern, escape, negated):
-            return _text_test(operand, compile_like(pattern, escape), negated=negated)
+            return _text_test(compile_value(operand, notice), compile_like(pattern, escape), negated=negated)
         case IsNull(operand, negated):
-            return _is_null(compile_value(operand), negated=negated)
+            return _is_null(compile_value(operand, notice), negated=negated)
         case Not(operand):
-            return _not(compile_condition(operand))
+            return _not(compile_condition(operand, notice))
         case And(operands):
-            return _all([compile_condition(operand) for operand in operands])
+            return _all([compile_condition(operand, notice) for operand in operands])
         case Or(operands):
-            return _any([compile_condition(operand) for operand in operands])
+            return _any([compile_condition(operand, notice) for operand in operands])
         case Constant() | Identifier() | Path() | Signed() | Chain():
-            return _truth(compile_value(node))
+            return _truth(_noticing(node, ValueKind.CONDITION, notice))
         case _:
             assert_never(node)
 
 
-def compile_value(node: Node) -> Look:  # noqa: PLR0911  (as above)
+def compile_value(node: Node, notice: Notice) -> Look:  # noqa: PLR0911  (as above)
     """Return the function that reads a value."""
     match node:
         case Constant(value):
@@ -73,13 +79,12 @@ def compile_value(node: Node) -> Look:  # noqa: PLR0911  (as above)
         case Path(_, keys):
             return lambda reading: reading.at(keys)
         case Signed(sign, operand):
-            return _signed(sign, compile_value(operand))
+            return _signed(sign, _noticing(operand, ValueKind.NUMBER, notice))
         case Chain(first, rest):
-            return _chain(
-                compile_value(first), [(ARITHMETIC[sign], compile_value(operand)) for sign, operand in rest]
-            )
+            number = partial(_noticing, wanted=ValueKind.NUMBER, notice=notice)
+            return _chain(number(first), [(ARITHMETIC[sign], number(operand)) for sign, operand in rest])
         case _:
-            return compile_condition(node)
+            return compile_condition(node, notice)
 
 
 def _identifier(name: str) -> Look:
@@ -139,9 +144,7 @@ def _is_null(look: Look, *, negated: bool) -> Test:
     return lambda reading: look(reading) is None
 
 
-def _text_test(operand: Identifier | Path, holds: Callable[[str], bool], *, negated: bool) -> Test:
-    look = compile_value(operand)
-
+def _text_test(look: Look, holds: Callable[[str], bool], *, negated: bool) -> Test:
     def test(reading: Reading) -> Truth:
         value = look(reading)
         # Of what is no text it is unknown, negated or not: a number is not "not one of these texts".
@@ -150,21 +153,38 @@ def _text_test(operand: Identifier | Path, holds: Callable[[str], bool], *, nega
     return test
 
 
-def _comparison(node: Comparison) -> Test:
-    compare, look = COMPARISONS[node.sign], compile_value(node.left)
+def _comparison(node: Comparison, notice: Notice) -> Test:
+    compare, look = COMPARISONS[node.sign], _noticing(node.left, wanted_by(node.sign, node.right), notice)
     if isinstance(node.right, Constant):
         return _against(look, compare, node.right.value)
-    other = compile_value(node.right)
+    other = _noticing(node.right, wanted_by(node.sign, node.left), notice)
     return lambda reading: compare(look(reading), other(reading))
+
+
+def _noticing(node: Node, wanted: ValueKind | None, notice: Notice) -> Look:
+    """Return the function that reads a value, and gives notice where it is text instead of what is wanted."""
+    look, name = compile_value(node, notice), name_of(node)
+    if name is None or wanted is None:
+        return look
+
+    def read(reading: Reading) -> object:
+        value = look(reading)
+        if isinstance(value, str):
+            notice(name, wanted)
+        return value
+
+    return read
 
 
 def _against(look: Look, compare: Compare, constant: object) -> Test:
     return lambda reading: compare(look(reading), constant)
 
 
-def _between(node: Between) -> Test:
+def _between(node: Between, notice: Notice) -> Test:
     """Compare as ``>= AND <=`` does; negated, as ``< OR >``."""
-    look, low, high = (compile_value(operand) for operand in (node.operand, node.low, node.high))
+    look, low, high = (
+        _noticing(operand, ValueKind.NUMBER, notice) for operand in (node.operand, node.low, node.high)
+    )
     below, above = (
         (COMPARISONS["<"], COMPARISONS[">"]) if node.negated else (COMPARISONS[">="], COMPARISONS["<="])
     )

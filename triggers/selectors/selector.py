@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.selectors.compiler import Test, compile_condition
+from triggers.selectors.mismatches import Mismatches
 from triggers.selectors.normal_form import write
 from triggers.selectors.operators import Truth
 from triggers.selectors.parsing.parser import parse
@@ -45,7 +46,7 @@ class Selector:
         if not text.strip(" \t\f\r\n"):
             return cls(text, None, _everything)
         tree = parse(text, cls.setting, paths=cls.paths)
-        return cls(text, tree, compile_condition(tree))
+        return cls(text, tree, compile_condition(tree, Mismatches(cls.setting, text)))
 
     def matches(self, message: Message) -> bool:
         """Whether the condition holds; unknown is no match."""
