@@ -11,56 +11,56 @@ from triggers.cli.shared.lazy_group import LazyCommand, LazyGroup
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "demo": LazyCommand(
         "triggers.cli.demo:demo",
-        "Book a file of orders once each, although lines come twice, are broken, and the worker is killed.",
+        "Book each order of a file once, although lines are repeated or broken and the worker is killed.",
     ),
     "init": LazyCommand(
         "triggers.cli.setup.init:init",
-        "Write a small service, its test and its configuration, which run as they are.",
+        "Write a small service with its test and its configuration. They run without changes.",
     ),
     "run": LazyCommand(
         "triggers.cli.run:run",
-        "Run the triggers of a module until SIGTERM or SIGINT; a second signal ends it at once.",
+        "Run the triggers of a module until SIGTERM or SIGINT. A second signal ends it immediately.",
     ),
     "send": LazyCommand("triggers.cli.send:send", "Send each line of a file as one message."),
     "why": LazyCommand(
         "triggers.cli.why:why",
-        "Say what is remembered of a uuid, what is parked or decided, and what its next delivery will be.",
+        "Explain what is known of a uuid, and what happens at its next delivery.",
     ),
     "guarantees": LazyCommand(
         "triggers.cli.checks.guarantees:guarantees",
-        "Say which level each trigger of a module reaches: atomic, fenced or in doubt.",
+        "Show which guarantee each trigger of a module reaches: atomic, fenced or in doubt.",
     ),
     "doctor": LazyCommand(
         "triggers.cli.checks.doctor:doctor",
-        "Look for what is wrong with a set-up: servers, their settings, clocks, permissions, triggers.",
+        "Check a set-up for problems: servers, their settings, clocks, permissions and triggers.",
     ),
     "config": LazyCommand(
         "triggers.cli.setup.config:app",
-        "What the command line, the environment and doubtless.toml say together.",
+        "Show the settings from the command line, the environment and doubtless.toml.",
     ),
     "size": LazyCommand(
         "triggers.cli.checks.size:size",
-        "Say how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs for a load.",
+        "Estimate how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs.",
     ),
     "status": LazyCommand(
         "triggers.cli.control:status",
-        "Show what the living consumers say of their triggers; consumers report once a second.",
+        "Show what running consumers report about their triggers. They report once a second.",
     ),
     "statistics": LazyCommand(
         "triggers.cli.control:statistics",
-        "Show what all consumers of each trigger have counted together, also those that have ended.",
+        "Show the counts of each trigger over all its consumers, including those that have ended.",
     ),
     "backlog": LazyCommand(
         "triggers.cli.checks.backlog:backlog",
-        "Say what waits at the provider for the triggers of a module: how much, and since when.",
+        "Show how many messages wait at the provider for the triggers of a module, and since when.",
     ),
     "suspend": LazyCommand(
         "triggers.cli.control:suspend",
-        'Let running consumers receive nothing for these triggers until "resume".',
+        'Stop running consumers from receiving for these triggers until "resume".',
     ),
     "resume": LazyCommand(
         "triggers.cli.control:resume",
-        "Let running consumers receive again, whether a command or an error had suspended their triggers.",
+        "Let running consumers receive again after a command or an error suspended their triggers.",
     ),
     "disable": LazyCommand(
         "triggers.cli.control:disable",
@@ -68,16 +68,18 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "enable": LazyCommand(
         "triggers.cli.control:enable",
-        "Connect these triggers again and receive, whatever had kept them from that.",
+        "Connect these triggers again and receive, whatever stopped them.",
     ),
     "dashboard": LazyCommand(
         "triggers.dashboard.command:dashboard",
-        "Show in a browser what happens and what is parked, and let people decide.",
+        "Serve web pages that show what happens and what is parked, and let people decide.",
     ),
-    "history": LazyCommand("triggers.cli.history:app", "What the document history remembers."),
+    "history": LazyCommand(
+        "triggers.cli.history:app", "Look into the document history, and remove entries from it."
+    ),
     "parked": LazyCommand(
         "triggers.cli.parked.commands:app",
-        "In Doubt, rejected and unreadable messages: look, run, settle as done or discard.",
+        "Look at parked messages (In Doubt, rejected, unreadable), and run, settle or discard them.",
     ),
     "sqlremote": LazyCommand(
         "triggers.cli.sqlremote.commands:app",

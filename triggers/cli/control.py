@@ -48,7 +48,7 @@ _PROOFS = {
 }
 
 _NAMES: Any = typer.Argument(
-    metavar="TRIGGER", help="Names; in quotes, * stands for anything in the names that are known."
+    metavar="TRIGGER", help="Names of triggers. * stands for anything in the known names; put it in quotes."
 )
 _REASON: Any = typer.Option(None, "--reason", help="Why; shown by status and in the log.")
 _WAIT: Any = typer.Option(10.0, "--wait", min=0, help="How many seconds to wait for the consumers.")
@@ -62,7 +62,7 @@ def suspend(
     reason: str | None = _REASON,
     wait: float = _WAIT,
 ) -> None:
-    """Let running consumers receive nothing for these triggers until "resume".
+    """Stop running consumers from receiving for these triggers until "resume".
 
     They stay connected; what runs may end. Consumers that start later receive. The exit code is 1 when no
     consumer runs one of the triggers, or one of them has not obeyed in time.
@@ -77,7 +77,7 @@ def resume(
     history: str | None = HISTORY_OPTION,
     wait: float = _WAIT,
 ) -> None:
-    """Let running consumers receive again, whether a command or an error had suspended their triggers.
+    """Let running consumers receive again after a command or an error suspended their triggers.
 
     The exit code is 1 when no consumer runs one of the triggers, or one of them has not obeyed in time.
     """
@@ -106,7 +106,7 @@ def enable(
     history: str | None = HISTORY_OPTION,
     wait: float = _WAIT,
 ) -> None:
-    """Connect these triggers again and receive, whatever had kept them from that.
+    """Connect these triggers again and receive, whatever stopped them.
 
     The exit code is 1 when a running consumer has not obeyed in time.
     """
@@ -117,7 +117,7 @@ def enable(
 def status(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
-    """Show what the living consumers say of their triggers; consumers report once a second.
+    """Show what running consumers report about their triggers. They report once a second.
 
     The exit code is 1 when nothing is known.
     """
@@ -146,9 +146,9 @@ def statistics(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,
     trigger: str | None = TRIGGER_OPTION,
-    clear: bool = typer.Option(False, "--clear", help="Then let them begin again at zero."),
+    clear: bool = typer.Option(False, "--clear", help="Then set the counts back to zero."),
 ) -> None:
-    """Show what all consumers of each trigger have counted together, also those that have ended.
+    """Show the counts of each trigger over all its consumers, including those that have ended.
 
     The exit code is 1 when nothing was counted.
     """

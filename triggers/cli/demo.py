@@ -44,7 +44,7 @@ def demo(
     ),
     spark: bool = typer.Option(True, help="End with a pipeline of Spark, where Java and PySpark are there."),
 ) -> None:
-    """Book a file of orders once each, although lines come twice, are broken, and the worker is killed.
+    """Book each order of a file once, although lines are repeated or broken and the worker is killed.
 
     On SQLite, messages, history and bookings share one file and each transaction, so that nothing is In
     Doubt. On Redis the bookings are elsewhere: what was in flight at the kill is In Doubt and parked when

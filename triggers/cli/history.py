@@ -23,7 +23,7 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State, moment
 
-app = typer.Typer(no_args_is_help=True, help="What the document history remembers.")
+app = typer.Typer(no_args_is_help=True, help="Look into the document history, and remove entries from it.")
 
 _COLUMNS = ["trigger", "digest", "state", "owner", "fence", "started", "expires"]
 _EMPTY = "the history is empty"

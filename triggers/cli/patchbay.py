@@ -47,7 +47,7 @@ def run(
     context: typer.Context,
     files: list[Path] = _FILES,
     history: str | None = _HISTORY,
-    name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
+    name: str | None = typer.Option(None, help="The name of this consumer, unique among running consumers."),
     processes: int = PROCESSES_OPTION,
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
     sink: list[str] | None = SINKS_OPTION,
@@ -56,7 +56,7 @@ def run(
     log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run what the files wire until SIGTERM or SIGINT; a second signal ends it at once."""
+    """Run what the files wire until SIGTERM or SIGINT. A second signal ends it immediately."""
     state = State.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     _look_here()

@@ -40,7 +40,7 @@ def run(
     module: str = typer.Argument(help="A module with triggers, such as examples.orders."),
     provider: str | None = PROVIDER_OPTION,
     history: str | None = DEFAULT_HISTORY_OPTION,
-    name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
+    name: str | None = typer.Option(None, help="The name of this consumer, unique among running consumers."),
     processes: int = PROCESSES_OPTION,
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
     only: list[str] | None = ONLY_OPTION,
@@ -50,7 +50,7 @@ def run(
     log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run the triggers of a module until SIGTERM or SIGINT; a second signal ends it at once.
+    """Run the triggers of a module until SIGTERM or SIGINT. A second signal ends it immediately.
 
     What runs when the signal comes is finished and acknowledged; what was only fetched is given back. While
     the broker or the history is away, also at the start, the triggers wait, and go on by themselves.

@@ -58,7 +58,7 @@ def why(
         help="Where the journals are; by default where module and configuration say, else in the history.",
     ),
 ) -> None:
-    """Say what is remembered of a uuid, what is parked or decided, and what its next delivery will be.
+    """Explain what is known of a uuid, and what happens at its next delivery.
 
     Of a trigger with journal= the lines of its journal are shown, too: its earlier verdicts. What this user's
     services have parked in a file of this machine is --local.

@@ -79,7 +79,7 @@ def dashboard(
     ),
     idle: float = typer.Option(30, min=1, help="After how many idle minutes a session ends."),
 ) -> None:
-    """Show in a browser what happens and what is parked, and let people decide.
+    """Serve web pages that show what happens and what is parked, and let people decide.
 
     Only this machine reaches it, unless --host says otherwise. Without --tokens or a proxy it draws a token
     for an administrator and prints the address that signs in with it.

@@ -167,7 +167,7 @@ def test_show_prints_the_fields_of_an_unreadable_delivery(
     [
         (["show", "u9"], 1, "PARKED_ID: u9 is not parked; see: doubtless parked list"),
         (["show", "u"], 2, "PARKED_ID: 'u' is not unique: u1u1, u2u2; give more of it"),
-        (["discard", "", "--yes"], 2, "PARKED_IDS: is empty; give a value"),
+        (["discard", "", "--yes"], 2, "PARKED_ID: is empty; give a value"),
         (["run", "shop", "u9", "--yes"], 1, "PARKED_ID: u9 is not parked"),
         (["run", "shop", "u2", "--yes"], 2, "PARKED_ID: u2u2 was no message; send it mended, or discard it"),
         (["run", "triggers.demo.booking", "u1", "--yes"], 2, "MODULE: it has no trigger 'book'"),

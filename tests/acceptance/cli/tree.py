@@ -65,7 +65,7 @@ class Parameter:
         """How errors name it, in small letters."""
         is_option = self.option.param_type_name == "option"
         long: list[str] = [one for one in self.option.opts if one.startswith("--")]
-        return long[0] if is_option else str(self.option.metavar or self.option.name).lower()
+        return long[0] if is_option else str(self.option.metavar or self.option.name).strip("[].").lower()
 
     def words(self, value: str) -> list[str]:
         """Return a call of the command with this value, and the usual one for everything else."""

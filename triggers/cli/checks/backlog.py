@@ -38,7 +38,7 @@ def backlog(
         help="Exit with 1 when more than this wait for one of the triggers; for alarms.",
     ),
 ) -> None:
-    """Say what waits at the provider for the triggers of a module: how much, and since when.
+    """Show how many messages wait at the provider for the triggers of a module, and since when.
 
     It takes and changes nothing. What a provider does not say is "-". Redis Streams and SQL databases also
     name what waits for others.

@@ -48,7 +48,7 @@ def doctor(
         1, min=1, max=MOST_PROCESSES, help="How many processes will run, as of doubtless run."
     ),
 ) -> None:
-    """Look for what is wrong with a set-up: servers, their settings, clocks, permissions, triggers.
+    """Check a set-up for problems: servers, their settings, clocks, permissions and triggers.
 
     Give it what "doubtless run" is given. It consumes and sends nothing. In each history it claims one random
     uuid and lets it go again. It ends with 1 when there is a problem.

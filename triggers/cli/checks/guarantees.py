@@ -34,7 +34,7 @@ def guarantees(
         False, "--check", help="Connect to each history, and count what it may forget against the level."
     ),
 ) -> None:
-    """Say which level each trigger of a module reaches: atomic, fenced or in doubt.
+    """Show which guarantee each trigger of a module reaches: atomic, fenced or in doubt.
 
     It looks at settings, at the service's parameters, and at a resolver that never reads what it is asked
     about; whether a target checks the fence it cannot know. Histories are asked with --check only. A task of

@@ -44,7 +44,7 @@ def size(
     keep: str = typer.Option("7d", help="How long each is remembered, history_time_to_live: 36h, 7d."),
     result: int | None = typer.Option(None, min=0, help="Mean bytes of a kept result, with keep_result=."),
 ) -> None:
-    """Say how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs for a load.
+    """Estimate how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs.
 
     Duplicates need nothing. Parked messages come besides, whole; a stream or queue keeps its own messages.
     """

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="In Doubt, rejected and unreadable messages: look, run, settle as done or discard.",
+    help="Look at parked messages (In Doubt, rejected, unreadable), and run, settle or discard them.",
 )
 
 _ID: Any = typer.Argument(help="The id, or a beginning of it that is unique.")

@@ -13,19 +13,30 @@ from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, YES_OPTI
 from triggers.cli.shared.signatures import Options, take
 
 LOCAL_OPTION: Any = typer.Option(False, "--local", help="In this machine's file, not beside the history.")
-_IDS: Any = typer.Argument(None, help="Ids, or beginnings of them that are unique; or give filters.")
+_IDS: Any = typer.Argument(
+    None, metavar="[PARKED_ID]...", help="Ids, or their unique beginnings. Or give filters."
+)
 _REASON_OPTION: Any = typer.Option(None, "--reason", help="Why; it is kept with the decision.")
 _BY_OPTION: Any = typer.Option(None, "--by", help="Who has decided; the name of the login by default.")
-_DRY_RUN_OPTION: Any = typer.Option(False, "--dry-run", help="Only show what it would be about.")
+_DRY_RUN_OPTION: Any = typer.Option(False, "--dry-run", help="Only show which messages it would change.")
 
 _FILTERS: Options = {
     "trigger": (str | None, TRIGGER_OPTION),
     "kind": (KindWord | None, typer.Option(None, help="Only those of this kind.")),
-    "uuid": (str | None, typer.Option(None, help='Only uuids like this: "order-*", "?" is any character.')),
-    "containing": (str | None, typer.Option(None, help="Only those whose reason or error has this text.")),
-    "host": (str | None, typer.Option(None, help="Only those that were started on this host.")),
-    "older": (str | None, typer.Option(None, help="Only what was parked longer ago: 90s, 15m, 2h, 7d.")),
-    "newer": (str | None, typer.Option(None, help="Only what was parked since then: 90s, 15m, 2h, 7d.")),
+    "uuid": (str | None, typer.Option(None, help='Only uuids that match: "order-*", "?" is any character.')),
+    "containing": (
+        str | None,
+        typer.Option(None, help="Only those whose reason or error contains this text."),
+    ),
+    "host": (str | None, typer.Option(None, help="Only those that a worker on this host started.")),
+    "older": (
+        str | None,
+        typer.Option(None, help="Only messages that were parked longer ago than this: 90s, 15m, 2h, 7d."),
+    ),
+    "newer": (
+        str | None,
+        typer.Option(None, help="Only messages that were parked within this time: 90s, 15m, 2h, 7d."),
+    ),
 }
 
 _DECIDING: Options = {

@@ -27,7 +27,7 @@ from triggers.service.options import ConsumersDefault
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="What the command line, the environment and doubtless.toml say together.",
+    help="Show the settings from the command line, the environment and doubtless.toml.",
 )
 
 #: The options of ``doubtless run`` that can be configured, by their keys.

@@ -37,7 +37,7 @@ def init(
         Path(), help="Where to write it; by default this folder.", show_default=False
     ),
 ) -> None:
-    """Write a small service, its test and its configuration, which run as they are.
+    """Write a small service with its test and its configuration. They run without changes.
 
     It needs no server: messages, history and bookings are in one SQLite file. What is there already is never
     overwritten: then nothing is written at all.

@@ -53,7 +53,7 @@ def _each(value: Any) -> Iterator[Any]:
 def _shown(parameter: inspect.Parameter) -> str:
     """Return how a parameter is called on the command line: --limit, or PARKED_ID for an argument."""
     if isinstance(parameter.default, ArgumentInfo):
-        return parameter.default.metavar or parameter.name.upper()
+        return (parameter.default.metavar or parameter.name.upper()).strip("[].")
     named = getattr(parameter.default, "param_decls", None) or ()
     long = [one for one in named if one.startswith("--")]
     return long[0] if long else f"--{parameter.name.replace('_', '-')}"

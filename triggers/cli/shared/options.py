@@ -82,11 +82,11 @@ ONLY_OPTION: Any = typer.Option(None, "--trigger", "-t", help="Only this trigger
 
 #: The option that narrows a command down to one trigger.
 TRIGGER_OPTION: Any = typer.Option(
-    None, "--trigger", "-t", help="The trigger's name; all of them by default."
+    None, "--trigger", "-t", help="The name of the trigger. By default all triggers."
 )
 
 #: The option for those who have decided already.
-YES_OPTION: Any = typer.Option(False, "--yes", "-y", help="Do not ask.")
+YES_OPTION: Any = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation.")
 
 
 #: The option for how many processes run.
@@ -97,7 +97,7 @@ PROCESSES_OPTION: Any = typer.Option(
 
 def limit_option(usual: int = 50) -> Any:
     """Return the option for how many rows are shown."""
-    return typer.Option(usual, min=1, max=LARGEST, help="At most so many.")
+    return typer.Option(usual, min=1, max=LARGEST, help="Show at most this many.")
 
 
 @contextmanager

@@ -225,7 +225,7 @@ def run(
     only: list[str] | None = _ONLY,
     batch: bool = typer.Option(False, "--batch", "-b", help="Receive, send, and end."),
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without work."),
-    name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
+    name: str | None = typer.Option(None, help="The name of this consumer, unique among running consumers."),
     metrics: str | None = METRICS_OPTION,
     log_format: LogFormat = LOG_FORMAT_OPTION,
     log_verdicts: bool = LOG_VERDICTS_OPTION,
