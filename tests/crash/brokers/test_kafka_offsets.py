@@ -69,7 +69,7 @@ def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
             for row in connection.execute(text("SELECT * FROM doubtless_offsets"))
         }
         kept = [
-            connection.execute(text(f"SELECT COUNT(*) FROM {table}")).scalar()  # noqa: S608  (ours)
+            connection.execute(text(f"SELECT COUNT(*) FROM {table} WHERE trigger_name > ''")).scalar()  # noqa: S608  (ours)
             for table in ("doubtless_history", "doubtless_parked")
         ]
     engine.dispose()
