@@ -23,12 +23,23 @@ from history.errors import (
     TransactionBrokenError,
     TransactionConflictError,
 )
-from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute, in_memory
+from history.sql.database.engine import (
+    BEGIN,
+    COMMIT,
+    AnyConnection,
+    AnyEngine,
+    Pooled,
+    driver_of,
+    execute,
+    hang_up,
+    in_memory,
+    is_detached,
+)
 from history.sql.database.errors import is_conflict, translated, uncommitted, waited_in_vain
 from history.sql.database.files import refuse_lost
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
 from history.sql.database.riders import Ending, Riders, leave_connection, ride
-from history.sql.database.serving import Mark, driver_of, held_by
+from history.sql.database.serving import Mark
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.store import HistoryStore
 from history.support.rendering import text_of
@@ -310,7 +321,7 @@ async def open_transaction(
             transaction.is_stale = riders is not None and not riders.began and connection.invalidated
         if riders is not None:
             leave_connection(connection)
-        await settled(connection.close())
+        await _give_back(connection)
 
 
 async def _is_over(connection: AnyConnection) -> bool:
@@ -343,9 +354,16 @@ async def _discard(connection: AnyConnection) -> None:
     if in_memory(connection.engine.url):
         return  # the database would go with it
     with suppress(SQLAlchemyError):
-        if connection.closed or connection.invalidated or (await held_by(connection)).is_detached:
-            return  # close() closes a detached one, while invalidate() forgets it with its transaction open
-        await settled(connection.invalidate())
+        if not connection.closed and not connection.invalidated and not is_detached(connection):
+            await settled(connection.invalidate())
+
+
+async def _give_back(connection: AnyConnection) -> None:
+    """Give a connection back to its pool, or close one that the service has detached from it."""
+    if is_detached(connection):
+        await hang_up(connection)
+    else:
+        await settled(connection.close())
 
 
 def _is_lost(error: BaseException | None) -> bool:

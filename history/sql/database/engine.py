@@ -290,6 +290,31 @@ async def _execute(
     return await settled(connection.exec_driver_sql(text, given))
 
 
+async def driver_of(connection: AnyConnection) -> Any:
+    """Return the driver's own connection, of psycopg, sqlite3 or aiosqlite; None where it is gone."""
+    if isinstance(connection, AsyncConnection):
+        adapted: Any = (await connection.get_raw_connection()).dbapi_connection
+        return None if adapted is None else adapted.driver_connection
+    return connection.connection.dbapi_connection
+
+
+def is_detached(connection: AnyConnection) -> bool:
+    """Whether a connection was taken from its pool for good."""
+    sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
+    return sync is not None and not sync.closed and not sync.invalidated and sync.connection.is_detached
+
+
+async def hang_up(connection: AnyConnection) -> None:
+    """Close a connection that was taken from the pool for good, and that may be broken."""
+    with suppress(DBAPIError, OSError):
+        # One that is invalidated has been closed, and would be connected anew.
+        if isinstance(connection, AsyncConnection) and not connection.invalidated:
+            # The pool leaves a detached connection of asyncio open.
+            await (await driver_of(connection)).close()
+    with suppress(DBAPIError, OSError):
+        await settled(connection.close())
+
+
 class Database(Protocol):
     """The way to the database: connections of our own, or the one of somebody's transaction."""
 

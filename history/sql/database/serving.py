@@ -8,11 +8,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, PoolProxiedConnection, event
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.errors import ConfigurationError
-from history.sql.database.engine import AnyConnection, AnyEngine
+from history.sql.database.engine import AnyConnection, AnyEngine, driver_of
 
 #: A statement that would end the transaction, or touch the savepoint, under a running service.
 _ENDS_TRANSACTION = re.compile(
@@ -53,7 +53,6 @@ class Mark:
     serves: bool = False
     #: It changed the session, which no other service is to meet.
     changed: bool = False
-
     _ways: tuple[object, ...] | None = None
 
     async def put_on(self, connection: AnyConnection) -> None:
@@ -82,18 +81,6 @@ def guard(engine: AnyEngine) -> None:
     for name, check in (("commit", _refuse), ("rollback", _refuse), ("before_cursor_execute", _check_text)):
         if not event.contains(target, name, check):
             event.listen(target, name, check)
-
-
-async def held_by(connection: AnyConnection) -> PoolProxiedConnection:
-    """Return what stands between a connection and its driver's."""
-    if isinstance(connection, AsyncConnection):
-        return await connection.get_raw_connection()
-    return connection.connection
-
-
-async def driver_of(connection: AnyConnection) -> Any:
-    """Return the driver's connection."""
-    return (await held_by(connection)).driver_connection
 
 
 def _ways_of(driver: object) -> tuple[object, ...]:

@@ -4,12 +4,14 @@ Whatever it does, its neighbours are booked once, the trigger is not suspended, 
 for done without its effect.
 """
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import Session
 
 from history.entry import EntryOutcome
@@ -147,6 +149,36 @@ def test_nothing_is_committed_over_the_claim_of_another_owner(shop: Shop, made: 
 
     assert shop.booked() == []
     assert (outcome.parked, shop.outcome("a")) == (True, EntryOutcome.FAILED)
+
+
+def test_a_connection_that_a_coroutine_detached_is_committed_and_closed(shop: Shop, made: Make) -> None:
+    drivers: list[Any] = []
+
+    async def book(message: Message, connection: AsyncConnection) -> None:
+        await connection.execute(INSERT, {"uuid": message.uuid})
+        drivers.append((await connection.get_raw_connection()).driver_connection)
+        await connection.run_sync(lambda connection: connection.detach())
+
+    async def handle() -> list[BaseException | None]:
+        trigger = made(book)
+        errors = [(await trigger.ahandle(Message(body={}, uuid=uuid))).error for uuid in ("a", "b")]
+        open_still = [driver for driver in drivers if not is_closed(driver)]
+        await trigger.aclose()
+        assert open_still == []
+        return errors
+
+    assert asyncio.run(handle()) == [None, None]
+    assert shop.booked() == ["a", "b"]
+
+
+def is_closed(driver: Any) -> bool:
+    """Whether a connection of psycopg or aiosqlite is closed."""
+    if hasattr(driver, "closed"):
+        return bool(driver.closed)
+    try:
+        return driver.total_changes is None
+    except ValueError:  # as aiosqlite says it
+        return True
 
 
 #: What a service leaves in the session of its connection, and what says in the next service that it is there.

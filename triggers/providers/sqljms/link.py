@@ -2,15 +2,13 @@
 
 import os
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, AnyEngine, Pooled, Step, fetch
 from history.sql.database.errors import translated
@@ -202,15 +200,3 @@ def as_providers(error: DoubtlessError) -> DoubtlessError:
 def translated_for_provider(error: DBAPIError, doing: str) -> DoubtlessError:
     """Return what to raise for an error of the driver."""
     return as_providers(translated(error, doing))
-
-
-async def hang_up(connection: AnyConnection) -> None:
-    """Close a connection that was taken from the pool for good, and that may be broken."""
-    with suppress(DBAPIError, OSError):
-        # One that is invalidated has been closed, and would be connected anew.
-        if isinstance(connection, AsyncConnection) and not connection.invalidated:
-            # The pool leaves a detached connection of asyncio open.
-            adapted: Any = (await connection.get_raw_connection()).dbapi_connection
-            await adapted.driver_connection.close()
-    with suppress(DBAPIError, OSError):
-        await settled(connection.close())

@@ -1,13 +1,12 @@
 """Waiting for a message: LISTEN on PostgreSQL; on SQLite a condition of this process, and polling."""
 
 import threading
-from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.shell import Condition, Shell, TaskShell, ThreadShell
-from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.database.engine import AnyConnection, driver_of, execute, fetch
 from history.sql.statements.dialects import statement
 from history.support.forks import at_fork
 
@@ -85,14 +84,6 @@ async def listen(connection: AnyConnection, channel: str) -> None:
     ((backend,),) = await fetch(connection, BACKEND)
     if backend == (await driver_of(connection)).info.backend_pid:
         await execute(connection, statement(f'LISTEN "{channel}"'))
-
-
-async def driver_of(connection: AnyConnection) -> Any:
-    """Return psycopg's connection."""
-    if isinstance(connection, AsyncConnection):
-        adapted: Any = (await connection.get_raw_connection()).dbapi_connection
-        return adapted.driver_connection
-    return connection.connection.dbapi_connection
 
 
 async def wait_for_notice(connection: AnyConnection, seconds: float) -> None:

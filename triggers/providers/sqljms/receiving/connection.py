@@ -15,13 +15,14 @@ from history.sql.database.engine import (
     AnyConnection,
     Step,
     execute,
+    hang_up,
 )
 from history.sql.database.errors import is_conflict
 from history.sql.statements.dialects import Dialect
 from history.store import HistoryStore
 from history.support.forks import keep
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.providers.sqljms.link import SqlLink, hang_up, translated_for_provider
+from triggers.providers.sqljms.link import SqlLink, translated_for_provider
 from triggers.providers.sqljms.tables import identity_of
 from triggers.providers.sqljms.waking import CONDITIONS, NOTIFY, Listener, listen, wait_for_notice
 
