@@ -6,6 +6,7 @@ driven over a :class:`ThreadShell` or awaited over a :class:`TaskShell` (see ``b
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -24,6 +25,10 @@ T = TypeVar("T")
 #: How long a cancelled task waits for what must come to its end, in seconds: about what a history that is
 #: away is asked again for.
 PATIENCE = 2.0
+
+#: How often a thread that joins others wakes up, in seconds. Python runs signal handlers in the main thread,
+#: and does not wake it where another thread gets the signal, or where the signal comes as the wait begins.
+JOIN_PAUSE = 0.2
 
 #: What goes on though its caller may be gone: an event loop holds its tasks weakly.
 _going_on: "set[asyncio.Task[Any]]" = set()
@@ -243,11 +248,12 @@ class ThreadShell:
         """Do nothing: threads end by themselves."""
 
     async def join(self, seconds: float | None = None) -> None:
-        """Wait in this thread."""
-        deadline = None if seconds is None else time.monotonic() + seconds
+        """Wait in this thread, and wake up often: only a thread that is awake sees every signal."""
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+                while thread.is_alive() and (left := deadline - time.monotonic()) > 0:
+                    thread.join(min(left, JOIN_PAUSE))
 
 
 class _TaskFlag(_EventFlag):

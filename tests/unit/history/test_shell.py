@@ -218,6 +218,25 @@ def test_who_stops_waiting_for_a_permit_takes_none() -> None:
     assert semaphore.locked()
 
 
+def test_a_signal_that_another_thread_gets_is_seen_while_threads_are_joined() -> None:
+    seen = threading.Event()
+    shell = ThreadShell()
+    waits: list[bool] = []
+
+    async def raise_it_and_wait() -> None:
+        signal.raise_signal(signal.SIGUSR1)  # goes to this thread
+        waits.append(seen.wait(PATIENCE))
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: seen.set())
+    try:
+        shell.spawn("signalled", raise_it_and_wait)
+        drive(shell.join())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert waits == [True]
+
+
 def test_a_function_is_called_and_what_it_raises_is_raised(run: Run) -> None:
     async def test(shell: Shell) -> None:
         assert await shell.call("calling", lambda: 42) == 42
