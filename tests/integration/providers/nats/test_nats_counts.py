@@ -82,8 +82,7 @@ def test_what_is_given_back_unseen_is_counted(server: NatsServer) -> None:
 def test_what_a_killed_consumer_had_is_counted(server: NatsServer) -> None:
     send(server, "killed")
     words = [sys.executable, "-m", "tests.integration.providers.rabbitmq.taker", url_of(server), "killed"]
-    for _ in range(TOGETHER):
-        assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    assert subprocess.run([*words, str(TOGETHER)], check=False).returncode == -signal.SIGKILL
 
     assert next_of(server, "killed") == {NATS.effects[Happening.CONSUMER_KILLED]}
 

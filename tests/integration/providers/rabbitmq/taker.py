@@ -1,20 +1,19 @@
-"""A consumer that takes one message and is killed with it: ``taker URL DEST``."""
+"""A consumer that takes messages and is killed with them: ``taker URL DEST [COUNT]``."""
 
 import os
 import signal
 import sys
-from datetime import timedelta
 
 from history.bridge import drive
+from triggers.providers.contract.common import take
 from triggers.providers.opening import open_provider
 
 
-def main(url: str, destination: str) -> None:
-    """Take one message, and die without an answer; end with 1 if there is none."""
+def main(url: str, destination: str, count: str = "1") -> None:
+    """Take so many messages, and die without an answer."""
     receiver = drive(open_provider(url).open_receiver(destination, subscription="s", name="victim"))
-    if drive(receiver.receive(1, timedelta(seconds=10))):
-        os.kill(os.getpid(), signal.SIGKILL)
-    sys.exit(1)
+    drive(take(receiver, int(count)))
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
