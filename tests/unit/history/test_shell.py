@@ -223,11 +223,14 @@ def test_a_signal_that_another_thread_gets_is_seen_while_threads_are_joined() ->
     shell = ThreadShell()
     waits: list[bool] = []
 
+    def note(*_: object) -> None:
+        seen.set()
+
     async def raise_it_and_wait() -> None:
         signal.raise_signal(signal.SIGUSR1)  # goes to this thread
         waits.append(seen.wait(PATIENCE))
 
-    before = signal.signal(signal.SIGUSR1, lambda *_: seen.set())
+    before = signal.signal(signal.SIGUSR1, note)
     try:
         shell.spawn("signalled", raise_it_and_wait)
         drive(shell.join())
