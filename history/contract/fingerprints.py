@@ -6,7 +6,7 @@ import pytest
 
 from history.contract.common import SHORT, TRIGGER, claim_one, eventually
 from history.store import HistoryStore
-from history.store.fingerprints import Fingerprints, fingerprints_of
+from history.store.fingerprints import Fingerprints, fingerprints_of, first_of
 
 _DAY = timedelta(days=1)
 _FIRST, _OTHER = b"\x00\xff 1234\n", b"\x00\xff 1235\n"
@@ -27,61 +27,72 @@ class FingerprintContract:
     ) -> None:
         mine, yours = _fingerprints(store), _fingerprints(another)
 
-        assert await mine.first(TRIGGER, "u1", _FIRST, _DAY) == _FIRST
+        assert await first_of(mine, TRIGGER, "u1", _FIRST, _DAY) == _FIRST
 
-        assert await yours.first(TRIGGER, "u1", _OTHER, _DAY) == _FIRST
-        assert await mine.first(TRIGGER, "u1", _FIRST, _DAY) == _FIRST
-        assert await yours.first(TRIGGER, "u1", _OTHER, _DAY) == _FIRST
+        assert await first_of(yours, TRIGGER, "u1", _OTHER, _DAY) == _FIRST
+        assert await first_of(mine, TRIGGER, "u1", _FIRST, _DAY) == _FIRST
+        assert await first_of(yours, TRIGGER, "u1", _OTHER, _DAY) == _FIRST
+
+    async def test_many_bodies_are_kept_and_told_in_order_by_one_call(self, store: HistoryStore) -> None:
+        fingerprints = _fingerprints(store)
+        await first_of(fingerprints, TRIGGER, "u-7", _OTHER, _DAY)
+        bodies = [*((f"u-{number}", _FIRST) for number in range(1500)), ("u-3", _OTHER)]
+
+        kept = await fingerprints.first_of_each(TRIGGER, bodies, _DAY)
+
+        assert [index for index, one in enumerate(kept) if one != _FIRST] == [7]
+        assert kept[7] == _OTHER
+        assert await fingerprints.first_of_each(TRIGGER, [], _DAY) == []
 
     async def test_each_uuid_of_each_trigger_has_a_fingerprint_of_its_own(self, store: HistoryStore) -> None:
         fingerprints = _fingerprints(store)
 
-        assert await fingerprints.first(TRIGGER, "u1", _FIRST, _DAY) == _FIRST
+        assert await first_of(fingerprints, TRIGGER, "u1", _FIRST, _DAY) == _FIRST
 
-        assert await fingerprints.first(TRIGGER, "u2", _OTHER, _DAY) == _OTHER
-        assert await fingerprints.first(f"{TRIGGER}-2", "u1", _OTHER, _DAY) == _OTHER
+        assert await first_of(fingerprints, TRIGGER, "u2", _OTHER, _DAY) == _OTHER
+        assert await first_of(fingerprints, f"{TRIGGER}-2", "u1", _OTHER, _DAY) == _OTHER
 
     async def test_a_fingerprint_goes_when_its_time_to_live_is_over(self, store: HistoryStore) -> None:
         fingerprints = _fingerprints(store)
-        await fingerprints.first(TRIGGER, "u1", _FIRST, SHORT)
+        await first_of(fingerprints, TRIGGER, "u1", _FIRST, SHORT)
 
         async def another_is_first() -> bool:
-            return await fingerprints.first(TRIGGER, "u1", _OTHER, _DAY) == _OTHER
+            return await first_of(fingerprints, TRIGGER, "u1", _OTHER, _DAY) == _OTHER
 
         await eventually(another_is_first)
-        assert await fingerprints.first(TRIGGER, "u1", _FIRST, _DAY) == _OTHER
+        assert await first_of(fingerprints, TRIGGER, "u1", _FIRST, _DAY) == _OTHER
 
     async def test_a_copy_prolongs_the_life_of_a_fingerprint_and_never_shortens_it(
         self, store: HistoryStore
     ) -> None:
         fingerprints = _fingerprints(store)
-        await fingerprints.first(TRIGGER, "prolonged", _FIRST, SHORT * 2)
-        await fingerprints.first(TRIGGER, "kept", _FIRST, _DAY)
-        await fingerprints.first(TRIGGER, "ended", _FIRST, SHORT * 2)
+        await first_of(fingerprints, TRIGGER, "prolonged", _FIRST, SHORT * 2)
+        await first_of(fingerprints, TRIGGER, "kept", _FIRST, _DAY)
+        await first_of(fingerprints, TRIGGER, "ended", _FIRST, SHORT * 2)
 
         # Either it is prolonged in time, or it had ended, is the first one again, and lives as long.
-        assert await fingerprints.first(TRIGGER, "prolonged", _FIRST, _DAY) == _FIRST
-        assert await fingerprints.first(TRIGGER, "kept", _FIRST, SHORT) == _FIRST
+        assert await first_of(fingerprints, TRIGGER, "prolonged", _FIRST, _DAY) == _FIRST
+        assert await first_of(fingerprints, TRIGGER, "kept", _FIRST, SHORT) == _FIRST
 
         async def ended() -> bool:
-            return await fingerprints.first(TRIGGER, "ended", _OTHER, _DAY) == _OTHER
+            return await first_of(fingerprints, TRIGGER, "ended", _OTHER, _DAY) == _OTHER
 
         await eventually(ended)
-        assert await fingerprints.first(TRIGGER, "prolonged", _OTHER, _DAY) == _FIRST
-        assert await fingerprints.first(TRIGGER, "kept", _OTHER, _DAY) == _FIRST
+        assert await first_of(fingerprints, TRIGGER, "prolonged", _OTHER, _DAY) == _FIRST
+        assert await first_of(fingerprints, TRIGGER, "kept", _OTHER, _DAY) == _FIRST
 
     async def test_what_is_forgotten_takes_its_fingerprint_along(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
         fingerprints = _fingerprints(store)
         for uuid in ("both", "alone", "other"):
-            await fingerprints.first(TRIGGER, uuid, _FIRST, _DAY)
+            await first_of(fingerprints, TRIGGER, uuid, _FIRST, _DAY)
         await claim_one(store, "both", "worker-1")
 
         for uuid in ("both", "alone"):
             assert await another.forget(TRIGGER, uuid)
             assert not await another.forget(TRIGGER, uuid)
-            assert await fingerprints.first(TRIGGER, uuid, _OTHER, _DAY) == _OTHER
+            assert await first_of(fingerprints, TRIGGER, uuid, _OTHER, _DAY) == _OTHER
 
-        assert await fingerprints.first(TRIGGER, "other", _OTHER, _DAY) == _FIRST
+        assert await first_of(fingerprints, TRIGGER, "other", _OTHER, _DAY) == _FIRST
         assert await store.forget(TRIGGER, "other")

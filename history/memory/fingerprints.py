@@ -1,8 +1,10 @@
 """Fingerprints in memory."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+
+from history.store.fingerprints import BodyOf
 
 
 class MemoryFingerprints:
@@ -13,8 +15,13 @@ class MemoryFingerprints:
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], tuple[bytes, datetime]] = {}
 
-    async def first(self, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta) -> bytes:
-        """Keep this where none is kept, and return the one that is kept."""
+    async def first_of_each(
+        self, trigger: str, bodies: Sequence[BodyOf], time_to_live: timedelta
+    ) -> Sequence[bytes]:
+        """Keep each where none is kept for its uuid, and return those that are kept."""
+        return [self._first(trigger, uuid, fingerprint, time_to_live) for uuid, fingerprint in bodies]
+
+    def _first(self, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta) -> bytes:
         with self._lock:
             now = self._clock()
             until = now + time_to_live

@@ -1,5 +1,6 @@
 """What a store may keep besides: the fingerprint of the first body that came with a uuid."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
@@ -12,14 +13,21 @@ FINGERPRINT_SIZE = 8
 NO_FENCE = 0
 
 
+#: A uuid, and the fingerprint of a body that came with it.
+BodyOf = tuple[str, bytes]
+
+
 class Fingerprints(Protocol):
     """Keeps one fingerprint for each uuid of a trigger. Everything may be sent twice."""
 
-    async def first(self, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta) -> bytes:
-        """Keep this fingerprint where none is kept, and return the one that is kept, in one atomic step.
+    async def first_of_each(
+        self, trigger: str, bodies: Sequence[BodyOf], time_to_live: timedelta
+    ) -> Sequence[bytes]:
+        """Keep each fingerprint where none is kept for its uuid, and return those that are kept, in order.
 
-        The one that came first stays until its time to live is over, which begins anew whenever the same one
-        comes again, and is never made shorter by that. The store's ``forget`` takes it along with the entry.
+        Each is one atomic step; a uuid that stands twice is kept in order. The fingerprint that came first
+        stays until its time to live is over, which begins anew whenever the same one comes again, and is
+        never made shorter by that. The store's ``forget`` takes it along with the entry.
         """
         ...
 
@@ -32,6 +40,14 @@ class KeepsFingerprints(Protocol):
     def fingerprints(self) -> Fingerprints:
         """What is kept, in the same store."""
         ...
+
+
+async def first_of(
+    kept: Fingerprints, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta
+) -> bytes:
+    """Do as :meth:`Fingerprints.first_of_each` does, for one body."""
+    (first,) = await kept.first_of_each(trigger, [(uuid, fingerprint)], time_to_live)
+    return first
 
 
 def fingerprints_of(store: HistoryStore) -> Fingerprints | None:

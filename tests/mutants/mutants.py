@@ -233,7 +233,7 @@ MUTANTS = (
     ),
     Mutant(
         _FIRST,
-        "if held and held ~= ARGV[1] then",
+        "if held and held ~= mine then",
         "if false then",
         f"{_STORES}::test_the_first_fingerprint_of_a_uuid_stays[redis]",
     ),

@@ -16,11 +16,11 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from history.store.fingerprints import Fingerprints
+from history.store.fingerprints import Fingerprints, first_of
 from history.support.rendering import text_of
 from history.support.user_code import is_failure
 from triggers.detection.table import Found, HistoryUse
-from triggers.pipeline.finding import Finding
+from triggers.pipeline.finding import Finding, one_for_each
 from triggers.service.failures import own_error
 
 if TYPE_CHECKING:
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from triggers.service.fingerprints import Fingerprint
     from triggers.service.settings import Settings
 
-_OTHER_BODY = Finding(HistoryUse.ON, instead=Found.OTHER_BODY)
+OTHER_BODY = Finding(HistoryUse.ON, instead=Found.OTHER_BODY)
 
 #: How much longer a fingerprint lives than its entry: for a pause before the claim, and, as a divisor of the
 #: time to live, because the instants of completed entries are coarse.
 PAUSE, COARSE = timedelta(hours=1), 1000
+
+#: Stands for the fingerprint of a message that has nothing to compare.
+NOTHING = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,28 @@ class Bodies:
 
     async def same(self, runs: Sequence["Run"]) -> list["Run"]:
         """Return the runs that may be claimed, and note what keeps the others from it."""
-        return [run for run in runs if await self._is_same(run)]
+        read = [(run, mine) for run in runs if (mine := self._read(run)) is not None]
+        unlike = await self._unlike([(run, mine) for run, mine in read if mine is not NOTHING])
+        return [run for run, _ in read if run not in unlike]
 
-    async def _is_same(self, run: "Run") -> bool:
+    async def _unlike(self, compared: Sequence[tuple["Run", bytes]]) -> set["Run"]:
+        """Return the runs whose body is not the one that came first, and note why; one call for all."""
+        if not compared:
+            return set()
+        bodies, asked = [(run.message.uuid or "", mine) for run, mine in compared], monotonic()
+        lasting = lasting_for(self.settings.history_time_to_live)
+        firsts = await self.kept.first_of_each(self.settings.name, bodies, lasting)
+        unlike: set[Run] = set()
+        for (run, mine), first in zip(compared, one_for_each(firsts, compared), strict=True):
+            run.compared = (mine, asked)
+            if first != mine:
+                run.finding = OTHER_BODY
+                run.note(f"its fingerprint is {mine.hex()}, and that of the first body {first.hex()}")
+                unlike.add(run)
+        return unlike
+
+    def _read(self, run: "Run") -> bytes | None:
+        """Return the fingerprint of a message, or NOTHING; None where it could not be read."""
         try:
             mine = self.read(run.message)
         except BaseException as error:
@@ -55,17 +77,13 @@ class Bodies:
                 raise
             run.note(f"its fingerprint could not be read: {text_of(error)}")
             run.unidentified = own_error(error)
-            return False
-        if mine is None:
-            return True
-        time_to_live, asked = self.settings.history_time_to_live, monotonic()
-        lasting = time_to_live + time_to_live / COARSE + PAUSE
-        first = await self.kept.first(self.settings.name, run.message.uuid or "", mine, lasting)
-        run.compared = (mine, asked)
-        if first != mine:
-            run.finding = _OTHER_BODY
-            run.note(f"its fingerprint is {mine.hex()}, and that of the first body {first.hex()}")
-        return first == mine
+            return None
+        return NOTHING if mine is None else mine
+
+
+def lasting_for(time_to_live: timedelta) -> timedelta:
+    """Return how long a fingerprint lives whose entry has a time to live."""
+    return time_to_live + time_to_live / COARSE + PAUSE
 
 
 async def outlast(kept: Fingerprints, trigger: str, run: "Run", lease: timedelta) -> None:
@@ -73,4 +91,4 @@ async def outlast(kept: Fingerprints, trigger: str, run: "Run", lease: timedelta
     if run.compared is not None:
         fingerprint, since = run.compared
         lasting = timedelta(seconds=monotonic() - since) + 2 * lease + PAUSE
-        await kept.first(trigger, run.message.uuid or "", fingerprint, lasting)
+        await first_of(kept, trigger, run.message.uuid or "", fingerprint, lasting)

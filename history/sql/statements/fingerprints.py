@@ -1,11 +1,20 @@
 """Every SQL statement on fingerprints, each a named block with its purpose."""
 
-from history.sql.statements.dialects import statement
+import json
+from collections.abc import Mapping
+from typing import Any
 
-# Keep that of the first body, for longer when it comes again, and return the one that is kept.
-FIRST = statement("""
+from history.sql.statements.dialects import Dialect, statement
+
+# Keep those of the first bodies, for longer when they come again, and return the ones that are kept.
+# In the order of the digests, so that two calls never wait for each other.
+FIRST = statement(
+    """
     INSERT INTO doubtless_fingerprints (trigger_name, digest, fingerprint, expires_at)
-    VALUES (:trigger, :digest, :fingerprint, {now} + :time_to_live)
+    SELECT CAST(:trigger AS TEXT), w.digest, w.fingerprint, {now} + CAST(:time_to_live AS BIGINT)
+    FROM {bodies}
+    WHERE TRUE
+    ORDER BY w.digest
     ON CONFLICT (trigger_name, digest) DO UPDATE
     SET fingerprint = CASE WHEN doubtless_fingerprints.expires_at <= {now}
             THEN excluded.fingerprint ELSE doubtless_fingerprints.fingerprint END,
@@ -13,8 +22,21 @@ FIRST = statement("""
                 OR (doubtless_fingerprints.fingerprint = excluded.fingerprint
                     AND doubtless_fingerprints.expires_at < excluded.expires_at)
             THEN excluded.expires_at ELSE doubtless_fingerprints.expires_at END
-    RETURNING fingerprint
-""")
+    RETURNING digest, fingerprint
+    """,
+    words={
+        "bodies": {
+            Dialect.SQLITE: """(
+                SELECT substr(:digests, 16 * key + 1, 16) AS digest,
+                       substr(:fingerprints, 8 * key + 1, 8) AS fingerprint
+                FROM json_each(:numbers)
+            ) AS w""",
+            Dialect.POSTGRESQL: """unnest(
+                CAST(:digests AS BYTEA[]), CAST(:fingerprints AS BYTEA[])
+            ) AS w (digest, fingerprint)""",
+        }
+    },
+)
 
 # Whatever body comes next is the first one.
 FORGET = statement("""
@@ -36,3 +58,14 @@ PURGE = statement(
         ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED)
     """,
 )
+
+
+def bodies(dialect: str, fingerprints: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """Return the parameters of ``{bodies}``: fingerprints by the digests of their uuids."""
+    if dialect == Dialect.POSTGRESQL:
+        return {"digests": list(fingerprints), "fingerprints": list(fingerprints.values())}
+    return {
+        "digests": b"".join(fingerprints),
+        "fingerprints": b"".join(fingerprints.values()),
+        "numbers": json.dumps(list(range(len(fingerprints)))),
+    }

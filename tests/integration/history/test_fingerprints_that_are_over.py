@@ -6,7 +6,7 @@ from sqlalchemy import create_engine, text
 
 from history.bridge import drive
 from history.store import HistoryStore
-from history.store.fingerprints import fingerprints_of
+from history.store.fingerprints import fingerprints_of, first_of
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 
@@ -30,10 +30,10 @@ def test_they_go_as_others_come(history_url: str, store: HistoryStore) -> None:
     kept = fingerprints_of(store)
     assert kept is not None
     for number in range(30):
-        drive(kept.first("book", f"old-{number}", b"12345678", SOON))
+        drive(first_of(kept, "book", f"old-{number}", b"12345678", SOON))
 
-    eventually(lambda: drive(kept.first("book", "old-29", b"87654321", DAY)) == b"87654321")
+    eventually(lambda: drive(first_of(kept, "book", "old-29", b"87654321", DAY)) == b"87654321")
     for number in range(4):
-        drive(kept.first("book", f"new-{number}", b"12345678", DAY))
+        drive(first_of(kept, "book", f"new-{number}", b"12345678", DAY))
 
     eventually(lambda: counted(history_url) == 5)

@@ -18,7 +18,7 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind, OperatorDecision
-from history.store.fingerprints import Fingerprints
+from history.store.fingerprints import BodyOf, Fingerprints, first_of
 from history.store.parking import ParkedLabel
 from tests import ROOT
 from tests.fixtures.waiting import eventually
@@ -171,7 +171,9 @@ class TestItsParkedCopy:
         store = MemoryHistory()
         book = booking(store, runs)
         drive(
-            store.fingerprints.first("book", "u-1", fingerprint_of("one"), book.settings.history_time_to_live)
+            first_of(
+                store.fingerprints, "book", "u-1", fingerprint_of("one"), book.settings.history_time_to_live
+            )
         )
         return store, book, book.handle(order("two"))
 
@@ -213,10 +215,12 @@ class Recorder(MemoryHistory):
     def fingerprints(self) -> Fingerprints:
         return self
 
-    async def first(self, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta) -> bytes:
-        del trigger, uuid
+    async def first_of_each(
+        self, trigger: str, bodies: Sequence[BodyOf], time_to_live: timedelta
+    ) -> Sequence[bytes]:
+        del trigger
         self.lasting.append(time_to_live)
-        return fingerprint
+        return [fingerprint for _, fingerprint in bodies]
 
 
 class TestItsLife:

@@ -1,15 +1,21 @@
--- Fingerprints: keep that of the first body of a uuid, and return the one that is kept.
+-- Fingerprints: keep that of the first body of each uuid, and return those that are kept, in order.
 --
--- KEYS   doubtless:{<trigger>}:fingerprint:<digest>: eight bytes
--- ARGV   fingerprint, time to live in milliseconds
--- Reply  the fingerprint that is kept
+-- KEYS   doubtless:{<trigger>}:fingerprint:<digest>, one for each: eight bytes
+-- ARGV   time to live in milliseconds, then a fingerprint for each key
+-- Reply  the fingerprints that are kept
 
-local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[1] then
-  return held
+local time_to_live, kept = ARGV[1], {}
+for index, key in ipairs(KEYS) do
+  local mine = ARGV[index + 1]
+  local held = redis.call('GET', key)
+  if held and held ~= mine then
+    kept[index] = held
+  else
+    -- Never for a shorter time than before.
+    if redis.call('PTTL', key) < tonumber(time_to_live) then
+      redis.call('SET', key, mine, 'PX', time_to_live)
+    end
+    kept[index] = mine
+  end
 end
--- Never for a shorter time than before.
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-end
-return ARGV[1]
+return kept

@@ -16,6 +16,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql import SqlHistory
 from history.store.control import Report
+from history.store.fingerprints import first_of
 from history.store.journal import JournalLine
 from history.store.parking import Parked, ParkedKind
 from tests.fixtures.waiting import eventually
@@ -166,7 +167,7 @@ def _all_parts(store: SqlHistory) -> None:
     """Use each part that has tables of its own."""
     drive(store.parking.park([PARKED]))
     drive(store.journal.append(TRIGGER, [JournalLine(verdict="new", reason="a test", uuid="a")]))
-    drive(store.fingerprints.first(TRIGGER, "a", b"print", HOUR))
+    drive(first_of(store.fingerprints, TRIGGER, "a", b"print", HOUR))
     drive(store.control.beat("token", [Report(consumer="me", trigger=TRIGGER)]))
     assert drive(store.results.get(TRIGGER, "a")) is None
     assert drive(store.parking.count(trigger=TRIGGER)) == 1
