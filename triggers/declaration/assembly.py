@@ -9,11 +9,10 @@ from history.memory.history import MemoryHistory
 from history.opening import open_history
 from history.shell import Shell, TaskShell, ThreadShell
 from history.store import HistoryStore
-from history.store.fingerprints import fingerprints_of
 from history.store.results import results_of
 from resolvers.resolution import AskedResolver
 from triggers.pipeline.atomic import transactions_of
-from triggers.pipeline.bodies import Bodies
+from triggers.pipeline.bodies import Bodies, keeper_of
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.execution import ServiceExecution
 from triggers.pipeline.joining.joins import with_join
@@ -145,11 +144,7 @@ class Parts:
         read = read_fingerprint(self.settings.fingerprint)
         if read is None:
             return None
-        kept = None if store is None else fingerprints_of(store)
-        if kept is None:
-            problem = "there is no history to keep them in" if store is None else f"{store!r} keeps none"
-            raise ConfigurationError("fingerprint", problem, "use Redis, SQL or memory as the history")
-        return Bodies(settings=self.settings, kept=kept, read=read)
+        return Bodies(settings=self.settings, kept=keeper_of(store), read=read)
 
     def _keeper(
         self,

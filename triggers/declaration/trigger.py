@@ -266,7 +266,6 @@ class Trigger(Generic[P, R]):
             for option, given in (
                 ("shadow", self.settings.shadow),
                 ("keep_result", self.settings.keep),
-                ("fingerprint", self.settings.fingerprint),
                 ("journal", self.settings.journal),
                 ("tracing", self.settings.tracing),
             ):

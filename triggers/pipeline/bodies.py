@@ -16,7 +16,9 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from history.store.fingerprints import Fingerprints, first_of
+from history.errors import ConfigurationError
+from history.store import HistoryStore
+from history.store.fingerprints import Fingerprints, fingerprints_of, first_of
 from history.support.rendering import text_of
 from history.support.user_code import is_failure
 from triggers.detection.table import Found, HistoryUse
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from triggers.service.fingerprints import Fingerprint
     from triggers.service.settings import Settings
 
-OTHER_BODY = Finding(HistoryUse.ON, instead=Found.OTHER_BODY)
+_OTHER_BODY = Finding(HistoryUse.ON, instead=Found.OTHER_BODY)
 
 #: How much longer a fingerprint lives than its entry: for a pause before the claim, and, as a divisor of the
 #: time to live, because the instants of completed entries are coarse.
@@ -63,8 +65,7 @@ class Bodies:
         for (run, mine), first in zip(compared, one_for_each(firsts, compared), strict=True):
             run.compared = (mine, asked)
             if first != mine:
-                run.finding = OTHER_BODY
-                run.note(f"its fingerprint is {mine.hex()}, and that of the first body {first.hex()}")
+                note_other_body(run, mine, first)
                 unlike.add(run)
         return unlike
 
@@ -79,6 +80,25 @@ class Bodies:
             run.unidentified = own_error(error)
             return None
         return NOTHING if mine is None else mine
+
+
+def note_other_body(run: "Run", mine: bytes, first: bytes) -> None:
+    """Note that another body came first under the uuid of a message."""
+    run.finding = _OTHER_BODY
+    run.note(f"its fingerprint is {mine.hex()}, and that of the first body {first.hex()}")
+
+
+def keeper_of(store: HistoryStore | None) -> Fingerprints:
+    """Return what keeps the fingerprints of a history.
+
+    Raises:
+        ConfigurationError: there is no history, or it keeps no fingerprints.
+    """
+    kept = None if store is None else fingerprints_of(store)
+    if kept is None:
+        problem = "there is no history to keep them in" if store is None else f"{store!r} keeps none"
+        raise ConfigurationError("fingerprint", problem, "use Redis, SQL or memory as the history")
+    return kept
 
 
 def lasting_for(time_to_live: timedelta) -> timedelta:

@@ -28,6 +28,9 @@ ResetPolicy = Literal["warn", "raise"]
 #: Where Spark keeps the rows of a batch while it is processed; "none" keeps none.
 StorageChoice = Literal["memory_and_disk", "disk_only", "off_heap", "none"]
 
+#: As ``fingerprint=``: the body is compared.
+BODY = "body"
+
 #: How long the history may be away before a batch fails, when nobody says otherwise.
 DEFAULT_PATIENCE = timedelta(minutes=1)
 
@@ -41,6 +44,7 @@ class StreamOptions(CommonOptions, total=False):
     message_id: str | None
     delivery_count: str | None
     body: str | None
+    fingerprint: str | Sequence[str] | None
     query: str | None
     reprocess: str | None
     on_fatal: FatalPolicy
@@ -79,12 +83,27 @@ class Columns:
     message_id: str | None = None
     delivery_count: str | None = None
     body: str | None = None
+    #: Which columns are compared, or :data:`BODY`; None compares nothing.
+    fingerprint: str | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for setting in ("uuid", "message_id", "delivery_count", "body"):
-            value = getattr(self, setting)
+        for setting, value in self._named():
             if value is not None or setting == "uuid":
                 check_text(setting, value, "name a column of the stream")
+
+    def _named(self) -> Sequence[tuple[str, str | None]]:
+        """Return each column that a setting names, behind the setting."""
+        compared = self.fingerprint if isinstance(self.fingerprint, tuple) else ()
+        roles = ("uuid", "message_id", "delivery_count", "body")
+        return [
+            *((role, getattr(self, role)) for role in roles),
+            *(("fingerprint", name) for name in compared),
+        ]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that are named."""
+        return frozenset(name for _, name in self._named() if name is not None)
 
     def check(self, there: list[str]) -> None:
         """Refuse a stream that lacks a column.
@@ -92,14 +111,20 @@ class Columns:
         Raises:
             ConfigurationError: naming the first one that is missing.
         """
-        for setting in ("uuid", "message_id", "delivery_count", "body"):
-            named = getattr(self, setting)
+        for setting, named in self._named():
             if named is not None and named not in there:
                 raise ConfigurationError(
                     setting,
                     f"the stream has no column {named!r}; it has {', '.join(there) or 'none'}",
                     _remedy_for_missing(named, there),
                 )
+        if self.fingerprint == BODY and BODY in there and self.body != BODY:
+            what = "the whole row" if self.body is None else f"the column {self.body!r}"
+            raise ConfigurationError(
+                "fingerprint",
+                f"'body' compares {what}, which is the body here, and the stream has a column 'body', too",
+                "say body='body', or fingerprint=['body'] for that column alone",
+            )
 
 
 def _remedy_for_missing(named: str, there: Sequence[str]) -> str:
@@ -153,7 +178,7 @@ class BatchSettings:
         shared = {name: given[name] for name in given if name in _TRIGGER_OPTIONS}
         return cls(
             trigger=_generation(Settings.of([destination], shared, service), settings.get("reprocess")),
-            columns=Columns(uuid=uuid, **columns),
+            columns=Columns(uuid=uuid, **columns, fingerprint=_compared(given.get("fingerprint"))),
             history=history,
             **settings,
         )
@@ -201,8 +226,9 @@ class BatchSettings:
 
 #: Which options are whose: the columns, what every trigger has, and what a batch has.
 _COLUMN_OPTIONS = frozenset({"message_id", "delivery_count", "body"})
+_COLUMNS_OPTIONS = _COLUMN_OPTIONS | {"fingerprint"}
 _TRIGGER_OPTIONS = frozenset({*CommonOptions.__annotations__, "lease", "retry"})
-_OWN_OPTIONS = frozenset(BatchOptions.__annotations__) - _COLUMN_OPTIONS - _TRIGGER_OPTIONS - {"resolver"}
+_OWN_OPTIONS = frozenset(BatchOptions.__annotations__) - _COLUMNS_OPTIONS - _TRIGGER_OPTIONS - {"resolver"}
 
 
 def _defaults_of(options: type) -> Mapping[str, Any]:
@@ -214,6 +240,21 @@ def _defaults_of(options: type) -> Mapping[str, Any]:
 
 #: The options of ``foreach_batch`` and of ``atomic_sink``, with their defaults.
 BATCH_DEFAULTS, SINK_DEFAULTS = _defaults_of(BatchOptions), _defaults_of(SinkOptions)
+
+
+def _compared(given: Any) -> str | tuple[str, ...] | None:
+    """Return which columns a user wants compared."""
+    if given is None:
+        return None
+    if given == BODY:
+        return BODY
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, Sequence) and given:
+        return tuple(cast("Sequence[str]", given))
+    raise ConfigurationError(
+        "fingerprint", f"{given!r:.60} names no column", "write 'body', a column, or a list of columns"
+    )
 
 
 def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:

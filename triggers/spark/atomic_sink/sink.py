@@ -72,6 +72,9 @@ def atomic_sink(
         message_id: the column with the JMSMessageID, if there is one.
         delivery_count: the column with the JMSXDeliveryCount, if there is one; null is undefined.
         body: the column that is the body of a message that is parked or resolved; the whole row by default.
+        fingerprint: "body", a column or a list of columns: a row with the uuid of another one and another
+            fingerprint is rejected and parked, neither written nor taken for a duplicate. A column that
+            is null compares nothing. JSON counts by what it says, as of ``@trigger``.
         name: the namespace in the history, shared by all that must not process a row twice; by default
             "module.function" of a ``write`` of your own.
         query: the name of the query in the batch ledger; by default its queryName, else its id.

@@ -19,10 +19,12 @@ from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State, 
 from history.errors import HistoryUnavailableError, TransactionConflictError, UnavailableError
 from history.message import Message, Uuid
 from history.store import BatchOwner, HistoryStore
+from history.store.fingerprints import NO_FENCE
 from resolvers.resolution import Asked
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, HistoryUse, Status
 from triggers.events import RetrievalFailureEvent
+from triggers.pipeline.bodies import keeper_of, lasting_for, note_other_body
 from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.judge import Judge
@@ -33,6 +35,7 @@ from triggers.spark.atomic_sink.writers import RowsWriter
 from triggers.spark.batch.verdicts import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import OddRow, RecordBatch, record_batch, rows_of
+from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
 from triggers.spark.rows.messages import message_of
 from triggers.spark.settings import Columns, FatalPolicy
 
@@ -122,6 +125,8 @@ class Chunk:
     mine: str
     before: str | None
     tally: Tally = field(default_factory=Tally)
+    #: The fingerprint that came first, by the index of a row that has another one.
+    unlike: dict[int, bytes] = field(default_factory=dict[int, bytes])
 
     async def write(self) -> Tally:
         """Do all of it, or nothing; may be called again after whatever it raised.
@@ -132,6 +137,8 @@ class Chunk:
         """
         history = cast("SqlHistory", history_at(self.of.history))
         self.tally = Tally()
+        # Before it begins: what is kept of a body outlives the transaction.
+        self.unlike = await self._compare(history)
         async with await history.transaction() as transaction:
             await self._inside(transaction)
         return self.tally
@@ -144,10 +151,13 @@ class Chunk:
         claims = await self._claim(store, owner)
         new: dict[str, Values] = {}
         seen = {self.before or ""}
-        for row in self.rows:
+        for index, row in enumerate(self.rows):
             uuid: str | None = row[KEY]
             if uuid is None:
                 self.tally.keyless += 1
+                continue
+            if index in self.unlike:
+                await self._refuse_body(judge, row, self.unlike[index])
                 continue
             if uuid in seen and (uuid in new or not _is_open(claims[uuid].found)):
                 self.tally.duplicate += 1
@@ -164,11 +174,37 @@ class Chunk:
 
     async def _claim(self, store: HistoryStore, owner: BatchOwner) -> dict[str, Claim]:
         """Claim all uuids in one order, in which no two transactions can wait for each other."""
-        uuids = sorted({row[KEY] for row in self.rows if row[KEY] is not None}, key=digest)
+        same = (row[KEY] for index, row in enumerate(self.rows) if index not in self.unlike)
+        uuids = sorted({key for key in same if key is not None}, key=digest)
         claims = await store.claim(
             self.of.settings.name, uuids, owner, time_to_live=self.of.settings.history_time_to_live
         )
         return dict(zip(uuids, claims, strict=True))
+
+    async def _compare(self, history: HistoryStore) -> dict[int, bytes]:
+        """Find the rows whose body is not the one that came first under their uuid."""
+        if self.of.columns.fingerprint is None:
+            return {}
+        compared = [
+            (index, row[KEY], bytes_of(row[FINGERPRINT]))
+            for index, row in enumerate(self.rows)
+            if row[KEY] is not None and row[FINGERPRINT] != NOTHING
+        ]
+        bodies = [(uuid, mine) for _, uuid, mine in compared]
+        settings, kept = self.of.settings, keeper_of(history)
+        lasting = lasting_for(settings.history_time_to_live)
+        firsts = await kept.first_of_each(settings.name, bodies, lasting)
+        return {
+            index: first for (index, _, mine), first in zip(compared, firsts, strict=True) if first != mine
+        }
+
+    async def _refuse_body(self, judge: Judge, row: Values, first: bytes) -> None:
+        """Reject a row that has the uuid of another one and another body."""
+        run = self._run(row, Claim(None, Fence(NO_FENCE)))
+        note_other_body(run, bytes_of(row[FINGERPRINT]), first)
+        await judge.judge(run)
+        self.tally.rejected += 1
+        await self._put_aside(judge, [run])
 
     async def _judged(self, judge: Judge, row: Values, claim: Claim) -> bool:
         """Decide about a row whose entry is there already; return whether it is to be written."""
@@ -288,7 +324,7 @@ def _refuse_odd(rows: Sequence[Values]) -> None:
 
 
 def _of_user(row: Values) -> Values:
-    return {name: value for name, value in row.items() if name not in {KEY, COUNT}}
+    return {name: value for name, value in row.items() if name not in {KEY, COUNT, FINGERPRINT}}
 
 
 def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Values]]:

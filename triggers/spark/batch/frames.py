@@ -26,6 +26,7 @@ from triggers.spark.batch.session import described, for_verdicts, persisted
 from triggers.spark.batch.tally import Tally
 from triggers.spark.batch.verdicts import COUNT, KEY, VERDICT, Verdict, prepared, task_count, with_verdicts
 from triggers.spark.rows.columns import hashable, quoted
+from triggers.spark.rows.fingerprints import FINGERPRINT
 from triggers.spark.settings import BatchSettings
 
 #: The most rows that one job brings to the driver.
@@ -218,7 +219,7 @@ def _described(frame: DataFrame, settings: BatchSettings, what: str) -> Abstract
 def _only(verdicts: DataFrame, wanted: Sequence[Verdict]) -> DataFrame:
     """Return the user's columns of the rows with one of these verdicts."""
     numbers = ", ".join(f"{verdict:d}" for verdict in wanted)
-    return verdicts.filter(f"{VERDICT} IN ({numbers})").drop(KEY, COUNT, VERDICT)
+    return verdicts.filter(f"{VERDICT} IN ({numbers})").drop(KEY, COUNT, FINGERPRINT, VERDICT)
 
 
 def _laid_out(rows: DataFrame, settings: BatchSettings) -> DataFrame:

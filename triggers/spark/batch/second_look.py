@@ -37,6 +37,7 @@ from triggers.detection.table import (
     decide,
 )
 from triggers.events import Cause, RetrievalFailureEvent
+from triggers.pipeline.bodies import Bodies, keeper_of
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
@@ -46,6 +47,7 @@ from triggers.spark.batch.sink_commits import LEFT_OUT
 from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, by_key
 from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
+from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of, unidentified
 from triggers.spark.settings import BatchSettings
 
@@ -146,7 +148,8 @@ class SecondLook:
             for row in rows:
                 first = last if row.again and last is not None and last.key == row.key else None
                 self._conclude(row, first)
-                last = last if row.again and first is not None else row
+                stays = (row.again and first is not None) or row.values[VERDICT] == Verdict.OTHER_BODY
+                last = last if stays else row
             self._park([row.parked for row in rows if row.parked is not None])
             yield _with_results(batch, rows)
         if self.settings.claims is not None:
@@ -205,6 +208,7 @@ class SecondLook:
             store=history_at(self.settings.history),
             resolver=None,
             batch=self.run.resolved_owner,
+            bodies=self._bodies(rows),
         )
         await judge.claim(runs)
         for run in runs:
@@ -217,6 +221,19 @@ class SecondLook:
             await (answering if id(run.message) in answers.given else judge).judge(run)
             if run.history is HistoryUse.UNREACHABLE:
                 raise run.error or HistoryUnavailableError("claiming")
+
+    def _bodies(self, rows: Sequence[_Row]) -> Bodies | None:
+        """Return what compares the bodies of rows, where that is wanted."""
+        if self.settings.columns.fingerprint is None:
+            return None
+        prints = {id(row.run.message): row.values[FINGERPRINT] for row in rows if row.run is not None}
+
+        def read(message: Message) -> bytes | None:
+            number: int = prints[id(message)]
+            return None if number == NOTHING else bytes_of(number)
+
+        kept = keeper_of(history_at(self.settings.history))
+        return Bodies(settings=self.settings.trigger, kept=kept, read=read)
 
     async def _answers(
         self, rows: Sequence[_Row], resolver: AskedInBulk | None, *, replayed: bool

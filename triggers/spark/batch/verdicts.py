@@ -30,6 +30,7 @@ from triggers.spark.rows.arrow import (
     Array,
     Numbers,
     byte_column,
+    first_of_groups,
     firsts,
     last_of,
     numbers,
@@ -39,6 +40,8 @@ from triggers.spark.rows.arrow import (
 )
 from triggers.spark.rows.columns import delivery_count, hashable, identity, quoted
 from triggers.spark.rows.digests import digests_of, near
+from triggers.spark.rows.fingerprints import FINGERPRINT, with_fingerprints
+from triggers.spark.rows.first_bodies import FirstBodies
 from triggers.spark.settings import BatchSettings
 
 #: What is added to the user's columns while a batch is judged.
@@ -57,6 +60,7 @@ class Verdict(IntEnum):
     DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
     RESOLVED is one that was looked at again, and that this run owns since.
     LEFT_OUT comes with a batch that the sink has committed, and is not known to have been handed to it.
+    OTHER_BODY has another body than the one that came first under its uuid.
     """
 
     NEW = 0
@@ -67,10 +71,11 @@ class Verdict(IntEnum):
     REPLAYED = 5
     RESOLVED = 6
     LEFT_OUT = 7
+    OTHER_BODY = 8
 
 
 #: Added to the verdict on the first row of a uuid, for each further one.
-AGAIN = 8
+AGAIN = 16
 
 
 def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
@@ -82,7 +87,7 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
     most = settings.trigger.policy.max_delivery_count
     counts = f"{count} = {UNDEFINED_COUNT} OR {count} BETWEEN 1 AND {most}"
     key = f"CASE WHEN {counts} THEN {identity(columns, batch.schema)} END"
-    keyed = batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}")
+    keyed = with_fingerprints(batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}"), columns)
     message_id = [] if columns.message_id is None else [quoted(columns.message_id)]
     order: list[Column | str] = [F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, _whole(batch)]
     return by_key(keyed, settings).sortWithinPartitions(*order)
@@ -137,7 +142,8 @@ def with_verdicts(
         if claims
         else byte_column(replace(bulk, claims=False).verdicts, "doubtless_owned")
     )
-    return prepared(batch, settings).withColumn(VERDICT, judge(KEY, COUNT))
+    prints = [] if settings.columns.fingerprint is None else [FINGERPRINT]
+    return prepared(batch, settings).withColumn(VERDICT, judge(KEY, COUNT, *prints))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +161,7 @@ class BulkClaim:
     executes_replayed: bool
     run: BatchRun
     closes: bool
+    compares: bool = False
     claims: bool = True
 
     @classmethod
@@ -172,25 +179,33 @@ class BulkClaim:
             executes_replayed=settings.on_replay == "execute",
             run=run,
             closes=settings.claims is not None,
+            compares=settings.columns.fingerprint is not None,
         )
 
-    def verdicts(self, batches: Iterator[tuple[Array, Array]]) -> Iterator[Numbers]:
+    def verdicts(self, batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
         """Yield the verdicts of one partition, whose keys are sorted."""
-        last_key, last_verdict = None, int(Verdict.ASIDE)
-        for keys, counts in batches:
-            size = len(keys)
-            first, known = firsts(keys, last_key), valid(keys)
-            found = np.full(size, Verdict.ASIDE, np.int8)
-            claimed = first & known
+        bodies = FirstBodies(self.url, self.trigger, self.time_to_live, self.patience)
+        last_key, last_verdict = None, None
+        for keys, counts, *prints in batches:
+            size, known = len(keys), valid(keys)
+            groups = np.cumsum(firsts(keys, last_key))
+            same = known
+            if self.compares:
+                same = known & ~bodies.unlike(keys, groups, numbers(prints[0]))
+            found = np.where(known & ~same, Verdict.OTHER_BODY, Verdict.ASIDE).astype(np.int8)
+            claimed = first_of_groups(groups, same, begun=last_verdict is not None)
             if claimed.any():
                 classes = _count_classes(numbers(counts)[claimed])
                 found[claimed] = self._judge(only(keys, claimed), classes)
             # Every further row of a uuid gets the verdict of its first, which may stand in the batch before.
             first_at = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
-            of_first = np.where(first_at < 0, last_verdict, found[first_at])
+            of_first = np.where(first_at < 0, last_verdict or 0, found[first_at])
             if size and known[-1]:
-                last_key, last_verdict = last_of(keys), int(of_first[-1])
-            yield np.where(first | ~known, found, of_first + AGAIN).astype(np.int8)
+                is_begun = claimed[groups == groups[-1]].any() or (
+                    groups[-1] == 0 and last_verdict is not None
+                )
+                last_key, last_verdict = last_of(keys), int(of_first[-1]) if is_begun else None
+            yield np.where(same & ~claimed, of_first + AGAIN, found).astype(np.int8)
         if self.closes:  # this worker may be idle from now on, and another one may take the next task
             close_history(self.url)
 

@@ -51,15 +51,15 @@ def settle_in() -> None:
 
 
 def byte_column(
-    verdicts: Callable[[Iterator[tuple[Array, Array]]], Iterator[Numbers]], name: str
+    verdicts: Callable[[Iterator[tuple[Array, ...]]], Iterator[Numbers]], name: str
 ) -> Callable[..., Column]:
-    """Return a function of two columns that makes a column of bytes, a partition at a time.
+    """Return a function of columns that makes a column of bytes, a partition at a time.
 
-    The first column is of text, the second one of whole numbers, without nulls. Spark shows the function
+    The first column is of text, the others are of whole numbers, without nulls. Spark shows the function
     under ``name``.
     """
 
-    def columns(given: Iterator[tuple[Array, Array]]) -> Iterator[Numbers]:
+    def columns(given: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
         settle_in()
         return verdicts(given)
 
@@ -68,14 +68,14 @@ def byte_column(
     return cast("Callable[..., Column]", made.asNondeterministic())
 
 
-def _over_arrow(columns: Callable[[Iterator[tuple[Array, Array]]], Iterator[Numbers]], name: str) -> Any:
+def _over_arrow(columns: Callable[[Iterator[tuple[Array, ...]]], Iterator[Numbers]], name: str) -> Any:
     def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         for column in columns(cast("Any", given)):
             yield _arrow.array(column, _arrow.int8())
 
     # Spark reads from the annotations what is asked of it.
     batches.__annotations__ = {
-        "given": Iterator[tuple[_arrow.Array, _arrow.Array]],
+        "given": Iterator[tuple[_arrow.Array, ...]],
         "return": Iterator[_arrow.Array],
     }
     batches.__name__ = name
@@ -204,6 +204,12 @@ def widened(
     return _arrow.RecordBatch.from_arrays([*batch.columns, *added], names=names)
 
 
+def with_numbers(batch: RecordBatch, name: str, column: Sequence[int]) -> RecordBatch:
+    """Return a batch with one more column, of whole numbers."""
+    added = _arrow.array(column, _arrow.int64())
+    return _arrow.RecordBatch.from_arrays([*batch.columns, added], names=[*batch.schema.names, name])
+
+
 def valid(keys: Array) -> Numbers:
     """Tell which values are not null."""
     return cast("Numbers", keys.is_valid().to_numpy(zero_copy_only=False))
@@ -239,6 +245,17 @@ def firsts(keys: Array, before: str | None) -> Numbers:
     if size and before is not None:
         differ[0] = keys[0].as_py() != before
     return differ
+
+
+def first_of_groups(groups: Numbers, wanted: Numbers, *, begun: bool) -> Numbers:
+    """Tell which rows are the first ones of their group that are wanted; groups stand together.
+
+    Where group 0 has ``begun`` in a batch before, its first one was there.
+    """
+    indexes = np.flatnonzero(wanted)
+    of_each, is_first = groups[indexes], np.zeros(len(groups), bool)
+    is_first[indexes] = np.diff(of_each, prepend=0 if begun else -1) != 0
+    return is_first
 
 
 def record_batch(rows: Sequence[Sequence[Any]], schema: StructType) -> RecordBatch:

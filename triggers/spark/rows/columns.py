@@ -68,8 +68,7 @@ def check_columns(columns: Columns, schema: StructType, *, has_case: bool = Fals
     columns.check(schema.names)
     _refuse_twins(schema.names)
     if not has_case:
-        given = (columns.uuid, columns.message_id, columns.delivery_count, columns.body)
-        named = {name.lower() for name in given if name is not None}
+        named = {name.lower() for name in columns.names}
         _refuse_twins([name for name in map(str.lower, schema.names) if name in named])
     for setting in ("uuid", "message_id", "delivery_count"):
         name = getattr(columns, setting)

@@ -86,13 +86,18 @@ def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uu
         "JMSXDeliveryCount": _count(row, columns.delivery_count),
     }
     identity = {name: value for name, value in identity.items() if value is not None}
-    body = plain(dict(row)) if columns.body is None else _body(row[columns.body])
+    body = body_of(row, columns)
     try:
         return Message.from_headers({"JMSDestination": destination, **headers, **identity}, body)
     except ValidationError:
         # A column that has the name of a header, and holds something else.
         kept = {name: value for name, value in headers.items() if name not in HEADER_FIELDS}
         return Message.from_headers({"JMSDestination": destination, **kept, **identity}, body)
+
+
+def body_of(row: Mapping[str, Any], columns: Columns) -> Any:
+    """Return the body of a row: its column for that, else the whole row as a JSON object."""
+    return plain(dict(row)) if columns.body is None else _body(row[columns.body])
 
 
 def _text(row: Mapping[str, Any], column: str | None) -> str | None:

@@ -16,19 +16,19 @@ _arrow: Any = pa
 _pandas: Any = pd
 
 
-def over_pandas(work: Callable[[Iterator[tuple[Any, Any]]], Iterator[Any]], name: str) -> Any:
-    """Return a function of a column of text and one of numbers: before 4.1 they come as pandas has them."""
+def over_pandas(work: Callable[[Iterator[tuple[Any, ...]]], Iterator[Any]], name: str) -> Any:
+    """Return a function of a column of text and some of numbers: before 4.1 they come as pandas has them."""
 
     def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
-        pairs = (
-            (_arrow.array(keys, _arrow.string(), from_pandas=True), _arrow.array(counts))
-            for keys, counts in given
+        columns = (
+            (_arrow.array(keys, _arrow.string(), from_pandas=True), *map(_arrow.array, numbers))
+            for keys, *numbers in given
         )
-        for column in work(pairs):
+        for column in work(columns):
             yield _pandas.Series(column)
 
     batches.__annotations__ = {
-        "given": Iterator[tuple[_pandas.Series, _pandas.Series]],
+        "given": Iterator[tuple[_pandas.Series, ...]],
         "return": Iterator[_pandas.Series],
     }
     batches.__name__ = name

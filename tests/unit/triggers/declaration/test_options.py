@@ -110,6 +110,7 @@ SPARK: Mapping[str, Sequence[Any]] = {
     "message_id": NO_TEXT,
     "delivery_count": NO_TEXT,
     "body": NO_TEXT,
+    "fingerprint": (5, "", [], [""], [5], b"body"),
     "name": NO_NAME,
     "query": NO_TEXT,
     "resolver": (5, object(), "no such module:function"),
