@@ -253,11 +253,13 @@ class Trigger(Generic[P, R]):
 
         Columns, ``query``, ``patience``, ``partitions`` and ``on_batch`` are as of
         :func:`triggers.spark.foreach_batch.foreach_batch`; columns with the names of JMS headers are those
-        headers, and all others, where there is a ``body``, are properties.
+        headers, and all others, where there is a ``body``, are properties. Each task runs as many rows at
+        once as the trigger's ``concurrency`` says, in threads, or on an event loop if the service is a
+        coroutine function. Rows of one uuid run one after the other.
 
         Raises:
-            ConfigurationError: the trigger has no history that the executors can open, is a join, keeps an
-                order or has a coroutine function; or (MissingExtraError) pyspark is not installed.
+            ConfigurationError: the trigger has no history that the executors can open, is a join or keeps an
+                order; or (MissingExtraError) pyspark is not installed.
         """
         from triggers.spark import settings  # noqa: PLC0415  (loads Spark)
         from triggers.spark.row_service import service  # noqa: PLC0415  (as above)

@@ -2,6 +2,7 @@
 
 ===============  ====================================================================
 ``service.py``   the handler of batches, and what its tasks do
+``running.py``   rows of one task beside each other: threads, or an event loop
 ``shipping.py``  how the trigger travels to the executors
 ===============  ====================================================================
 """

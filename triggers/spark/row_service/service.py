@@ -1,11 +1,12 @@
 """A trigger service that runs row by row on the executors: ``trigger.foreach_batch(...)``.
 
-Each task takes its rows through the trigger's own pipeline, a chunk at a time: one claim, the services in
-order, one completion. So everything that ``@trigger`` promises holds for a row as it does for a message. A
-row that is to be given back makes the batch fail in the end: when Spark tries it again, what was processed
-is a duplicate.
+Each task takes its rows through the trigger's own pipeline, a unit at a time: one claim, the services in
+order, one completion. So everything that ``@trigger`` promises holds for a row as it does for a message. With
+``concurrency`` several units of a task run at once, see :mod:`triggers.spark.row_service.running`. A row that
+is to be given back makes the batch fail in the end: when Spark tries it again, what was processed is a
+duplicate.
 
-An executor that dies leaves the chunk that it was at STARTED, and what Spark then runs in its place finds
+An executor that dies leaves the units that it was at STARTED, and what Spark then runs in its place finds
 these rows In Doubt. So does a speculative twin, unless the trigger has a lease: then it waits. Retrieval
 failure events are published on the executors, to the handlers of the modules that are loaded there.
 """
@@ -22,12 +23,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import CLAIM_BATCH
 from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
 from triggers.detection.table import Status
+from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import Unreadable
 from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
@@ -39,6 +40,7 @@ from triggers.spark.batch.tally import counted
 from triggers.spark.batch.verdicts import COUNT, KEY, prepared
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.report import BatchReport, RowCounts, tell
+from triggers.spark.row_service.running import Result, Values, running, units_of
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
 from triggers.spark.rows.columns import check_frame
@@ -136,28 +138,31 @@ class _RowTask:
     settings: BatchSettings
 
     def run(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        """Take the rows of one partition through the trigger's pipeline, a chunk at a time."""
+        """Take the rows of one partition through the trigger's pipeline, some units at a time."""
         trigger = unpacked(self.shipped)
-        for batch in batches:
-            results = [
-                result for rows in chunks_of(batch, CLAIM_BATCH) for result in self._chunk(trigger, rows)
-            ]
-            yield text_batch(
-                {"status": [status for status, _ in results], "reason": [reason for _, reason in results]}
-            )
+        with running(trigger) as run:
+            for batch in batches:
+                # Beside each other, all rows of a batch: between two pieces some would wait for the slowest.
+                size = CLAIM_BATCH if trigger.settings.concurrency == 1 else max(batch.num_rows, 1)
+                pieces = (units_of(rows, trigger.settings) for rows in chunks_of(batch, size))
+                results = [one for units in pieces for unit in run(units, self._unit) for one in unit]
+                yield text_batch(
+                    {"status": [status for status, _ in results], "reason": [reason for _, reason in results]}
+                )
 
-    def _chunk(self, trigger: Shippable, rows: Sequence[dict[str, Any]]) -> list[tuple[str, str | None]]:
+    async def _unit(self, pipeline: Pipeline, rows: Sequence[Values]) -> Sequence[Result]:
         messages: list[Message] = []
-        rejected: list[tuple[str, str | None]] = []
+        rejected: list[Result] = []
         for row in rows:
             try:
                 messages.append(self._message(row))
             except (ValidationError, NoIdentityError) as error:
-                self._set_aside(trigger, row, error)
+                # Parked, as a provider's unreadable delivery is.
+                await pipeline.park_unreadable(Unreadable(raw_of(row), str(error), None))
                 rejected.append((REJECTED, None))
-        return rejected + [_result_of(outcome) for outcome in self._handle(trigger, messages)]
+        return rejected + [_result_of(outcome) for outcome in await self._handle(pipeline, messages)]
 
-    def _message(self, row: dict[str, Any]) -> Message:
+    def _message(self, row: Values) -> Message:
         key = row.pop(KEY)
         row.pop(COUNT)
         uuid = key or identity_of_row(row, self.settings.columns)
@@ -165,19 +170,16 @@ class _RowTask:
             row, self.settings.columns, destination=self.settings.trigger.destination, uuid=uuid
         )
 
-    def _set_aside(self, trigger: Shippable, row: Mapping[str, Any], error: ValueError) -> None:
-        """Park a row that is no message, as a provider's unreadable delivery is."""
-        drive(trigger.pipeline().park_unreadable(Unreadable(raw_of(row), str(error), None)))
-
-    def _handle(self, trigger: Shippable, messages: Sequence[Message]) -> list[Outcome]:
+    async def _handle(self, pipeline: Pipeline, messages: Sequence[Message]) -> list[Outcome]:
         """Handle messages, and again those that somebody alive is at; the rest is to be given back."""
-        outcomes = list(trigger.handle_batch(messages))
+        outcomes = list(await pipeline.handle_batch(messages))
         deadline = time.monotonic() + self.settings.patience.total_seconds()
         while waiting := [index for index, outcome in enumerate(outcomes) if _comes_again(outcome)]:
             if time.monotonic() > deadline:
                 break
-            time.sleep(min(max(outcomes[index].recover_after for index in waiting), LONGEST_PAUSE))
-            again = trigger.handle_batch([messages[index] for index in waiting])
+            pause = max(outcomes[index].recover_after for index in waiting)
+            await pipeline.shell.sleep(min(pause, LONGEST_PAUSE))
+            again = await pipeline.handle_batch([messages[index] for index in waiting])
             for index, outcome in zip(waiting, again, strict=True):
                 outcomes[index] = outcome
         return outcomes
@@ -228,12 +230,11 @@ def _check(trigger: Shippable) -> None:
     for setting, wrong in (
         ("ordered", settings.ordered),
         ("join", len(settings.destinations) > 1),
-        ("its service", trigger.is_async),
     ):
         if wrong:
             raise ConfigurationError(
                 f"trigger {trigger.name}",
-                f"{setting} does not work in a micro-batch: rows run on many executors, one after the other",
+                f"{setting} does not work in a micro-batch: its rows run on many executors",
                 "use a plain trigger of one destination, or a consumer",
             )
 

@@ -1,18 +1,16 @@
 """How a trigger travels to the executors: by its name where they can import it, else with its function."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Protocol, cast
 
 from pyspark import cloudpickle
 
 from history.errors import ConfigurationError
-from history.message import Message
 from resolvers.resolution import AskedResolver
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
-from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
 
 
@@ -42,12 +40,16 @@ class Shippable(Protocol):
         """Set the history of a trigger that names none."""
         ...
 
-    def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
-        """Take many messages through the pipeline with one claim and one completion."""
-        ...
-
     def pipeline(self) -> Pipeline:
         """Return the blocking pipeline."""
+        ...
+
+    def async_pipeline(self) -> Pipeline:
+        """Return the running event loop's pipeline."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back the connections of the running event loop's pipeline."""
         ...
 
 

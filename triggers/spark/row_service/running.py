@@ -1,0 +1,128 @@
+"""Rows of one task beside each other: in threads for a function, on an event loop for a coroutine function.
+
+The rows are cut into units. Each unit goes through the trigger's pipeline by itself: one claim, its services
+in order, one completion. So what happens to a row touches the rows of no other unit, and a row is settled
+after its own call only. Rows of one uuid are in one unit, so that they never meet.
+
+If a service ends its process (such as by ``sys.exit()``), no further unit begins. The units that have begun
+come to their end, as far as they can, and the task fails.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from math import ceil
+from typing import Any
+
+from history.bridge import drive
+from history.store import CLAIM_BATCH
+from triggers.pipeline.protocol import Pipeline
+from triggers.service.settings import Settings
+from triggers.spark.batch.verdicts import KEY
+from triggers.spark.row_service.shipping import Shippable
+
+#: A row as Python has it.
+Values = dict[str, Any]
+
+#: What became of a row, and why.
+Result = tuple[str, str | None]
+
+#: Takes one unit of rows through a pipeline.
+Work = Callable[[Pipeline, Sequence[Values]], Coroutine[Any, Any, Sequence[Result]]]
+
+#: Takes all units, and returns their results in the order of the units.
+RunUnits = Callable[[Sequence[Sequence[Values]], Work], Sequence[Sequence[Result]]]
+
+#: How many units there are at least for each that runs at once, where the rows suffice: the last ones end
+#: at about the same time then.
+UNITS_FOR_EACH = 4
+
+
+def units_of(rows: Sequence[Values], settings: Settings) -> Sequence[Sequence[Values]]:
+    """Cut rows into units, which never part the rows of a key; those stand together.
+
+    All units that run at once claim no more rows than a single one, unless ``batch`` asks for more.
+    """
+    concurrency = settings.concurrency
+    if concurrency == 1:
+        return [rows]
+    size = min(CLAIM_BATCH // concurrency, ceil(len(rows) / (concurrency * UNITS_FOR_EACH)))
+    size = max(size, settings.batch, 1)
+    units: list[list[Values]] = []
+    for row in rows:
+        is_copy = bool(units) and row[KEY] is not None and row[KEY] == units[-1][-1][KEY]
+        if not units or (len(units[-1]) >= size and not is_copy):
+            units.append([])
+        units[-1].append(row)
+    return units
+
+
+@contextmanager
+def running(trigger: Shippable) -> Generator[RunUnits]:
+    """Yield what runs units of rows, as many at once as the trigger's ``concurrency`` says."""
+    concurrency = trigger.settings.concurrency
+    if trigger.is_async:
+        with asyncio.Runner() as loop:
+            try:
+                yield lambda units, work: loop.run(_in_tasks(trigger, units, work, concurrency))
+            finally:
+                loop.run(trigger.aclose())
+    elif concurrency == 1:
+        yield lambda units, work: [drive(work(trigger.pipeline(), unit)) for unit in units]
+    else:
+        with ThreadPoolExecutor(concurrency, thread_name_prefix=f"doubtless-{trigger.name}") as threads:
+            yield lambda units, work: _in_threads(trigger, units, work, threads, concurrency)
+
+
+class _Units:
+    """The units that have not begun yet, for workers in threads or tasks, and the results of the others."""
+
+    def __init__(self, units: Sequence[Sequence[Values]], work: Work) -> None:
+        self._waiting = deque(enumerate(units))
+        self._work = work
+        self._results: dict[int, Sequence[Result]] = {}
+
+    async def take(self, pipeline: Pipeline) -> None:
+        """Take one unit after the other through a pipeline, until none is left or a worker has failed."""
+        while self._waiting:
+            try:
+                index, unit = self._waiting.popleft()
+            except IndexError:  # another worker has taken the last one
+                return
+            try:
+                self._results[index] = await self._work(pipeline, unit)
+            except BaseException:
+                self._waiting.clear()
+                raise
+
+    def results(self) -> Sequence[Sequence[Result]]:
+        """Return the results, in the order of the units."""
+        return [self._results[index] for index in sorted(self._results)]
+
+
+def _in_threads(
+    trigger: Shippable,
+    units: Sequence[Sequence[Values]],
+    work: Work,
+    threads: ThreadPoolExecutor,
+    concurrency: int,
+) -> Sequence[Sequence[Result]]:
+    left, pipeline = _Units(units, work), trigger.pipeline()
+    workers = [threads.submit(lambda: drive(left.take(pipeline))) for _ in range(concurrency)]
+    wait(workers)
+    for worker in workers:
+        worker.result()
+    return left.results()
+
+
+async def _in_tasks(
+    trigger: Shippable, units: Sequence[Sequence[Values]], work: Work, concurrency: int
+) -> Sequence[Sequence[Result]]:
+    left, pipeline = _Units(units, work), trigger.async_pipeline()
+    workers = [asyncio.create_task(left.take(pipeline)) for _ in range(concurrency)]
+    await asyncio.wait(workers)
+    for worker in workers:
+        worker.result()
+    return left.results()
