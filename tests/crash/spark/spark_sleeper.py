@@ -1,65 +1,150 @@
-"""A driver that runs a recipe of the docs: ``spark_sleeper FOLDER HISTORY RECIPE (stop | go)``.
+"""A driver that runs a recipe of the docs: ``spark_sleeper FOLDER HISTORY DATABASE RECIPE (stop | go)``.
 
-With "stop" it stops itself (SIGSTOP) when it has entered the function, as a driver that hangs does. It reads
-the recipe's code from the page, with the paths and the history of the test.
+With "stop" it stops itself (SIGSTOP) when it has entered the function, as a driver that hangs does; of the
+atomic sink all its processes stop, inside a transaction. It reads the recipe's code from the page, with the
+paths, the history and the database of the test.
 """
 
 import os
 import re
 import signal
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy import Connection
 
 from tests.fixtures.servers.spark import local_session
-from triggers.spark import ForeachBatch
+from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
+from triggers.spark.atomic_sink import AtomicSink, RowsWriter
 from triggers.spark.batch.steps import BatchStep
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "write-from-spark-exactly-once.md"
+HOW_TO = Path(__file__).parents[3] / "docs" / "how-to"
 
-#: The names of the functions of the recipes that are run.
-RECIPES = ("load", "load_folder")
+WRITE, RUN = HOW_TO / "write-from-spark-exactly-once.md", HOW_TO / "run-on-spark.md"
 
+#: What the recipes read.
+SCHEMA = "uuid STRING, customer STRING, amount DOUBLE"
 
-def recipe(name: str, folder: Path, history: str) -> ForeachBatch:
-    """Return the function of a recipe."""
-    made: ForeachBatch = _run_block(f"def {name}(", folder, history)[name]
-    return made
-
-
-def newest_folders(folder: Path, history: str) -> list[str]:
-    """Return which folders the page tells readers to read."""
-    given = _run_block("def newest_folders(", folder, history, until="\n\norders = ")
-    folders: list[str] = given["newest_folders"](folder / "orders")
-    return folders
+#: The names of what the recipes make, their pages, and how the code of one block goes on behind it.
+RECIPES: Mapping[str, tuple[Path, str, str]] = {
+    "load": (WRITE, "def load(", "```"),
+    "load_folder": (WRITE, "def load_folder(", "```"),
+    "load_shop": (WRITE, "def load_shop(", "```"),
+    "bookings": (WRITE, "bookings = atomic_sink(", "\nquery = "),
+    "load_bookings": (RUN, "def load_bookings(", "```"),
+}
 
 
-def _run_block(holds: str, folder: Path, history: str, until: str = "```") -> dict[str, Any]:
-    blocks = re.findall(r"```python no-run\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (block,) = [one for one in blocks if holds in one]
-    code = block.partition(until)[0].replace("/data", str(folder))
-    code = code.replace("redis://127.0.0.1:6379/0", history)
-    names: dict[str, Any] = {"Path": Path, "__name__": __name__}
-    exec(code, names)  # noqa: S102  (it is the code of our own page)
-    return names
+@dataclass(frozen=True)
+class Place:
+    """Where a recipe reads and writes; the rows are in ``folder / "inbox"``."""
+
+    folder: Path
+    history: str
+    database: str = ""
+
+    @property
+    def inbox(self) -> str:
+        return str(self.folder / "inbox")
+
+    def start(self, recipe: str, how: str) -> "subprocess.Popen[bytes]":
+        """Start a driver in a process group of its own."""
+        arguments = [str(self.folder), self.history, self.database, recipe, how]
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.spark.spark_sleeper", *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def made(self, recipe: str) -> ForeachBatch | AtomicSink:
+        """Return what a recipe makes."""
+        made: ForeachBatch | AtomicSink = self._run_block(*RECIPES[recipe])[recipe]
+        return made
+
+    def newest_folders(self) -> list[str]:
+        """Return which folders the page tells readers to read."""
+        given = self._run_block(WRITE, "def newest_folders(", "\n\norders = ")
+        folders: list[str] = given["newest_folders"](self.folder / "orders")
+        return folders
+
+    def _run_block(self, page: Path, holds: str, until: str) -> dict[str, Any]:
+        blocks = re.findall(r"```python no-run\n(.*?)```", page.read_text(), re.DOTALL)
+        (code,) = [one.partition(until)[0] for one in blocks if holds in one]
+        for shown, own in self._own().items():
+            code = code.replace(shown, own)
+        names: dict[str, Any] = {"Path": Path, "DataFrame": DataFrame, "BatchInfo": BatchInfo}
+        names |= {"foreach_batch": foreach_batch, "__name__": __name__}
+        exec(code, names)  # noqa: S102  (it is the code of our own pages)
+        return names
+
+    def _own(self) -> Mapping[str, str]:
+        """Return what stands in the place of what the pages show."""
+        return {
+            "/data": str(self.folder),
+            "redis://127.0.0.1:6379/0": self.history,
+            "jdbc:postgresql://127.0.0.1/shop": self._jdbc(),
+            "postgresql+psycopg://shop@127.0.0.1/shop": self.database.replace("://", "+psycopg://"),
+            "postgresql://shop@127.0.0.1/shop": self.database,
+        }
+
+    def _jdbc(self) -> str:
+        parts = urlsplit(self.database)
+        (schema,) = parse_qs(parts.query).get("options", ["="])
+        account = f"user={parts.username}&password={parts.password or ''}"
+        where = f"{parts.hostname}:{parts.port}{parts.path}?{account}"
+        return f"jdbc:postgresql://{where}&currentSchema={schema.partition('=')[2]}"
 
 
-def main(folder: Path, history: str, name: str, *, stops: bool) -> None:
-    """Run the recipe's query until it has seen everything."""
-    spark = local_session(folder / str(os.getpid()))
-    made = recipe(name, folder, history)
+@dataclass(frozen=True)
+class StoppingWriter:
+    """Stops all processes of a driver inside the first transaction, and then writes."""
+
+    write: RowsWriter
+    stopped: Path
+    driver: int
+
+    def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        if not self.stopped.exists():
+            # Spark's Python workers are a group of their own.
+            self.stopped.write_text(str(os.getpgid(0)))
+            os.killpg(self.driver, signal.SIGSTOP)
+            os.killpg(0, signal.SIGSTOP)
+        self.write(connection, rows)
+
+
+def stop_inside(made: ForeachBatch | AtomicSink, stopped: Path) -> None:
+    """Let a driver stop itself in the middle of its first batch."""
 
     def observe(step: BatchStep) -> None:
-        if stops and step is BatchStep.ENTERED:
-            (folder / "stopped").touch()
+        if step is BatchStep.ENTERED:
+            stopped.touch()
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    made.observe = observe
-    stream = spark.readStream.schema("uuid string").parquet(str(folder / "in"))
+    if isinstance(made, ForeachBatch):
+        made.observe = observe
+    else:
+        made._write = StoppingWriter(made._write, stopped, os.getpgid(0))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def run(spark: SparkSession, place: Place, recipe: str, *, stops: bool) -> None:
+    """Run the recipe's query until it has seen everything."""
+    made = place.made(recipe)
+    if stops:
+        stop_inside(made, place.folder / "stopped")
+    stream = spark.readStream.schema(SCHEMA).parquet(place.inbox)
     query = made.write_stream(stream).queryName("q").trigger(availableNow=True)
-    query.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
-    spark.stop()
+    query.option("checkpointLocation", str(place.folder / "checkpoint")).start().awaitTermination()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], stops=sys.argv[4] == "stop")
+    where = Place(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    session = local_session(where.folder / str(os.getpid()))
+    run(session, where, sys.argv[4], stops=sys.argv[5] == "stop")
+    session.stop()

@@ -3,51 +3,78 @@
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from sqlalchemy import Engine, create_engine, text
 
-from tests.crash.spark.spark_sleeper import RECIPES, newest_folders
-from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
+from history import open_history
+from history.bridge import drive
+from tests.crash.spark.spark_sleeper import Place
+from tests.fixtures.servers.spark import POSTGRES_JAR, SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import eventually, patience
 
 pytestmark = [SPARK_PROCESSES, pytest.mark.prove, pytest.mark.crash, pytest.mark.timeout(400)]
 
 ROWS = 20_000
 
-
-def _start(folder: Path, history: str, recipe: str, how: str) -> subprocess.Popen[bytes]:
-    arguments = [sys.executable, "-m", "tests.crash.spark.spark_sleeper", str(folder), history, recipe, how]
-    return subprocess.Popen(
-        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+in_either_way = pytest.mark.parametrize(
+    "dies", [True, False], ids=["is killed in its write", "ends its write"]
+)
 
 
-def _kill(driver: subprocess.Popen[bytes]) -> None:
+def fill(spark: SparkSession, place: Place) -> None:
+    need_spark()
+    columns = "concat('u', id) AS uuid", "'a customer' AS customer", "1.5D AS amount"
+    spark.range(ROWS).selectExpr(*columns).coalesce(1).write.parquet(place.inbox)
+
+
+def killed(driver: "subprocess.Popen[bytes]") -> None:
     if driver.poll() is None:
         os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("dies", [True, False], ids=["is killed in its write", "ends its write"])
-def test_a_driver_that_wakes_up_late_changes_nothing(
+def signal_workers(place: Place, number: signal.Signals) -> None:
+    """Send a signal to the Python workers of a driver that was stopped with them."""
+    with suppress(ProcessLookupError):
+        os.killpg(int((place.folder / "stopped").read_text()), number)
+
+
+def stopped_driver(place: Place, recipe: str) -> "subprocess.Popen[bytes]":
+    """Return a driver that has stopped itself in the middle of its batch."""
+    late = place.start(recipe, "stop")
+    try:
+        eventually((place.folder / "stopped").exists, 180.0)
+    except BaseException:
+        killed(late)
+        raise
+    return late
+
+
+def go(place: Place, recipe: str) -> None:
+    """Run another driver to its end."""
+    driver = place.start(recipe, "go")
+    try:
+        assert driver.wait(patience(180.0)) == 0
+    finally:
+        killed(driver)
+
+
+@pytest.mark.parametrize("recipe", ["load", "load_folder"])
+@in_either_way
+def test_a_driver_that_wakes_up_late_changes_no_folder(
     spark: SparkSession, tmp_path: Path, redis_url: str, recipe: str, *, dies: bool
 ) -> None:
-    need_spark()
-    spark.range(ROWS).selectExpr("concat('u', id) AS uuid").coalesce(1).write.parquet(str(tmp_path / "in"))
-    late = _start(tmp_path, redis_url, recipe, "stop")
+    place = Place(tmp_path, redis_url)
+    fill(spark, place)
+    late = stopped_driver(place, recipe)
     try:
-        eventually((tmp_path / "stopped").exists, 180.0)
-        heir = _start(tmp_path, redis_url, recipe, "go")
-        try:
-            assert heir.wait(patience(180.0)) == 0
-        finally:
-            _kill(heir)
-        assert _holds(spark, tmp_path, redis_url) == (ROWS, ROWS)
+        go(place, recipe)
+        assert _in_folders(spark, place) == (ROWS, ROWS)
 
         os.killpg(late.pid, signal.SIGCONT)
         if dies:
@@ -55,21 +82,121 @@ def test_a_driver_that_wakes_up_late_changes_nothing(
         else:
             assert late.wait(patience(180.0)) != 0  # the ledger refuses its completion
     finally:
-        _kill(late)
-    again = _start(tmp_path, redis_url, recipe, "go")
-    try:
-        assert again.wait(patience(180.0)) == 0
-    finally:
-        _kill(again)
+        killed(late)
+    go(place, recipe)
 
-    assert _holds(spark, tmp_path, redis_url) == (ROWS, ROWS)
+    assert _in_folders(spark, place) == (ROWS, ROWS)
+
+
+def test_the_key_of_a_table_of_batches_keeps_a_late_driver_out(
+    spark: SparkSession, tmp_path: Path, redis_url: str, postgres_url: str
+) -> None:
+    place, shop = Place(tmp_path, redis_url, postgres_url), opened(postgres_url)
+    fill(spark, place)
+    late = stopped_driver(place, "load_shop")
+    try:
+        go(place, "load_shop")
+        assert booked(shop) == (ROWS, ROWS)
+
+        os.killpg(late.pid, signal.SIGCONT)
+        assert late.wait(patience(180.0)) != 0
+    finally:
+        killed(late)
+    go(place, "load_shop")
+
+    assert booked(shop) == (ROWS, ROWS)
+    shop.dispose()
+
+
+@in_either_way
+def test_an_atomic_sink_that_stops_in_its_transaction_writes_each_row_once(
+    spark: SparkSession, tmp_path: Path, redis_url: str, postgres_url: str, *, dies: bool
+) -> None:
+    place, shop = Place(tmp_path, redis_url, postgres_url), opened(postgres_url)
+    fill(spark, place)
+    late = stopped_driver(place, "bookings")
+    heir = place.start("bookings", "go")
+    try:
+        eventually(lambda: waits_for_a_lock(shop), 180.0)
+        if dies:
+            signal_workers(place, signal.SIGKILL)
+            killed(late)
+        else:
+            signal_workers(place, signal.SIGCONT)
+            os.killpg(late.pid, signal.SIGCONT)
+            late.wait(patience(180.0))
+        assert heir.wait(patience(180.0)) == 0
+    finally:
+        signal_workers(place, signal.SIGKILL)
+        killed(late)
+        killed(heir)
+    go(place, "bookings")
+
+    assert booked(shop) == (ROWS, ROWS)
+    shop.dispose()
+
+
+def test_rows_that_a_late_driver_appends_over_jdbc_are_in_doubt_and_never_appended_twice(
+    spark: SparkSession, tmp_path: Path, redis_url: str, postgres_url: str
+) -> None:
+    if not POSTGRES_JAR.exists():
+        pytest.skip("libpostgresql-jdbc-java is not installed")
+    place, shop = Place(tmp_path, redis_url, postgres_url), opened(postgres_url)
+    fill(spark, place)
+    late = stopped_driver(place, "load_bookings")
+    try:
+        go(place, "load_bookings")
+        assert booked(shop) == (0, 0)
+
+        os.killpg(late.pid, signal.SIGCONT)
+        assert late.wait(patience(180.0)) != 0
+    finally:
+        killed(late)
+    go(place, "load_bookings")
+
+    assert booked(shop) == (ROWS, ROWS)
+    store = open_history(redis_url)
+    parked = drive(store.parking.count(trigger="load-orders"))
+    drive(store.close())
+    assert parked == ROWS
+    shop.dispose()
+
+
+def opened(url: str) -> Engine:
+    """Return a shop with empty tables."""
+    engine = create_engine(url.replace("://", "+psycopg://"))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE bookings (uuid TEXT, customer TEXT, amount DOUBLE PRECISION)"))
+        connection.execute(
+            text("CREATE TABLE loaded (lineage TEXT, batch BIGINT, PRIMARY KEY (lineage, batch))")
+        )
+    return engine
+
+
+def booked(shop: Engine) -> tuple[int, int]:
+    """Return how many rows the shop has, and how many of them differ."""
+    with shop.connect() as connection:
+        rows, different = connection.execute(
+            text("SELECT COUNT(*), COUNT(DISTINCT uuid) FROM bookings")
+        ).one()
+    return int(rows), int(different)
+
+
+def waits_for_a_lock(shop: Engine) -> bool:
+    """Whether a connection to the shop waits for another one's transaction."""
+    asked = text(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND application_name = current_setting('application_name')"
+    )
+    with shop.connect() as connection:
+        return connection.execute(asked).first() is not None
 
 
 def _has_begun(folder: Path) -> bool:
     return any((folder / "orders").glob("lineage=*/batch_id=*/attempt=1"))
 
 
-def _holds(spark: SparkSession, folder: Path, history: str) -> tuple[int, int]:
+def _in_folders(spark: SparkSession, place: Place) -> tuple[int, int]:
     """Return how many rows a reader sees, and how many of them differ."""
-    found = Counter(row.uuid for row in spark.read.parquet(*newest_folders(folder, history)).collect())
+    found = Counter(row.uuid for row in spark.read.parquet(*place.newest_folders()).collect())
     return found.total(), len(found)
