@@ -39,6 +39,9 @@ KEPT_RUNS = 20
 #: How many runs that entered the user's function a batch remembers. After more, a new line begins.
 KEPT_ENTERED = 1000
 
+#: In the counts of a batch that has not ended: how many rows its runs had handed to the user's function.
+HANDED_OVER = "handed_over"
+
 #: How often a record that others keep changing is read and written again.
 ATTEMPTS = 10
 
@@ -62,7 +65,8 @@ class BatchRecord(BaseModel):
     is None where an older version wrote the record, which knows but ``unentered``, the last that never did.
     ``unfinished`` says that an earlier run reached it, and that the batch was not completed since: part of
     its effects may be there. It is None where an older version wrote the record. ``changed_at`` is by the
-    driver's clock. ``revision`` grows with every change.
+    driver's clock. ``counts`` are the report's; before the end, :data:`HANDED_OVER` alone, of this
+    run or of the one before. ``revision`` grows with every change.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -155,6 +159,7 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
         unentered=unentered,
         # Under another checkpoint the same number is another batch.
         unfinished=current is not None and current.lineage == beginning.lineage and _left_unfinished(current),
+        counts=_handed_over(current, beginning),
         started_at=now,
         changed_at=now,
         revision=1 if current is None else current.revision + 1,
@@ -176,6 +181,14 @@ def _earlier_runs(
     if current.line is None or len(entered) > KEPT_ENTERED:
         return beginning.run, (), unentered
     return current.line, entered, unentered
+
+
+def _handed_over(current: BatchRecord | None, beginning: Beginning) -> Mapping[str, int]:
+    """Return how many rows an earlier run of the batch has handed over, where its record says so."""
+    if current is None or current.lineage != beginning.lineage:
+        return {}
+    rows = current.counts.get(HANDED_OVER, current.counts.get("new", 0))
+    return {HANDED_OVER: rows} if rows else {}
 
 
 def _left_unfinished(current: BatchRecord) -> bool:

@@ -12,8 +12,10 @@ from history.errors import ConfigurationError
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.batches import Batches
 from tests.integration.helpers.file_streams import FileStream, orders
-from triggers.spark import ForeachBatch, foreach_batch
+from triggers import TransientError
+from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink import atomic_sink, into_table
+from triggers.spark.batch.steps import BatchStep
 
 pytestmark = SPARK
 
@@ -138,3 +140,79 @@ def test_an_identity_that_is_drawn_inside_of_the_batch_is_refused(
 
     with pytest.raises(ConfigurationError):
         batches.make(ignore)(by("uuid()")(batches.rows(["a"])), 7)
+
+
+class TestABatchThatComesAgain:
+    """With other identities than an earlier run of it has handed over, whatever made them."""
+
+    def test_is_refused_before_the_function_has_its_rows_twice(
+        self, spark: SparkSession, redis_url: str
+    ) -> None:
+        batches = Batches(spark, redis_url)
+        batches.run_and_die(BatchStep.RUN, ["a", "b", "same"])
+        assert batches.take() == ["a", "b", "same"]
+
+        for _ in range(2):
+            with pytest.raises(ConfigurationError, match=r"handed over 3 rows; 2 or more .* not come again"):
+                batches.run(["c", "d", "same"])
+        assert batches.take() == []
+
+        assert batches.run(["a", "b", "same"]).in_doubt == 3
+        assert batches.run(["c", "d"], batch_id=8).new == 2, "their claims were given back"
+
+    @pytest.mark.parametrize("anew", [True, False], ids=["on_replay", "committed"])
+    def test_is_said_where_the_sink_is_written_anew(
+        self, spark: SparkSession, redis_url: str, caplog: pytest.LogCaptureFixture, *, anew: bool
+    ) -> None:
+        settings: dict[str, Any] = {"on_replay": "execute"} if anew else {"committed": no}
+        batches = Batches(spark, redis_url)
+        batches.run_and_die(BatchStep.RUN, ["a", "b"], **settings)
+        batches.take()
+
+        batches.run(["c", "d"], **settings)
+
+        assert batches.take() == ["c", "d"]
+        (line,) = [
+            one for one in caplog.records if one.levelname == "CRITICAL" and "come again" in one.message
+        ]
+        assert "has other identities each time" in line.message
+
+    def test_is_said_where_the_sink_has_it_already_and_its_rows_are_in_doubt(
+        self, spark: SparkSession, redis_url: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        batches = Batches(spark, redis_url)
+        batches.run_and_die(BatchStep.RUN, ["a", "b"], committed=yes)
+        batches.take()
+
+        report = batches.run(["c", "d"], committed=yes)
+
+        assert (batches.take(), report.in_doubt) == ([], 2)
+        assert [one for one in caplog.records if one.levelname == "CRITICAL" and "come again" in one.message]
+
+    def test_with_fewer_rows_or_more_rows_goes_on(self, spark: SparkSession, redis_url: str) -> None:
+        batches = Batches(spark, redis_url)
+        batches.run_and_die(BatchStep.RUN, ["a", "b"])
+
+        assert batches.run(["a"]).in_doubt == 1
+        assert batches.run(["a", "b", "c"]).new == 1
+
+    def test_after_its_function_failed_transiently_may_have_other_rows(
+        self, spark: SparkSession, redis_url: str
+    ) -> None:
+        batches = Batches(spark, redis_url)
+
+        def fail() -> None:
+            raise TransientError("the sink is away")
+
+        with pytest.raises(TransientError):
+            batches.run(["a", "b"], fail)
+
+        assert batches.run(["c", "d"]).new == 2
+
+
+def yes(_batch: BatchInfo) -> bool:
+    return True
+
+
+def no(_batch: BatchInfo) -> bool:
+    return False

@@ -9,10 +9,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from history.entry import EntryOutcome
+from history.errors import ConfigurationError
 from history.shell import ThreadShell
-from history.store.progress import BatchRecord, BatchState, Ending
+from history.store.progress import HANDED_OVER, BatchRecord, BatchState, Ending
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.failures import TransientError, is_transient
+from triggers.spark.batch.determinism import check_replay
 from triggers.spark.batch.frames import BatchFrames, frames_of
 from triggers.spark.batch.leases import BatchLease
 from triggers.spark.batch.ledger import Ledger, run_of
@@ -81,6 +83,7 @@ class Batch:
         try:
             tally = frames.count()
             self.reach(BatchStep.CLAIMED)
+            self._check_replay(run, tally)
             if tally.aside:
                 lease.renew_also(run.resolved_owner)
                 tally = frames.look_again(tally)
@@ -98,6 +101,14 @@ class Batch:
         finally:
             frames.release()
 
+    def _check_replay(self, run: BatchRun, tally: Tally) -> None:
+        """Give back the claims on rows that an earlier run may have handed over under other identities."""
+        try:
+            check_replay(self.settings, self.record, tally)
+        except ConfigurationError:
+            self.ledger.give_back(self.record, run.owners(claimed=tally.new > 0, resolved=False))
+            raise
+
     def _give_back_if_in_progress(self, run: BatchRun, tally: Tally) -> None:
         if tally.in_progress:
             if not run.committed:  # else it owns rows that the sink has
@@ -114,7 +125,7 @@ class Batch:
 
     def _run(self, new: DataFrame, run: BatchRun, tally: Tally) -> Tally:
         """Run the user's function, or do what its failure asks for; return how the batch is to end."""
-        self.ledger.note(self.record, BatchState.RUNNING)
+        self.ledger.note(self.record, BatchState.RUNNING, {HANDED_OVER: tally.new + tally.runs_aside})
         self.reach(BatchStep.ENTERED)
         error = self._attempts(new)
         if error is None:

@@ -6,7 +6,8 @@ expression of this kind is not ``deterministic``. First Spark's optimizer drops 
 does not need, so that ``rand()`` in another column is accepted.
 
 Inside ``foreachBatch`` the frame has no plan, but the running query has. Spark Connect shows neither. A user
-function that draws an identity, and is not marked for it, is not seen either.
+function that draws an identity, and is not marked for it, is not seen either. Both are noticed when a batch
+comes again: the ledger knows how many rows an earlier run has handed over, and all of them have to be met.
 """
 
 import logging
@@ -17,10 +18,12 @@ from typing import Any, cast
 from pyspark.sql import DataFrame
 
 from history.errors import ConfigurationError
+from history.store.progress import HANDED_OVER, BatchRecord
 from history.support.rendering import text_of
 from triggers.spark.batch.session import REFUSALS
+from triggers.spark.batch.tally import Tally
 from triggers.spark.rows.columns import quoted
-from triggers.spark.settings import Columns
+from triggers.spark.settings import BatchSettings, Columns
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +32,39 @@ _SAME_AT_A_REPLAY = frozenset(
     {"InputFileName", "InputFileBlockStart", "InputFileBlockLength", "CurrentBatchTimestamp"}
 )
 
+_REMEDY = (
+    "make the identity of the row's own columns, such as F.sha2(F.concat_ws(':', 'key', 'at'), 256), "
+    "or draw it where the row is first stored"
+)
+
 #: How a session refuses, or lacks, a look at its plans.
 _UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
+
+
+def check_replay(settings: BatchSettings, record: BatchRecord, tally: Tally) -> None:
+    """Notice that rows which an earlier run handed over have not come again, and others have come instead.
+
+    A sink that is written anew, or knows its commits, loses and doubles nothing by that: it is logged.
+
+    Raises:
+        ConfigurationError: the function would be given rows that it may have had under other identities.
+    """
+    handed_over = record.counts.get(HANDED_OVER, 0)
+    missing = handed_over - (tally.new + tally.duplicate + tally.aside - tally.fresh)
+    # Without a lineage from Spark, a batch that was completed may be another one, of another checkpoint.
+    may_be_another = record.lineage == record.query and not record.unfinished
+    if not tally.fresh or missing <= 0 or may_be_another:
+        return
+    problem = (
+        f"an earlier run of batch {record.batch} handed over {handed_over} rows; {missing} or more of them "
+        f"have not come again, and {tally.fresh} others have: column {settings.columns.uuid!r} has other "
+        "identities each time, or the history has forgotten the batch"
+    )
+    remedy = f"{_REMEDY}. on_replay='execute' hands over what has come now"
+    if settings.on_replay == "execute" or settings.committed is not None:
+        _log.critical("%s: %s", problem, remedy, extra={"trigger": settings.name})
+        return
+    raise ConfigurationError("uuid", problem, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +133,7 @@ def _check(columns: Columns, stream: Any, session: Any) -> None:
             "uuid",
             f"the identity in column {columns.uuid!r}, or which rows there are, depends on "
             f"{', '.join(found)}: a batch that comes again would have other identities, and run twice",
-            "make the identity of the row's own columns, such as F.sha2(F.concat_ws(':', 'key', 'at'), 256), "
-            "or draw it where the row is first stored",
+            _REMEDY,
         )
 
 

@@ -125,7 +125,7 @@ class KeptRows:
 
     def new(self, tally: Tally) -> DataFrame:
         """Return what the user's function is given."""
-        wanted = [Verdict.NEW, *([Verdict.DONE] if tally.again else [])]
+        wanted = [Verdict.NEW, Verdict.ADOPTED, *([Verdict.DONE] if tally.again else [])]
         rows = _only(self.verdicts, wanted)
         if self.aside is not None and tally.runs_aside:
             rows = rows.unionByName(self.aside.filter(RUNS).select(*map(quoted, rows.columns)))
@@ -179,7 +179,7 @@ class AskedAgain:
 
     def new(self, tally: Tally) -> DataFrame:
         """Return what the user's function is given: the rows whose entries the run owns."""
-        wanted = [Verdict.NEW, Verdict.RESOLVED, *([Verdict.DONE] if tally.again else [])]
+        wanted = [Verdict.NEW, Verdict.ADOPTED, Verdict.RESOLVED, *([Verdict.DONE] if tally.again else [])]
         return _laid_out(_only(self._owned(), wanted), self.settings)
 
     def release(self) -> None:

@@ -21,13 +21,15 @@ OBSERVED = "doubtless:"
 class Tally:
     """How many rows are what; ``aside`` are those that are looked at again.
 
-    ``done`` duplicates were completed by an earlier run of the same batch; ``again`` rows are such ones that
-    the function is given once more. ``unfinished`` says that it is called even where no row is left.
-    ``in_progress`` rows are somebody else's who is alive, and for ``gives_way`` of them this batch must not
-    wait with claims in its hands; ``example`` is one of both.
+    ``fresh`` rows are those among the new ones that nobody had claimed before. ``done`` duplicates were
+    completed by an earlier run of the same batch; ``again`` rows are such ones that the function is given
+    once more. ``unfinished`` says that it is called even where no row is left. ``in_progress`` rows are
+    somebody else's who is alive, and for ``gives_way`` of them this batch must not wait with claims in its
+    hands; ``example`` is one of both.
     """
 
     new: int = 0
+    fresh: int = 0
     again: int = 0
     duplicate: int = 0
     done: int = 0
@@ -48,9 +50,10 @@ class Tally:
         metrics = _metrics()
         done = F.expr(f"count_if({VERDICT} = {Verdict.DONE:d}) AS done")
         # Not by groupBy: for a handful of groups Spark would start 200 tasks, spark.sql.shuffle.partitions.
+        fresh = F.expr(f"count_if({VERDICT} IN ({Verdict.NEW:d}, {Verdict.LEFT_OUT:d})) AS fresh")
         observed = verdicts.observe(f"{OBSERVED}{trigger}", *metrics)
-        (counts,) = observed.agg(*metrics, done).collect()
-        return cls(**{name: counts[name] for name in ("new", "duplicate", "done", "aside")})
+        (counts,) = observed.agg(*metrics, done, fresh).collect()
+        return cls(**{name: counts[name] for name in ("new", "fresh", "duplicate", "done", "aside")})
 
     def with_aside(self, aside: DataFrame) -> "Tally":
         """Count what became of the rows that were put aside, which computes it."""
@@ -120,6 +123,6 @@ def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -
 
 def _metrics() -> Sequence[Column]:
     """Return what is observed of a batch: its rows by what the claims made of them."""
-    new, aside = f"{VERDICT} = {Verdict.NEW:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
+    new, aside = f"{VERDICT} <= {Verdict.ADOPTED:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
     counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
     return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]

@@ -57,6 +57,7 @@ UNTOLD_PARTITIONS = 32
 class Verdict(IntEnum):
     """What becomes of a row; from ASIDE on it is looked at once more, whole.
 
+    ADOPTED is NEW, too: an earlier run of the batch had claimed it, or one that nobody goes on with.
     DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
     RESOLVED is one that was looked at again, and that this run owns since.
     LEFT_OUT comes with a batch that the sink has committed, and is not known to have been handed to it.
@@ -64,14 +65,15 @@ class Verdict(IntEnum):
     """
 
     NEW = 0
-    DUPLICATE = 1
-    DONE = 2
-    ASIDE = 3
-    ASKED = 4
-    REPLAYED = 5
-    RESOLVED = 6
-    LEFT_OUT = 7
-    OTHER_BODY = 8
+    ADOPTED = 1
+    DUPLICATE = 2
+    DONE = 3
+    ASIDE = 4
+    ASKED = 5
+    REPLAYED = 6
+    RESOLVED = 7
+    LEFT_OUT = 8
+    OTHER_BODY = 9
 
 
 #: Added to the verdict on the first row of a uuid, for each further one.
@@ -223,7 +225,7 @@ class BulkClaim:
         kinds = np.array([absent if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
         verdicts: Numbers = self._table[kinds, classes]
         own = np.array([self._own(entry) for entry in entries], np.int8)
-        return np.where((own == Verdict.ASIDE) & (verdicts != Verdict.NEW), verdicts, own)
+        return np.where((own == Verdict.ASIDE) & (verdicts > Verdict.ADOPTED), verdicts, own)
 
     def _own(self, entry: Entry | None) -> Verdict:
         """Return the verdict on an entry that the run owns, and ASIDE for any other."""
@@ -327,9 +329,9 @@ class BulkClaim:
             return _KINDS.index((found_in(entry), done)), False
         if self.run.committed:
             was_handed_over = self.run.is_handed_over(entry)
-            return (0, True) if was_handed_over else (_LEFT_OUT, False)
+            return (_ADOPTED, True) if was_handed_over else (_LEFT_OUT, False)
         if self.run.never_ran(entry):
-            return 0, True
+            return _ADOPTED, True
         if self.run.is_replayed(entry):  # whatever lease it has: its driver is dead, or its run is stale
             return _KINDS.index((Found.STARTED, True)), self.executes_replayed
         return _KINDS.index((found_in(entry), False)), False
@@ -338,7 +340,8 @@ class BulkClaim:
     def _table(self) -> Numbers:
         """The verdict on each kind of row, by what was found and the class of its delivery count."""
         table = [[self._verdict(kind, count) for count in _CLASSES] for kind in _KINDS]
-        return np.array([*table, [Verdict.LEFT_OUT] * len(_CLASSES)], np.int8)
+        ends = [Verdict.LEFT_OUT] * len(_CLASSES), [Verdict.ADOPTED] * len(_CLASSES)
+        return np.array([*table, *ends], np.int8)
 
     def _verdict(self, kind: tuple[Found, bool], count: Count) -> int:
         found, replayed = kind
@@ -352,7 +355,8 @@ class BulkClaim:
         decision = decide(facts, self.policy)
         if decision.ask:
             return Verdict.REPLAYED if replayed else Verdict.ASKED
-        return _verdict_of(decision)
+        verdict = _verdict_of(decision)
+        return Verdict.ADOPTED if replayed and verdict is Verdict.NEW else verdict
 
 
 def _verdict_of(decision: Decision) -> Verdict:
@@ -375,6 +379,9 @@ _KINDS: tuple[tuple[Found, bool], ...] = (
 
 #: The index after these: with a batch that the sink has committed, what is not known to have been in it.
 _LEFT_OUT = len(_KINDS)
+
+#: The next index: an entry that this run takes over, of a row that it is given.
+_ADOPTED = _LEFT_OUT + 1
 
 #: The classes of delivery counts that are not over the limit.
 _CLASSES = (Count.UNDEFINED, Count.FIRST, Count.AGAIN)
