@@ -44,9 +44,9 @@ def keys_of(batch: int) -> list[bytes]:
     ]
 
 
-def started_by_others(batches: int) -> list[str]:
-    """Return the identities of rows that somebody who died had started."""
-    return [f"{letter}{batch}" for batch in range(batches) for letter in "xy"]
+def started_by_others(batches: int) -> list[bytes]:
+    """Return the keys of rows that somebody who died had started."""
+    return [b"%c%d" % (letter, batch) for batch in range(batches) for letter in b"xy"]
 
 
 def fill(folder: Path, batches: int) -> None:
@@ -63,7 +63,8 @@ def some_are_new(
     """Say NEW to some rows, and In Doubt, which is executed, to others."""
     assert trigger_name in {"folder", "book"}
     assert len(messages) == len(uuids)
-    return [Resolution.NEW if uuid.startswith("x") else Resolution.IN_DOUBT for uuid in uuids]
+    new = "x", b"x".hex()  # the identity of bytes is their hexadecimal
+    return [Resolution.NEW if uuid.startswith(new) else Resolution.IN_DOUBT for uuid in uuids]
 
 
 def one_is_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
