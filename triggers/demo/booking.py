@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from pydantic import BaseModel, PositiveFloat
 
-from triggers import Delivery, trigger
+from triggers import Delivery, TransientError, trigger
 
 #: One row per booking; ``uuid`` is deliberately not unique.
 CREATE = """
@@ -35,11 +35,14 @@ LEASE = timedelta(seconds=2)
 @trigger("demo-orders", name="demo-booking", concurrency=4, lease=LEASE)
 def book(order: Order, delivery: Delivery) -> None:
     """Book one order."""
-    with closing(connect()) as connection, connection:
-        connection.execute(
-            "INSERT INTO bookings VALUES (?, ?, ?, ?)",
-            (delivery.uuid, order.id, order.amount, delivery.attempt),
-        )
+    try:
+        with closing(connect()) as connection, connection:
+            connection.execute(
+                "INSERT INTO bookings VALUES (?, ?, ?, ?)",
+                (delivery.uuid, order.id, order.amount, delivery.attempt),
+            )
+    except sqlite3.OperationalError as error:  # such as "database is locked": nothing was booked
+        raise TransientError(str(error)) from error
 
 
 def connect() -> sqlite3.Connection:
