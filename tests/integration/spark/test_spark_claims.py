@@ -44,7 +44,8 @@ def test_each_verdict_stands_beside_its_own_row(redis_url: str) -> None:
 
     told = dict(zip(rows, verdicts.tolist(), strict=True))
     assert {row for row, verdict in told.items() if verdict == Verdict.DUPLICATE} == done
-    assert {row for row, verdict in told.items() if verdict == Verdict.NEW} == set(rows) - done
+    assert {row for row, verdict in told.items() if verdict == Verdict.NEW} == set(rows) - done - own
+    assert {row for row, verdict in told.items() if verdict == Verdict.ADOPTED} == own
     owners = {entry and entry.owner for entry in drive(history.lookup(_NAME, sorted(set(rows) - done)))}
     assert owners == {run.owner.token}, "rows of the run that never came to its function are adopted"
     close_history(redis_url)
