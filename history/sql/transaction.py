@@ -31,15 +31,15 @@ from history.sql.database.engine import (
     Pooled,
     driver_of,
     execute,
-    hang_up,
+    give_back,
     in_memory,
-    is_detached,
 )
 from history.sql.database.errors import is_conflict, translated, uncommitted, waited_in_vain
 from history.sql.database.files import refuse_lost
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
 from history.sql.database.riders import Ending, Riders, leave_connection, ride
 from history.sql.database.serving import Mark
+from history.sql.database.turns import is_detached
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.store import HistoryStore
 from history.support.rendering import text_of
@@ -321,7 +321,7 @@ async def open_transaction(
             transaction.is_stale = riders is not None and not riders.began and connection.invalidated
         if riders is not None:
             leave_connection(connection)
-        await _give_back(connection)
+        await give_back(connection)
 
 
 async def _is_over(connection: AnyConnection) -> bool:
@@ -356,14 +356,6 @@ async def _discard(connection: AnyConnection) -> None:
     with suppress(SQLAlchemyError):
         if not connection.closed and not connection.invalidated and not is_detached(connection):
             await settled(connection.invalidate())
-
-
-async def _give_back(connection: AnyConnection) -> None:
-    """Give a connection back to its pool, or close one that the service has detached from it."""
-    if is_detached(connection):
-        await hang_up(connection)
-    else:
-        await settled(connection.close())
 
 
 def _is_lost(error: BaseException | None) -> bool:
@@ -405,11 +397,11 @@ async def _begin(database: Pooled, riders: Riders | None = None) -> AnyConnectio
             if inside:
                 await execute(connection, DO_NOT_WAIT_LONG)
         except DBAPIError as error:
-            await settled(connection.close())
+            await give_back(connection)
             if last or not error.connection_invalidated:
                 raise translated(error, "beginning a transaction") from error
         except BaseException:
-            await settled(connection.close())
+            await give_back(connection)
             raise
         else:
             return connection

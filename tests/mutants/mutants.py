@@ -459,14 +459,14 @@ MUTANTS = (
     ),
     Mutant(
         "history/sql/database/turns.py",
-        "if not turn.locked() and not _is_full(pool):",
+        "if at_once or (not self._places and not _is_full(pool)):",
         "if True:",
         "tests/integration/history/sql/test_turns.py::test_threads_take_turns[sqlite]",
     ),
     Mutant(
         "history/sql/database/turns.py",
-        "if not turn.locked() and not _is_full(pool):",
-        "if not _is_full(pool):",
+        "if at_once or (not self._places and not _is_full(pool)):",
+        "if at_once or not _is_full(pool):",
         "tests/integration/history/sql/test_turns.py::test_threads_take_turns[sqlite]",
     ),
     Mutant(

@@ -42,7 +42,7 @@ from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
 from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
-from history.sql.database.turns import connect_in_turn
+from history.sql.database.turns import LOOK_SECONDS, connect_in_turn, is_detached
 from history.sql.statements.dialects import Dialect, Sql, Statement, statement
 from history.support.urls import guarded, refuse_unknown
 
@@ -151,14 +151,6 @@ def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
     return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
 
 
-async def _give_back(connection: AnyConnection) -> None:
-    await settled(connection.close())
-
-
-async def _connect_at_once(engine: AnyEngine) -> AnyConnection:
-    return await settled(engine.connect())
-
-
 def _note_full(engine: AnyEngine, doing: str) -> None:
     more = "give the URL more ?connections="
     if engine.dialect.name == Dialect.SQLITE:
@@ -195,7 +187,7 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
         engine = create_async_engine(url, poolclass=AsyncAdaptedQueuePool, **options)
         event.listen(engine.sync_engine, "connect", _configure_sqlite)
         return engine
-    options["connect_args"] = {"check_same_thread": False}
+    options |= {"connect_args": {"check_same_thread": False}, "pool_timeout": LOOK_SECONDS}
     blocking = create_engine(url.set(drivername="sqlite"), poolclass=QueuePool, **options)
     event.listen(blocking, "connect", _configure_sqlite)
     return blocking
@@ -298,10 +290,26 @@ async def driver_of(connection: AnyConnection) -> Any:
     return connection.connection.dbapi_connection
 
 
-def is_detached(connection: AnyConnection) -> bool:
-    """Whether a connection was taken from its pool for good."""
-    sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
-    return sync is not None and not sync.closed and not sync.invalidated and sync.connection.is_detached
+async def give_back(connection: AnyConnection) -> None:
+    """Give a connection back to its pool, or close one that a service has detached from it."""
+    if is_detached(connection):
+        await hang_up(connection)
+    else:
+        await settled(connection.close())
+
+
+async def closing_for_certain(connection: AnyConnection, doing: Awaitable[T]) -> T:
+    """Do what gives a blocking connection back when it is done; see to it where that is cut off.
+
+    The handler of a signal may raise anywhere, also on the way to the end of a ``finally``.
+    """
+    try:
+        return await doing
+    except BaseException:
+        if isinstance(connection, Connection) and not connection.closed:
+            with suppress(Exception):
+                connection.close()
+        raise
 
 
 async def hang_up(connection: AnyConnection) -> None:
@@ -409,7 +417,7 @@ class Pooled:
         if isinstance(self.engine, Engine):
             return await connecting
         # Cut off while it connects or is greeted, the driver would leave a connection that nobody closes.
-        return await or_undo(connecting, _give_back)
+        return await or_undo(connecting, give_back)
 
     async def _connect(self, doing: str, *, inside: bool) -> AnyConnection:
         conflicts = 0
@@ -417,9 +425,8 @@ class Pooled:
             if self.circuit.is_open:
                 self.circuit.refuse(doing)
             try:
-                # Who is inside may hold what the others wait for.
-                connect = _connect_at_once if inside else connect_in_turn
-                return await self._greeted(await connect(self.engine))
+                connecting = connect_in_turn(self.engine, at_once=inside, replaces=self._may_replace)
+                return await self._greeted(await connecting)
             except PoolTimeoutError as error:
                 if inside:
                     raise HistoryUnavailableError(doing) from error
@@ -433,6 +440,11 @@ class Pooled:
                     self.circuit.open(error.orig or error)
                 raise translated(error, doing) from error
 
+    @property
+    def _may_replace(self) -> bool:
+        """Whether the pool is ours alone, and its data are not gone with it."""
+        return self.disposable and (self.dialect is not Dialect.SQLITE or not in_memory(self.engine.url))
+
     async def _greeted(self, connection: AnyConnection) -> AnyConnection:
         if self.greet is None or connection.info.get(_GREETED):
             return connection
@@ -440,7 +452,7 @@ class Pooled:
             if await self.greet(connection):
                 connection.info[_GREETED] = True
         except BaseException:
-            await settled(connection.close())
+            await give_back(connection)
             raise
         return connection
 
@@ -449,7 +461,9 @@ class Pooled:
         connection = await self.connect(doing, inside=inside)
         wanted = _Wanted()
         doing_it = self._step_on(connection, step, wanted, atomic=atomic, inside=inside)
-        if not isinstance(self.engine, AsyncEngine) or self.dialect is not Dialect.SQLITE:
+        if isinstance(self.engine, Engine):
+            return await closing_for_certain(connection, doing_it)
+        if self.dialect is not Dialect.SQLITE:
             return await doing_it
         try:
             # Cut off, aiosqlite's thread goes on with it all the same. PostgreSQL's driver cancels it.
@@ -475,7 +489,7 @@ class Pooled:
             return answer
         finally:
             # The pool rolls back what an error left open.
-            await settled(connection.close())
+            await give_back(connection)
 
     async def close(self) -> None:
         """End the circuit's probing, and close the pool, if it is the history's own."""

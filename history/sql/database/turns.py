@@ -1,39 +1,53 @@
-"""Connections of a full pool, in the order in which they are asked for.
+"""Connections of a full pool, in the order in which callers ask for them.
 
-SQLAlchemy's pools give a connection that came back to whoever asks first, and that is as a rule the thread or
-task which has just given it back: on SQLite, which has one connection, one busy thread would keep all others
-from it for as long as it is busy. So who meets a full pool takes a turn, and waits for the pool alone; all
-others wait behind it.
+SQLAlchemy's pools give a connection that came back to whoever asks first. As a rule that is the thread or
+task that has just given it back. SQLite has one connection: one busy thread would keep all others from it.
+So a caller that meets a full pool takes its turn and waits for the pool alone. All others wait behind it.
+
+The handler of a signal may raise anywhere in the main thread, as the soft time limit of Celery does. Inside
+of the pool, such an exception can take a connection out of it for ever. So we note which connections are out.
+If the pool counts more than that, those who wait get a new pool.
 """
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Protocol
-from weakref import WeakKeyDictionary
+import gc
+import logging
+from collections import deque
+from contextlib import suppress
+from threading import Lock, get_ident
+from time import monotonic
+from weakref import WeakKeyDictionary, ref
 
 from sqlalchemy import Connection, Engine, Pool, QueuePool
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from history.bridge import settled
-from history.support.fair import FairSemaphore
+
+_log = logging.getLogger(__name__)
+
+#: How long somebody waits for a connection before it looks whether one is lost, in seconds.
+LOOK_SECONDS = 1.0
+
+#: After how long it gives its turn to the next one, in seconds.
+TURN_SECONDS = 5.0
+
+#: How many connections that were out are noted before those that came back are forgotten.
+MOST_OUT = 256
+
+_locks: "WeakKeyDictionary[Pool, asyncio.Lock]" = WeakKeyDictionary()
+
+#: A forked child has pools of its own, and so lines in which no thread of its parent stands.
+_lines: "WeakKeyDictionary[Pool, Line]" = WeakKeyDictionary()
 
 
-class _Turn(Protocol):
-    """A lock of either kind."""
+async def connect_in_turn(
+    engine: Engine | AsyncEngine, *, at_once: bool = False, replaces: bool = False
+) -> Connection | AsyncConnection:
+    """Return a connection of the engine's pool; if all are in use, after those who asked before.
 
-    def acquire(self) -> Awaitable[bool] | bool: ...
-
-    def release(self) -> None: ...
-
-    def locked(self) -> bool: ...
-
-
-#: The turn of each pool; a forked child has pools of its own, and so turns that no parent's thread holds.
-_turns: "WeakKeyDictionary[Pool, _Turn]" = WeakKeyDictionary()
-
-
-async def connect_in_turn(engine: Engine | AsyncEngine) -> Connection | AsyncConnection:
-    """Return a connection of the engine's pool; where all are in use, after those who asked before.
+    ``at_once`` is for callers who may hold what the others wait for. ``replaces`` says that nobody but this
+    function takes connections from the pool, so that it may put a new one in its place.
 
     Raises:
         TimeoutError: (SQLAlchemy's) none came back while it was this one's turn.
@@ -42,24 +56,118 @@ async def connect_in_turn(engine: Engine | AsyncEngine) -> Connection | AsyncCon
     pool = engine.pool
     if not isinstance(pool, QueuePool):
         return await settled(engine.connect())
-    turn = _turn_of(pool, waits=isinstance(engine, AsyncEngine))
-    if not turn.locked() and not _is_full(pool):
-        return await settled(engine.connect())
-    await settled(turn.acquire())
-    try:
-        return await settled(engine.connect())
-    finally:
-        turn.release()
+    if isinstance(engine, Engine):
+        return _line_of(pool).connect(engine, pool, at_once=at_once, replaces=replaces)
+    turn = _locks.get(pool) or _locks.setdefault(pool, asyncio.Lock())
+    if at_once or (not turn.locked() and not _is_full(pool)):
+        return await engine.connect()
+    async with turn:
+        return await engine.connect()
 
 
-def _turn_of(pool: Pool, *, waits: bool) -> _Turn:
-    turn = _turns.get(pool)
-    return (
-        turn if turn is not None else _turns.setdefault(pool, asyncio.Lock() if waits else FairSemaphore(1))
-    )
+def is_detached(connection: Connection | AsyncConnection) -> bool:
+    """Whether a connection was taken from its pool for good."""
+    sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
+    return sync is not None and not sync.closed and not sync.invalidated and sync.connection.is_detached
+
+
+def _line_of(pool: Pool) -> "Line":
+    return _lines.get(pool) or _lines.setdefault(pool, Line())
 
 
 def _is_full(pool: QueuePool) -> bool:
     # Told nowhere else; -1 is without end.
     beyond = pool._max_overflow  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     return beyond >= 0 and pool.checkedout() >= pool.size() + beyond
+
+
+class _Place:
+    """Exists as long as a call goes on, however that ends."""
+
+    __slots__ = ("__weakref__", "_called")
+
+    def __init__(self) -> None:
+        self._called = Lock()
+        self._called.acquire()
+
+    def wait(self) -> None:
+        """Wait until called, or until it is time to look."""
+        self._called.acquire(timeout=LOOK_SECONDS)
+
+    def call(self) -> None:
+        """Wake the one who waits."""
+        if self._called.locked():
+            self._called.release()
+
+
+class Line:
+    """The threads that wait for a connection of one pool, and what is out of it."""
+
+    def __init__(self) -> None:
+        self._changing = Lock()
+        self._places: deque[ref[_Place]] = deque()
+        # No sets of weak references: an exception can cut off the removal of what is gone, too.
+        self._asking: dict[int, ref[_Place]] = {}
+        self._out: dict[int, ref[Connection]] = {}
+
+    def connect(self, engine: Engine, pool: QueuePool, *, at_once: bool, replaces: bool) -> Connection:
+        """Return a connection; see :func:`connect_in_turn`."""
+        if at_once or (not self._places and not _is_full(pool)):
+            return self.ask(engine)
+        place = _Place()
+        try:
+            self._stand(place)
+            return self._ask_and_look(engine, pool, replaces=replaces)
+        finally:
+            self._leave(place)
+
+    def _ask_and_look(self, engine: Engine, pool: QueuePool, *, replaces: bool) -> Connection:
+        over = monotonic() + TURN_SECONDS
+        while engine.pool is pool and monotonic() < over:
+            with suppress(PoolTimeoutError):
+                return self.ask(engine)
+            if replaces and (self.has_lost(pool) or (gc.collect() and self.has_lost(pool))):
+                _log.warning("a connection is lost, as a signal's handler has raised: beginning a new pool")
+                engine.dispose(close=False)
+        return _line_of(engine.pool).ask(engine)
+
+    def ask(self, engine: Engine) -> Connection:
+        """Return a connection, and note that it is out."""
+        asks = _Place()
+        self._asking[get_ident()] = ref(asks)
+        try:
+            connection = engine.connect()
+            self._out[id(connection)] = ref(connection)
+        finally:
+            self._asking.pop(get_ident(), None)
+        if len(self._out) > MOST_OUT:
+            self._out = {key: out for key, out in list(self._out.items()) if out() is not None}
+        return connection
+
+    def has_lost(self, pool: QueuePool) -> bool:
+        """Whether nobody holds, or is about to get, what the pool counts as in use."""
+        asking = [one for one in list(self._asking.values()) if one() is not None]
+        held = [one for out in list(self._out.values()) if (one := out()) is not None]
+        held = [one for one in held if not one.closed and not is_detached(one)]
+        return pool.checkedout() > len(asking) + len(held)
+
+    def _stand(self, place: _Place) -> None:
+        """Wait until all who came before are gone."""
+        with self._changing:
+            self._places.append(ref(place))
+        while not self._is_first(place):
+            place.wait()
+
+    def _is_first(self, place: _Place) -> bool:
+        with self._changing:
+            while (first := self._places[0]()) is None:
+                self._places.popleft()
+        return first is place
+
+    def _leave(self, place: _Place) -> None:
+        with self._changing:
+            was_first = bool(self._places) and self._places[0]() is place
+            self._places = deque(one for one in self._places if one() not in {None, place})
+            after = self._places[0]() if was_first and self._places else None
+        if after is not None:
+            after.call()

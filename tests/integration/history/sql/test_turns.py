@@ -6,10 +6,14 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
+from sqlalchemy import Pool, QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from history.bridge import drive
 from history.entry import Fence
 from history.sql import SqlHistory
+from history.sql.database.turns import Line
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 
 #: How many workers share the one connection, how often each of them uses it, and how often the busiest may
@@ -74,6 +78,59 @@ def test_tasks_take_turns(store: SqlHistory) -> None:
     uses = asyncio.run(run())
 
     assert max(uses.counts) < MOST, uses.counts
+
+
+@pytest.fixture
+def kept_looking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What those who waited found, each time they looked for connections that are lost."""
+    looks: list[bool] = []
+    look = Line.has_lost
+
+    def noting(line: Line, pool: QueuePool) -> bool:
+        looks.append(look(line, pool))
+        return looks[-1]
+
+    monkeypatch.setattr(Line, "has_lost", noting)
+    return looks
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it was never closed
+def test_a_connection_that_a_signal_took_from_the_pool_is_replaced(
+    store: SqlHistory, monkeypatch: pytest.MonkeyPatch, kept_looking: list[bool]
+) -> None:
+    def cut_off(_pool: Pool, _record: ConnectionPoolEntry) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pool, "_return_conn", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            drive(store.lookup(TRIGGER, ["u1"]))
+
+    claiming = Thread(target=drive, args=(store.claim(TRIGGER, ["u1"], "worker"),), daemon=True)
+    claiming.start()
+    claiming.join(PATIENCE)
+
+    assert not claiming.is_alive(), "it waits for a connection that nobody has"
+    assert kept_looking == [True]
+    known, unknown = drive(store.lookup(TRIGGER, ["u1", "u2"]))
+    assert known is not None
+    assert unknown is None
+
+
+def test_those_who_wait_for_a_connection_that_is_held_keep_the_pool(
+    store: SqlHistory, kept_looking: list[bool]
+) -> None:
+    async def hold() -> None:
+        async with await store.transaction():
+            claiming.start()
+            eventually(lambda: kept_looking)
+
+    claiming = Thread(target=drive, args=(store.claim(TRIGGER, ["u1"], "worker"),), daemon=True)
+    drive(hold())
+    claiming.join(PATIENCE)
+
+    assert not claiming.is_alive()
+    assert kept_looking == [False, False]
 
 
 def test_counting_very_many_leaves_others_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
