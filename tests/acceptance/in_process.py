@@ -151,7 +151,7 @@ def _is_from(module: ModuleType, folders: tuple[Path, ...]) -> bool:
 @contextmanager
 def own_signal_handlers() -> Generator[None]:
     """Give the test its handlers back."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     handlers = {number: signal.getsignal(number) for number in numbers}
     try:
         yield

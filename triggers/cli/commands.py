@@ -19,7 +19,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "run": LazyCommand(
         "triggers.cli.run:run",
-        "Run the triggers of a module until SIGTERM or SIGINT. A second signal ends it immediately.",
+        "Run the triggers of a module until a signal drains it. A second SIGTERM or SIGINT ends it at once.",
     ),
     "send": LazyCommand("triggers.cli.send:send", "Send each line of a file as one message."),
     "why": LazyCommand(

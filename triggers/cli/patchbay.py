@@ -56,7 +56,7 @@ def run(
     log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run what the files wire until SIGTERM or SIGINT. A second signal ends it immediately."""
+    """Run what the files wire until SIGTERM, SIGINT or SIGHUP. A second SIGTERM or SIGINT ends it at once."""
     state = State.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     _look_here()

@@ -50,10 +50,11 @@ def run(
     log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run the triggers of a module until SIGTERM or SIGINT. A second signal ends it immediately.
+    """Run the triggers of a module until a signal drains it. A second SIGTERM or SIGINT ends it at once.
 
-    What runs when the signal comes is finished and acknowledged; what was only fetched is given back. While
-    the broker or the history is away, also at the start, the triggers wait, and go on by themselves.
+    SIGTERM, SIGINT and SIGHUP drain: what runs is finished and acknowledged, what was only fetched is given
+    back. While the broker or the history is away, also at the start, the triggers wait, and go on by
+    themselves.
 
     Where no provider is named, messages and history are in doubtless.sqlite3 in this folder, which
     "doubtless send" finds, too.

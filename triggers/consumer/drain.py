@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -16,8 +16,26 @@ _log = logging.getLogger(__name__)
 WATCH_PAUSE = 0.05
 
 
+#: The terminal is closed; None where the system has no such signal.
+HANG_UP: signal.Signals | None = getattr(signal, "SIGHUP", None)
+
+
+def catch(handler: Callable[[int, FrameType | None], None]) -> list[tuple[int, Any]]:
+    """Have the signals that drain call ``handler``; return the handlers from before.
+
+    SIGHUP stays ignored where it is, as ``nohup`` wants it.
+    """
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if HANG_UP is not None and signal.getsignal(HANG_UP) is not signal.SIG_IGN:
+        numbers.append(HANG_UP)
+    return [(number, signal.signal(number, handler)) for number in numbers]
+
+
 class DrainSignals:
-    """Notes SIGTERM and SIGINT while it is entered; the second one ends the process at once.
+    """Notes SIGTERM, SIGINT and SIGHUP while it is entered.
+
+    The second SIGTERM or SIGINT ends the process at once. SIGHUP never does: a terminal that is closed sends
+    it twice, and systemd may send it after SIGTERM.
 
     The handler does no more than that: it may interrupt the main thread anywhere, also where that holds the
     lock of the logging module or of the very event that it would want to set.
@@ -28,13 +46,13 @@ class DrainSignals:
         self._before: list[tuple[int, Any]] = []
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self.received is not None:
+        if number != HANG_UP and self.received not in {None, HANG_UP}:
             os._exit(128 + number)
-        self.received = signal.Signals(number)
+        if number != HANG_UP or self.received is None:
+            self.received = signal.Signals(number)
 
     def __enter__(self) -> Self:
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        self._before = [(number, signal.signal(number, self._note)) for number in numbers]
+        self._before = catch(self._note)
         return self
 
     def __exit__(

@@ -2,13 +2,14 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
 from types import FrameType
+
+from triggers.consumer.drain import catch
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +66,7 @@ class _Supervisor:
     _handed_on: set[int] = field(default_factory=set[int])
 
     def run(self) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
+        catch(self._note)
         self._children = [_Child(number) for number in range(self.processes)]
         while self._children:
             self._hand_on()

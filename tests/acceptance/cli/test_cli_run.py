@@ -84,7 +84,7 @@ def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(
     assert (doubtless.folder / "done.txt").read_text().split() == ["N-1", "kills"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_drains_and_the_exit_code_is_0(
     doubtless: InProcess, redis_url: str, number: signal.Signals
 ) -> None:

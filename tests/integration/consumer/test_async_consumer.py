@@ -99,7 +99,7 @@ async def test_a_monitor_may_be_a_coroutine_function() -> None:
 
 
 async def test_signals_are_as_before_once_the_consumer_has_ended() -> None:
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
 
     @trigger("orders", name="orders")

@@ -230,7 +230,7 @@ def run(
     log_format: LogFormat = LOG_FORMAT_OPTION,
     log_verdicts: bool = LOG_VERDICTS_OPTION,
 ) -> None:
-    """Run links until SIGTERM or SIGINT: receive, apply, report, send. Without MODULE nothing is applied."""
+    """Run links until a signal ends them: receive, apply, report, send. Without MODULE nothing is applied."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     state = State.of(context)
