@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 #: How many ids go to a script at once: Lua hands at most 8,000 words to one command.
 CHUNK = 500
 
-#: How often one consumer trims its stream, and frees the names of dead ones, in seconds.
-UPKEEP_INTERVAL = 60.0
+#: How often one consumer trims its stream, in seconds.
+TRIM_INTERVAL = 60.0
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class StreamReceiver:
         self._name_lost = self._closed = False
         # What a predecessor of the same name did not answer counts as lost in a reply, too.
         self._reply_lost = True
-        self._reclaim_due = self._alive_due = self._upkeep_due = 0.0
+        self._reclaim_due = self._alive_due = self._bury_due = self._trim_due = 0.0
         self._abandoned: set[bytes] = set()
         # What was given back since this consumer took everything over; None if it never did.
         self._given_back: set[bytes] | None = None
@@ -352,15 +352,16 @@ class StreamReceiver:
                 return
             self._tell_robbed(self._held.drop_lost(cast("list[bytes]", lost), held), asked=len(ids))
         self._alive_due = time.monotonic() + self.keep_alive_interval.total_seconds()
-        if time.monotonic() >= self._upkeep_due:
-            self._upkeep_due = time.monotonic() + UPKEEP_INTERVAL
-            await self._keep_up()
+        await self._keep_up(time.monotonic())
 
-    async def _keep_up(self) -> None:
+    async def _keep_up(self, now: float) -> None:
         """Free the names of the dead, and trim."""
         try:
-            await self._run("bury")
-            if self._settings.trims:
+            if now >= self._bury_due:
+                self._bury_due = now + self._settings.claim_idle.total_seconds()
+                await self._run("bury")
+            if self._settings.trims and now >= self._trim_due:
+                self._trim_due = now + TRIM_INTERVAL
                 _, abandoned = await self._run("trim", _milliseconds(self._settings.trim_age))
                 self._tell_abandoned(abandoned)
         except SubscriptionGoneError:

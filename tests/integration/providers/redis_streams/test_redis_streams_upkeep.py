@@ -17,7 +17,7 @@ from triggers.providers.contract.common import NO_WAIT
 from triggers.providers.redis_streams import RedisStreams, StreamSettings
 from triggers.providers.redis_streams.keys import StreamKeys
 from triggers.providers.redis_streams.link import RedisLink
-from triggers.providers.redis_streams.receiver import StreamReceiver
+from triggers.providers.redis_streams.receiver import TRIM_INTERVAL, StreamReceiver
 
 DAY = 86_400_000
 
@@ -210,3 +210,15 @@ def test_looking_after_the_names_is_a_part_of_staying_alive(open_receiver: Open,
     drive(receiver.keep_alive())
 
     assert b"killed" not in names(client)
+
+
+def test_one_that_dies_later_is_buried_soon_after_claim_idle(open_receiver: Open, client: Any) -> None:
+    receiver = open_receiver(query="claim_idle=0.05")
+    drive(receiver.keep_alive())
+    client.xgroup_createconsumer("orders", "s", "killed")
+
+    def is_buried() -> bool:
+        drive(receiver.keep_alive())
+        return b"killed" not in names(client)
+
+    eventually(is_buried, TRIM_INTERVAL / 2)
