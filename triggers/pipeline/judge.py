@@ -350,11 +350,11 @@ class Judge:
             failed = run.found.outcome is EntryOutcome.FAILED
             _verdicts.log(
                 logging.INFO if failed else logging.WARNING,
-                "%s takes the entry over from %s, fence %d from %d",
+                "%s takes the entry over from %s%s",
                 owner,
                 "a run that failed" if failed else run.found.owner,
-                taken.fence,
-                run.found.fence,
+                # What a batch adopts has the fence of the batch.
+                "" if self.batch else f", fence {taken.fence} from {run.found.fence}",
                 extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": taken.fence},
             )
             run.finding = run.finding.taken_over(taken.fence, owner)
