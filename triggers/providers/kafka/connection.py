@@ -149,6 +149,12 @@ class Member(Membership):
             message = self._consumer.poll(LOOK)
             if message is not None:
                 self._take(message)
+        if not (self._shared or self._closing or self._error):
+            _log.warning(
+                "topic %s: Kafka has not shared out the group's partitions for %.0f s; this consumer waits",
+                self._topic,
+                SHARING,
+            )
 
     def _join(self) -> None:
         self._joined = True

@@ -43,6 +43,14 @@ SHARING = 30.0
 #: How long all of that may take, in seconds.
 JOINING = PATIENCE + _APPEARING + SHARING + PATIENCE
 
+_REMEDIES = {
+    driver.KafkaError.INCONSISTENT_GROUP_PROTOCOL: (
+        "The other consumers of this group share out its partitions in another way: stop them, or name "
+        "another group with ?group= in the provider's URL."
+    ),
+    driver.KafkaError.GROUP_MAX_SIZE_REACHED: "Run fewer consumers, or raise group.max.size of the brokers.",
+}
+
 
 class Membership(ABC):
     """One consumer in its group, from joining to leaving."""
@@ -62,6 +70,8 @@ class Membership(ABC):
         self._doubts = False
         self._wanted_at = time.monotonic()
         self._consumer: Any = None
+        #: The codes of the answers that the log has already.
+        self._told: set[int] = set()
 
     def start(self) -> None:
         """Begin to join."""
@@ -175,6 +185,20 @@ class Membership(ABC):
             self._doubts = True  # the driver may not be asked anything from inside of this call
         elif is_no_topic(error) or is_refusal(error):
             self._error = self._translated(error, "receiving")
+        elif error.code() > 0:  # what the brokers answer; librdkafka's own are below, and it mends them
+            self._tell_once(error)
+
+    def _tell_once(self, error: Any) -> None:
+        """Log what the brokers answer, which librdkafka asks again: once for each answer."""
+        if error.code() not in self._told:
+            self._told.add(error.code())
+            _log.error(
+                "topic %s: Kafka says %s: %s. %s",
+                self._topic,
+                error.name(),
+                error.str(),
+                _REMEDIES.get(error.code(), "See the log of the brokers."),
+            )
 
     def _look_for_brokers(self) -> None:
         """Tell brokers that closed what nobody used from brokers that are away."""

@@ -1,4 +1,4 @@
-"""What a member of a group does when Kafka refuses its commits."""
+"""What a member of a group does when Kafka refuses its commits, or to let it join."""
 
 import logging
 from dataclasses import dataclass, field
@@ -7,6 +7,10 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from confluent_kafka import KafkaError
+
+from triggers.providers.brokers.push_receiver import Inbox
+from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.errors import REFUSING, Refusals
 
 
@@ -85,3 +89,38 @@ def test_all_partitions_are_refused_by_one_error() -> None:
 
 def test_one_of_several_partitions_can_be_refused() -> None:
     assert Answers().refusals.note(None, [Listed(0), Listed(3, Refused())]) == [3]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a poll returns where there is no message, but an error."""
+
+    code: int
+
+    def error(self) -> KafkaError:
+        return KafkaError(self.code)
+
+
+def polled(*codes: int) -> None:
+    """Let a member that joins get these answers."""
+    member = Member({}, "orders", Inbox())
+    for code in codes:
+        member._take(Answer(code))  # noqa: SLF001  (it is called by the member's thread)
+
+
+def test_a_join_that_stays_refused_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    polled(*[KafkaError.INCONSISTENT_GROUP_PROTOCOL] * 3)
+
+    assert told(caplog) == 1
+
+
+def test_each_answer_of_the_brokers_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    polled(KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_MAX_SIZE_REACHED)
+
+    assert told(caplog) == 2
+
+
+def test_what_librdkafka_mends_itself_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    polled(KafkaError._TRANSPORT, KafkaError._PARTITION_EOF)  # noqa: SLF001
+
+    assert told(caplog) == 0
