@@ -298,20 +298,6 @@ async def give_back(connection: AnyConnection) -> None:
         await settled(connection.close())
 
 
-async def closing_for_certain(connection: AnyConnection, doing: Awaitable[T]) -> T:
-    """Do what gives a blocking connection back when it is done; see to it where that is cut off.
-
-    The handler of a signal may raise anywhere, also on the way to the end of a ``finally``.
-    """
-    try:
-        return await doing
-    except BaseException:
-        if isinstance(connection, Connection) and not connection.closed:
-            with suppress(Exception):
-                connection.close()
-        raise
-
-
 async def hang_up(connection: AnyConnection) -> None:
     """Close a connection that was taken from the pool for good, and that may be broken."""
     with suppress(DBAPIError, OSError):
@@ -321,6 +307,20 @@ async def hang_up(connection: AnyConnection) -> None:
             await (await driver_of(connection)).close()
     with suppress(DBAPIError, OSError):
         await settled(connection.close())
+
+
+async def _closing_for_certain(connection: Connection, doing: Awaitable[T]) -> T:
+    """Do what gives a connection back when it is done; see to it where that is cut off.
+
+    The handler of a signal may raise anywhere, also on the way to the end of a ``finally``.
+    """
+    try:
+        return await doing
+    except BaseException:
+        if not connection.closed:
+            with suppress(Exception):
+                connection.close()
+        raise
 
 
 class Database(Protocol):
@@ -440,7 +440,6 @@ class Pooled:
                     self.circuit.open(error.orig or error)
                 raise translated(error, doing) from error
 
-    @property
     def _may_replace(self) -> bool:
         """Whether the pool is ours alone, and its data are not gone with it."""
         return self.disposable and (self.dialect is not Dialect.SQLITE or not in_memory(self.engine.url))
@@ -461,8 +460,8 @@ class Pooled:
         connection = await self.connect(doing, inside=inside)
         wanted = _Wanted()
         doing_it = self._step_on(connection, step, wanted, atomic=atomic, inside=inside)
-        if isinstance(self.engine, Engine):
-            return await closing_for_certain(connection, doing_it)
+        if isinstance(connection, Connection):
+            return await _closing_for_certain(connection, doing_it)
         if self.dialect is not Dialect.SQLITE:
             return await doing_it
         try:
@@ -489,7 +488,7 @@ class Pooled:
             return answer
         finally:
             # The pool rolls back what an error left open.
-            await give_back(connection)
+            await settled(connection.close())
 
     async def close(self) -> None:
         """End the circuit's probing, and close the pool, if it is the history's own."""

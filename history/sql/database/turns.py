@@ -13,6 +13,7 @@ import asyncio
 import gc
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock, get_ident
 from time import monotonic
@@ -42,12 +43,12 @@ _lines: "WeakKeyDictionary[Pool, Line]" = WeakKeyDictionary()
 
 
 async def connect_in_turn(
-    engine: Engine | AsyncEngine, *, at_once: bool = False, replaces: bool = False
+    engine: Engine | AsyncEngine, *, at_once: bool = False, replaces: Callable[[], bool] = bool
 ) -> Connection | AsyncConnection:
     """Return a connection of the engine's pool; if all are in use, after those who asked before.
 
-    ``at_once`` is for callers who may hold what the others wait for. ``replaces`` says that nobody but this
-    function takes connections from the pool, so that it may put a new one in its place.
+    ``at_once`` is for callers who may hold what the others wait for. ``replaces`` tells whether nobody but
+    this function takes connections from the pool, so that it may put a new one in its place.
 
     Raises:
         TimeoutError: (SQLAlchemy's) none came back while it was this one's turn.
@@ -81,10 +82,16 @@ def _is_full(pool: QueuePool) -> bool:
     return beyond >= 0 and pool.checkedout() >= pool.size() + beyond
 
 
-class _Place:
+class _Call:
     """Exists as long as a call goes on, however that ends."""
 
-    __slots__ = ("__weakref__", "_called")
+    __slots__ = ("__weakref__",)
+
+
+class _Place(_Call):
+    """A call that waits for its turn."""
+
+    __slots__ = ("_called",)
 
     def __init__(self) -> None:
         self._called = Lock()
@@ -107,10 +114,12 @@ class Line:
         self._changing = Lock()
         self._places: deque[ref[_Place]] = deque()
         # No sets of weak references: an exception can cut off the removal of what is gone, too.
-        self._asking: dict[int, ref[_Place]] = {}
+        self._asking: dict[int, ref[_Call]] = {}
         self._out: dict[int, ref[Connection]] = {}
 
-    def connect(self, engine: Engine, pool: QueuePool, *, at_once: bool, replaces: bool) -> Connection:
+    def connect(
+        self, engine: Engine, pool: QueuePool, *, at_once: bool, replaces: Callable[[], bool]
+    ) -> Connection:
         """Return a connection; see :func:`connect_in_turn`."""
         if at_once or (not self._places and not _is_full(pool)):
             return self.ask(engine)
@@ -121,19 +130,19 @@ class Line:
         finally:
             self._leave(place)
 
-    def _ask_and_look(self, engine: Engine, pool: QueuePool, *, replaces: bool) -> Connection:
+    def _ask_and_look(self, engine: Engine, pool: QueuePool, *, replaces: Callable[[], bool]) -> Connection:
         over = monotonic() + TURN_SECONDS
         while engine.pool is pool and monotonic() < over:
             with suppress(PoolTimeoutError):
                 return self.ask(engine)
-            if replaces and (self.has_lost(pool) or (gc.collect() and self.has_lost(pool))):
+            if replaces() and (self.has_lost(pool) or (gc.collect() and self.has_lost(pool))):
                 _log.warning("a connection is lost, as a signal's handler has raised: beginning a new pool")
                 engine.dispose(close=False)
         return _line_of(engine.pool).ask(engine)
 
     def ask(self, engine: Engine) -> Connection:
         """Return a connection, and note that it is out."""
-        asks = _Place()
+        asks = _Call()
         self._asking[get_ident()] = ref(asks)
         try:
             connection = engine.connect()
