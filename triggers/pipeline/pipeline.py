@@ -489,7 +489,8 @@ class MessagePipeline:
         """Note what the table tells the provider."""
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
         run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
-        self.tries.note(run, self.settings.redelivery)
+        if self.tries.counts or not run.acknowledge:
+            self.tries.note(run, self.settings.redelivery)
         if (run.end is not None or run.attempts) and run.error is not None and not run.acknowledge:
             self._tell(run)
         if run.decision.status is Status.IN_DOUBT and not run.parks and run.acknowledge:

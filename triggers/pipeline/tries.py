@@ -19,22 +19,21 @@ class Tries:
     """Counts the tries of messages whose provider counts no deliveries; of all others it knows the number."""
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[str | None, int] = OrderedDict()
+        self.counts: OrderedDict[str | None, int] = OrderedDict()
 
     def note(self, run: Run, redelivery: Redelivery | None) -> None:
         """Say how long the provider is to keep a message that is given back."""
         if run.acknowledge:
-            if self._counts:
-                self._counts.pop(run.message.uuid, None)
+            self.counts.pop(run.message.uuid, None)
         elif redelivery is not None and _is_tried_again(run):
             run.patience = timedelta(seconds=redelivery.pause(self._number(run)))
 
     def _number(self, run: Run) -> int:
         if run.message.delivery_count >= 1:
             return run.message.delivery_count
-        number = self._counts[run.message.uuid] = self._counts.pop(run.message.uuid, 0) + 1
-        if len(self._counts) > MOST_REMEMBERED:
-            self._counts.popitem(last=False)
+        number = self.counts[run.message.uuid] = self.counts.pop(run.message.uuid, 0) + 1
+        if len(self.counts) > MOST_REMEMBERED:
+            self.counts.popitem(last=False)
         return number
 
 
