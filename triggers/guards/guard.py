@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any, Unpack, cast
 
@@ -28,6 +28,7 @@ from triggers.service.lazy import check_result
 from triggers.service.options import check_names
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
+from triggers.service.signatures import is_async
 
 #: What the guard of this task or thread is to call, and the run that it is called in.
 _called: ContextVar[Callable[[], Any]] = ContextVar("_called")
@@ -76,9 +77,9 @@ class Guard:
     """
 
     def __init__(self, name: str, history: str | HistoryStore | None, options: GuardOptions) -> None:
-        declared = trigger(name, name=name, history=history, **options)
-        self._blocking: Trigger[..., Any] = declared(_call)
-        self._asyncio: Trigger[..., Any] = declared(_acall)
+        self._declared = trigger(name, name=name, history=history, **options)
+        self._blocking: Trigger[..., Any] = self._declared(_call)
+        self._asyncio: Trigger[..., Any] = self._declared(_acall)
 
     @property
     def name(self) -> str:
@@ -94,6 +95,19 @@ class Guard:
     def trigger(self) -> Trigger[..., Any]:
         """The trigger behind it, for what looks at triggers, such as ``doubtless guarantees``."""
         return self._blocking
+
+    def calling(self, call: Callable[[Message], Any]) -> Trigger[..., Any]:
+        """Return a trigger that is guarded as this is and calls ``call`` for each message, to be tested."""
+
+        def service(message: Message, delivery: Delivery) -> Any:
+            _called.set(partial(call, message))
+            return _call(delivery)
+
+        async def aservice(message: Message, delivery: Delivery) -> Any:
+            _called.set(partial(call, message))
+            return await _acall(delivery)
+
+        return self._declared(aservice if is_async(call) else service)
 
     def store_for_asyncio(self) -> HistoryStore | None:
         """Return the history as the running event loop uses it; None where there is none."""

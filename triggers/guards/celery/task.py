@@ -103,6 +103,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         def run(*args: Any, **kwargs: Any) -> Any:
             return app.tasks[name](*args, **kwargs)
 
+        run.__wrapped__ = task.run  # type: ignore[attr-defined]  # what it comes to
         if name is not None:
             functions[name] = run
 

@@ -53,6 +53,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
     messages: Sequence[Message],
     *,
     effects: Any,
+    call: Callable[[Message], Any] | None = None,
     reset: Callable[[], object] | None = None,
     crashes: int = 2,
     deliveries: int = 4,
@@ -71,11 +72,13 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
     No time is waited: ``time.sleep`` and ``asyncio.sleep`` in the service go by at once.
 
     Args:
-        trigger: what ``@trigger`` has made.
+        trigger: what ``@trigger`` has made; or a guarded task of Celery, Dramatiq or Taskiq, whose messages
+            have the body ``{"args": [...], "kwargs": {...}}``; or a guard of ``protect()``.
         messages: what is sent, in this order. Two with one uuid are copies of one message, and so are two
             without a uuid and with equal bodies.
         effects: what counts effects: ``simulator.effects()``, a list or mapping that the service fills, or a
             function that returns how many there are, how often each, or all of them.
+        call: what a guard of ``protect()`` calls for each message.
         reset: brings everything outside of the trigger back to where it was before the first message; what
             counts effects in the process, such as a list, is brought back without it.
         crashes: how many faults are tried in every combination, up to a limit from which the seed draws.
@@ -102,7 +105,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
 
     def run(wanted: str | None) -> Report:
         chance = default_seed if seed is None else seed
-        subject = Subject.of(trigger)
+        subject = Subject.of(trigger, call)
         simulation: _Simulation | None = None
         beginning = Beginning(effects, reset)
         instead = StandIns(lambda: _ahead(simulation))

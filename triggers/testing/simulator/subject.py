@@ -10,11 +10,13 @@ from typing import Any, cast
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
+from history.message import Message
 from history.store import HistoryStore
 from triggers.declaration.trigger import Trigger
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.signatures import innermost, is_async
+from triggers.testing.simulator.guarded import trigger_behind
 from triggers.testing.simulator.loop import VirtualLoop
 
 #: Enters one call of a service.
@@ -28,21 +30,26 @@ class Subject:
     trigger: Trigger[..., Any]
     twin: Trigger[..., Any]
     store: HistoryStore | None
+    #: The user's function, if the service of the trigger does no more than call it.
+    function: Callable[..., Any] | None = None
     invoking: list[Invoking] = field(default_factory=list[Invoking])
     passed: list[Callable[[float], None]] = field(default_factory=list[Callable[[float], None]])
     loop: VirtualLoop | None = None
     base: MessagePipeline | None = None
 
     @classmethod
-    def of(cls, trigger: Any) -> "Subject":
-        """Return the twin of a trigger.
+    def of(cls, given: Any, call: Callable[[Message], Any] | None = None) -> "Subject":
+        """Return the twin of a trigger, or of the one behind a guarded task or a guard; that needs ``call``.
 
         Raises:
             ConfigurationError: it cannot be simulated.
         """
+        trigger, function = trigger_behind(given, call)
         if not isinstance(trigger, Trigger):
             raise ConfigurationError(
-                "trigger", f"{trigger!r:.60} is no trigger", "give a function decorated with @trigger"
+                "trigger",
+                f"{trigger!r:.60} is no trigger",
+                "give a function decorated with @trigger, a guarded task, or a guard and call=",
             )
         known = cast("Trigger[..., Any]", trigger)
         if known.settings.join != "any":
@@ -52,14 +59,14 @@ class Subject:
         invoking: list[Invoking] = []
         # What is parked goes to the run, never to a server or a file of this machine.
         settings = replace(known.settings, parking=MemoryHistory().parking)
-        twin = known.adapted(settings, lambda service: _around(service, invoking))
+        twin = known.adapted(settings, lambda service: _around(service, invoking, function or service))
         store: HistoryStore | None = MemoryHistory()
         if known.binding.resources:
             store = known.open_store()
         elif not known.has_history:
             store = None
         vars(twin).update(_source=store)
-        return cls(known, twin, store, invoking)
+        return cls(known, twin, store, function, invoking)
 
     @property
     def is_atomic(self) -> bool:
@@ -70,7 +77,7 @@ class Subject:
     def services(self) -> Sequence[Callable[..., Any]]:
         """Return the user's functions that run for a message."""
         routes = [route.binding.service for route in self.trigger.routing.routes]
-        given = [self.trigger.service, *routes, self.trigger.settings.uuid]
+        given = [self.function or self.trigger.service, *routes, self.trigger.settings.uuid]
         return [innermost(one) for one in given if callable(one)]
 
     def pipeline(self) -> MessagePipeline:
@@ -121,9 +128,11 @@ class Subject:
             drive(self.store.close())
 
 
-def _around(service: Callable[..., Any], invoking: list[Invoking]) -> Callable[..., Any]:
-    """Return a service with a point before and after it."""
-    file = getattr(getattr(innermost(service), "__code__", None), "co_filename", "")
+def _around(
+    service: Callable[..., Any], invoking: list[Invoking], function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a service with a point before and after it; ``function`` is the user's in it."""
+    file = getattr(getattr(innermost(function), "__code__", None), "co_filename", "")
     if is_async(service):
 
         @functools.wraps(service)
