@@ -77,6 +77,7 @@ class Counts(BaseModel):
     ``new``, ``duplicate`` and ``in_doubt`` count verdicts, ``rejected`` and ``unreadable`` what had none.
     ``failed`` are those of which the service's last run failed, ``recovered`` those given back to the
     provider. ``runs`` counts every run of the service, ``retried`` the second and later ones of a delivery.
+    ``refused`` are acknowledgements that the provider did not take.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -90,6 +91,7 @@ class Counts(BaseModel):
     recovered: int = 0
     runs: int = 0
     retried: int = 0
+    refused: int = 0
     microseconds: int = 0
 
     @property

@@ -134,6 +134,11 @@ class Gate:
             self.counts["unreadable"] += 1
             self._statistics["unreadable"] += 1
 
+    def note_refusals(self, number: int) -> None:
+        """Count acknowledgements that the provider did not take."""
+        with self._lock:
+            self._statistics["refused"] += number
+
     def suspend(self, reason: str, *, by_history: bool = False, by_command: bool = False) -> None:
         """Stop receiving until :meth:`resume`; a command takes over what an error suspended."""
         with self._lock:

@@ -133,6 +133,9 @@ class Worker:
         limit = max(self.gate.trigger.settings.prefetch, batch)
         received = await receiver.receive(limit, RECEIVE_WAIT)
         self.idle = not received and monotonic() >= self._expected
+        refusing = self._can.telling_refusals
+        if refusing is not None and (refused := refusing.take_refusals()):
+            self.gate.note_refusals(refused)
         turns = self.pipeline.turns
         try:
             await self._deliver_all(receiver, received)

@@ -2,7 +2,8 @@
 
 ``guard.py`` is :func:`protect`, ``turn.py`` the same for a ``with`` statement, ``options.py`` what both take.
 ``celery/``, ``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one host each; ``host.py`` is
-what they share, ``arguments.py`` compares what tasks are called with.
+what they share, ``arguments.py`` compares what tasks are called with, ``behind.py`` finds the trigger behind
+a guard or a task.
 """
 
 from typing import TYPE_CHECKING

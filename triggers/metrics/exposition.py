@@ -23,6 +23,7 @@ COUNTERS = (
     ("failed", "failed", "Messages of which the last run of the service failed"),
     ("recovered", "recovered", "Messages given back to the provider"),
     ("retried", "retried", "Runs of a service beyond the first of a delivery"),
+    ("refused", "refused", "Acknowledgements that the provider did not take"),
 )
 
 

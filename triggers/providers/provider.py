@@ -5,10 +5,11 @@ over must be answered once: acknowledged, recovered or dead-lettered. As everywh
 methods are coroutines that never suspend over a blocking driver.
 
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
-:class:`KeepingOrder`, :class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and
-:class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`, :class:`Answering`,
-:class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`, :class:`TellingPermissions`,
-:class:`ServingMany` and :class:`~triggers.providers.backlog.TellingBacklog` of providers.
+:class:`KeepingOrder`, :class:`TakingFailures`, :class:`TellingRefusals`, :class:`SharingTransactions`,
+:class:`Placing` and :class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`,
+:class:`Answering`, :class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`,
+:class:`TellingPermissions`, :class:`ServingMany` and :class:`~triggers.providers.backlog.TellingBacklog` of
+providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
@@ -167,6 +168,15 @@ class TakingFailures(Protocol):
         Raises:
             ProviderUnavailableError: what is not looked after will be delivered again.
         """
+        ...
+
+
+@runtime_checkable
+class TellingRefusals(Protocol):
+    """A receiver whose provider may refuse acknowledgements, and is told of it later."""
+
+    def take_refusals(self) -> int:
+        """Return how many were refused since it was last asked; such messages may come again."""
         ...
 
 
@@ -427,6 +437,7 @@ class Capabilities:
     taking_over: TakingOver | None = None
     keeping_order: KeepingOrder | None = None
     taking_failures: TakingFailures | None = None
+    telling_refusals: TellingRefusals | None = None
     sharing_transactions: SharingTransactions | None = None
     placing: Placing | None = None
     limited: Limited | None = None

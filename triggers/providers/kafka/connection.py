@@ -74,7 +74,7 @@ class Member(Membership):
         self._shared = self._moved = False
         self._joined = self._paused = False
         self._committed_at = time.monotonic()
-        self._refusals = Refusals(topic)
+        self.refusals = Refusals(topic)
 
     # What the receiver's thread calls.
 
@@ -315,7 +315,7 @@ class Member(Membership):
 
     def _on_commit(self, error: Any, partitions: Sequence[Any]) -> bool:
         """Commit again what was refused, unless the partition went to others; return whether any was."""
-        refused = self._refusals.note(error, partitions)
+        refused = self.refusals.note(error, partitions)
         with self._lock:
             for number in refused:
                 if (partition := self._partitions.get(number)) is not None:

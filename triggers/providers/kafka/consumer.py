@@ -113,6 +113,10 @@ class KafkaConsumer:
         """Whether a partition went to another consumer with something that is not settled; asked once."""
         return isinstance(self._member, Member) and self._member.take_moved()
 
+    def take_refusals(self) -> int:
+        """Return how many commits were refused since it was last asked."""
+        return self._member.refusals.take() if isinstance(self._member, Member) else 0
+
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""
         consumed = cast("Consumed", raw)
@@ -152,6 +156,10 @@ class GroupReceiver(PushReceiver):
     def take_moved(self) -> bool:
         """Whether a partition went to another consumer with something that is not settled; asked once."""
         return self._consumer.take_moved()
+
+    def take_refusals(self) -> int:
+        """Return how many commits of partitions were refused since it was last asked."""
+        return self._consumer.take_refusals()
 
 
 def name_of(raw: object) -> str:

@@ -93,13 +93,19 @@ class NoTopicError(ProviderUnavailableError):
 
 
 class Refusals:
-    """Notes the answers to the commits of one member; logs once if refusals last."""
+    """Counts what is refused of the commits of one member; logs once if refusals last."""
 
     def __init__(self, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._topic = topic
         self._clock = clock
         self._since: float | None = None
         self._told = False
+        self._number = 0
+
+    def take(self) -> int:
+        """Return how many partitions' commits were refused since it was last asked."""
+        number, self._number = self._number, 0
+        return number
 
     def note(self, error: Any, partitions: Sequence[Any]) -> Sequence[int]:
         """Return the numbers of the partitions whose commit was refused.
@@ -108,6 +114,7 @@ class Refusals:
         """
         errors = [error if listed.error is None else listed.error for listed in partitions]
         refused = [problem for problem in errors if problem is not None]
+        self._number += len(refused)
         if refused:
             self._refused(refused[0])
         elif error is None:

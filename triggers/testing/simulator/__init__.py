@@ -2,8 +2,8 @@
 
 ``simulator.py`` is the fixture, ``exactly_once.py`` runs a trigger through everything and ``report.py`` says
 what was found; ``real.py`` does it with real processes, ``batches/`` with functions of Spark. ``script.py``
-says what goes wrong and where, ``course.py`` is one run of a script: of the ``subject.py``, which
-``guarded.py`` finds behind a guard, with a ``store.py`` and a ``queue.py`` of its own, in ``surroundings/``
-such as time and threads. ``loop.py`` is its event loop, ``lines.py`` lets it die between two lines,
-``process_memory.py`` forgets what a dead process forgets, ``tables.py`` counts effects in SQL.
+says what goes wrong and where, ``course.py`` is one run of a script: of the ``subject.py`` with a
+``store.py`` and a ``queue.py`` of its own, in ``surroundings/`` such as time and threads. ``loop.py`` is its
+event loop, ``lines.py`` lets it die between two lines, ``process_memory.py`` forgets what a dead process
+forgets, ``tables.py`` counts effects in SQL.
 """

@@ -13,10 +13,10 @@ from history.memory import MemoryHistory
 from history.message import Message
 from history.store import HistoryStore
 from triggers.declaration.trigger import Trigger
+from triggers.guards.behind import trigger_behind
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.signatures import innermost, is_async
-from triggers.testing.simulator.guarded import trigger_behind
 from triggers.testing.simulator.loop import VirtualLoop
 
 #: Enters one call of a service.

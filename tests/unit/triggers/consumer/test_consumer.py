@@ -13,7 +13,7 @@ from history.message import Message
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import trigger
 from triggers.consumer import AsyncConsumer, Consumer
-from triggers.providers.memory import MemoryProvider
+from triggers.providers.memory import MemoryProvider, MemoryReceiver
 
 
 class Closing(MemoryHistory):
@@ -167,3 +167,20 @@ async def test_a_consumer_that_has_run_says_so_in_place_of_consuming_nothing() -
 
     with pytest.raises(ConfigurationError, match=r"run: .* has run already.*; make another AsyncConsumer"):
         await consumer.run(until_idle=0.01)
+
+
+def test_acknowledgements_that_the_provider_refuses_are_counted() -> None:
+    class Refuses(MemoryProvider):
+        async def open_receiver(self, destination: str, *, subscription: str, name: str) -> MemoryReceiver:
+            receiver = await super().open_receiver(destination, subscription=subscription, name=name)
+            refusals = [3]
+            vars(receiver)["take_refusals"] = lambda: refusals.pop() if refusals else 0
+            return receiver
+
+    @trigger("orders", name="orders")
+    def work(message: Message) -> None: ...
+
+    consumer = Consumer([work], Refuses(), history=MemoryHistory())
+    consumer.run(until_idle=0.1)
+
+    assert consumer.gates[0].statistics().refused == 3

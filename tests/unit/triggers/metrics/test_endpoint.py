@@ -81,9 +81,13 @@ def samples(endpoint: Endpoint) -> dict[tuple[str, ...], float]:
 
 
 def test_metrics_are_what_was_counted(endpoint: Endpoint, book: Book) -> None:
-    book.counts = Counts(
-        new=7, duplicate=3, in_doubt=2, rejected=1, unreadable=4, failed=5, recovered=6, runs=9, retried=2
-    ) + Counts(microseconds=1_500_000)
+    book.counts = (
+        Counts(
+            new=7, duplicate=3, in_doubt=2, rejected=1, unreadable=4, failed=5, recovered=6, runs=9, retried=2
+        )
+        + Counts(refused=11)
+        + Counts(microseconds=1_500_000)
+    )
     book.busy = 8
 
     assert samples(endpoint) == {
@@ -95,6 +99,7 @@ def test_metrics_are_what_was_counted(endpoint: Endpoint, book: Book) -> None:
         ("doubtless_failed_total", "book"): 5,
         ("doubtless_recovered_total", "book"): 6,
         ("doubtless_retried_total", "book"): 2,
+        ("doubtless_refused_total", "book"): 11,
         ("doubtless_service_seconds_count", "book"): 9,
         ("doubtless_service_seconds_sum", "book"): 1.5,
         ("doubtless_trigger_state", "running", "book"): 1,

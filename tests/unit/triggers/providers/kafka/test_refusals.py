@@ -73,6 +73,14 @@ def test_commits_that_are_refused_again_after_a_success_are_logged_again(
     assert told(caplog) == 2
 
 
+def test_refusals_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
+    answers = Answers()
+    answers.refusals.note(Refused(), [Listed(0), Listed(3)])
+    answers.refusals.note(None, [Listed(0), Listed(3, Refused())])
+
+    assert [answers.refusals.take(), answers.refusals.take()] == [3, 0]
+
+
 def test_refusals_that_end_soon_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     answers = Answers()
 
@@ -105,7 +113,7 @@ def polled(*codes: int) -> None:
     """Let a member that joins get these answers."""
     member = Member({}, "orders", Inbox())
     for code in codes:
-        member._take(Answer(code))  # noqa: SLF001  (it is called by the member's thread)
+        member._take(Answer(code))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_join_that_stays_refused_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The trigger behind a guard or a guarded task, which runs the user's function in a simulation."""
+"""The trigger behind a guard or a guarded task, for what runs triggers itself, such as the simulator."""
 
 from collections.abc import Callable
 from dataclasses import replace
