@@ -1,6 +1,7 @@
 """Files that hold messages, in folders of ours: nobody but this user reads them."""
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -17,6 +18,21 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
+def create_private(file: Path) -> None:
+    """Make a file, empty, that only this user may read; one that is there stays as it is.
+
+    Raises:
+        OSError: it cannot be made; or (with ``errno.ELOOP``) it is a link that leads nowhere, or that another
+            user has made: what is written would go where somebody else wants it.
+    """
+    try:
+        _create(file)
+    except FileExistsError:
+        about = file.lstat()
+        if stat.S_ISLNK(about.st_mode) and (about.st_uid not in {0, os.geteuid()} or not file.exists()):
+            raise OSError(errno.ELOOP, "it is a link, and not to a file of yours", str(file)) from None
+
+
 def make_private(database: Path) -> None:
     """Make the file of a SQLite database, empty, so that only this user may ever read what is written there.
 
@@ -24,13 +40,11 @@ def make_private(database: Path) -> None:
     group's stay: somebody may have given them on purpose.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: as of :func:`create_private`.
     """
-    try:
-        _create(database)
-    except FileExistsError:
-        for file in (database, *(database.with_name(database.name + end) for end in _BESIDE)):
-            _withhold(file)
+    create_private(database)
+    for file in (database, *(database.with_name(database.name + end) for end in _BESIDE)):
+        _withhold(file)
 
 
 def _create(file: Path) -> None:

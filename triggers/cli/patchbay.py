@@ -9,6 +9,7 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, open_history
+from history.support.private_files import create_private
 from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
@@ -152,6 +153,7 @@ def convert(
     elif output is None:
         typer.echo(toml, nl=False)
     if output is not None:
+        create_private(output)  # it holds the passwords of URLs
         output.write_text(toml, "utf-8")
     for note in notes if not state.as_json else ():
         state.note(note)

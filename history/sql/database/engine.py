@@ -36,8 +36,8 @@ from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.shell import begin, or_undo, to_its_end
 from history.sql.database.errors import is_conflict, is_unanswered, translated
-from history.sql.database.files import follow_file, times_replaced
-from history.sql.database.forks import survive_forks
+from history.sql.database.files import follow_file, make_private, times_replaced
+from history.sql.database.forks import pooled_of, survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
 from history.sql.database.postgresql import open_postgresql, with_hosts
@@ -125,6 +125,9 @@ def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> An
             "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
         )
     _make_safe(engine)
+    if engine.dialect.name == Dialect.SQLITE:
+        # Last: what is known to be deleted is not made again.
+        event.listen(pooled_of(engine), "do_connect", make_private)
     return engine
 
 

@@ -1,13 +1,16 @@
-"""Engines to a file of SQLite that is deleted or replaced while they run.
+"""Engines to a file of SQLite: it is made for one user alone, and may be deleted or replaced while they run.
 
 One that is replaced is opened. None is made where there was one: a backup may be about to be copied there.
 Which file that is SQLite says itself, when it has opened it: an engine of somebody else's may have been made
 in another folder, or connect in a way of its own.
 """
 
+import errno
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from sqlalchemy import Connection, Engine, Pool, event
@@ -16,11 +19,12 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from history.errors import HistoryUnavailableError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql.database.forks import pooled_of
-from history.sql.database.paths import file_of
+from history.sql.database.paths import file_named, file_of, makes_file
 from history.sql.statements.dialects import Dialect
 from history.support.open_files import Identity, OpenFile
+from history.support.private_files import create_private
 
 #: What it means, for the log.
 DELETED = (
@@ -114,6 +118,21 @@ def follow_file(engine: Engine | AsyncEngine) -> None:
     pooled = pooled_of(engine)
     if pooled.dialect.name == Dialect.SQLITE and pooled not in _files:
         _files[pooled] = _Followed(pooled)
+
+
+def make_private(_dialect: object, _record: object, words: Sequence[Any], _named: object) -> None:
+    """Have the file of a SQLite, if there is none yet, made for this user alone."""
+    name = str(words[0]) if words else ""
+    file = file_named(name)
+    if file is None or not makes_file(name):
+        return
+    try:
+        create_private(Path(file))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            problem = f"{file}: {error.strerror}"
+            raise ConfigurationError("history", problem, "name the file itself") from error
+        # SQLite says what is the matter.
 
 
 def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:

@@ -21,11 +21,20 @@ def file_named(name: str) -> str | None:
         return None
     if not name.startswith("file:"):
         return str(Path(name).absolute())
-    path, _, more = name.removeprefix("file:").partition("#")[0].partition("?")
-    options = dict(parse_qsl(more))
+    path, options = _parts_of(name)
     if path.startswith("//"):  # after which a machine is named, which can be no other than this one
         path = "/" + path[2:].partition("/")[2]
     path = unquote(path)
     if path in {"", ":memory:"} or options.get("mode") == "memory" or options.get("vfs") == "memdb":
         return None
     return str(Path(path).absolute())
+
+
+def makes_file(name: str) -> bool:
+    """Whether a driver that is given this to open makes the file where there is none."""
+    return not name.startswith("file:") or _parts_of(name)[1].get("mode", "rwc") == "rwc"
+
+
+def _parts_of(name: str) -> tuple[str, dict[str, str]]:
+    path, _, more = name.removeprefix("file:").partition("#")[0].partition("?")
+    return path, dict(parse_qsl(more))

@@ -1,5 +1,6 @@
 """Files that hold messages: only their user may read them, from the moment they are there."""
 
+import asyncio
 import os
 import sqlite3
 import stat
@@ -13,11 +14,16 @@ from pathlib import Path
 import pytest
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from history.message import Message
+from history.opening import open_history
 from history.store.parking import Parked, ParkedKind
 from history.support.private_files import make_private
+from tests.unit.helpers.given_up import event
 from triggers.pipeline.parking.lot import ParkingLot
 from triggers.producer.queue.queue import ClientQueue, ClientQueueUnavailableError
+from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
+from triggers.sinks import SqlTableSink
 
 
 @pytest.fixture(autouse=True)
@@ -136,3 +142,124 @@ def test_processes_and_threads_may_make_one_at_the_same_time(tmp_path: Path) -> 
     assert failures == []
     with closing(queue_in(tmp_path)) as queue:
         assert queue.size() == 8
+
+
+# Files of SQLite that a URL names -----------------------------------------------------------------------
+
+
+def remember(url: str) -> None:
+    store = open_history(url)
+    try:
+        drive(store.claim("book", ["order-1"], "worker"))
+    finally:
+        drive(store.close())
+
+
+async def remember_in_a_loop(url: str) -> None:
+    store = open_history(url).for_asyncio()
+    try:
+        await store.claim("book", ["order-1"], "worker")
+        assert set(modes(Path(url.removeprefix("sqlite:///")).parent).values()) == {"0o600"}
+    finally:
+        await store.close()
+
+
+def test_only_its_user_may_read_a_history(tmp_path: Path) -> None:
+    store = open_history(f"sqlite:///{tmp_path}/history.sqlite3")
+    drive(store.claim("book", ["order-1"], "worker"))
+
+    found = modes(tmp_path)
+    drive(store.close())
+
+    assert found.keys() == {"history.sqlite3", "history.sqlite3-wal", "history.sqlite3-shm"}
+    assert set(found.values()) == {"0o600"}
+
+
+def test_only_its_user_may_read_a_history_of_an_event_loop(tmp_path: Path) -> None:
+    asyncio.run(remember_in_a_loop(f"sqlite:///{tmp_path}/history.sqlite3"))
+
+
+def test_only_its_user_may_read_a_history_that_a_uri_names(tmp_path: Path) -> None:
+    remember(f"sqlite:///file:{tmp_path}/history.sqlite3?mode=rwc&uri=true")
+
+    assert set(modes(tmp_path).values()) == {"0o600"}
+
+
+def test_a_uri_that_makes_no_file_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError):
+        remember(f"sqlite:///file:{tmp_path}/history.sqlite3?mode=rw&uri=true")
+
+    assert modes(tmp_path) == {}
+
+
+def test_a_database_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "shop.sqlite3"
+    file.touch(mode=0o644)
+
+    remember(f"sqlite:///{file}")
+
+    assert modes(tmp_path)["shop.sqlite3"] == "0o644"
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    link = tmp_path / "history.sqlite3"
+    link.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(ConfigurationError) as error:
+        remember(f"sqlite:///{link}")
+
+    assert error.value.setting == "history"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_link_of_somebody_elses_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link, file = tmp_path / "history.sqlite3", tmp_path / "elsewhere"
+    file.touch()
+    link.symlink_to(file)
+    os.lchown(link, 4711, 4711) if os.geteuid() == 0 else monkeypatch.setattr(os, "geteuid", lambda: 4711)
+
+    with pytest.raises(ConfigurationError):
+        remember(f"sqlite:///{link}")
+
+    assert file.stat().st_size == 0
+
+
+def test_a_link_of_ones_own_is_followed(tmp_path: Path) -> None:
+    link, file = tmp_path / "history.sqlite3", tmp_path / "elsewhere"
+    file.touch()
+    link.symlink_to(file)
+
+    remember(f"sqlite:///{link}")
+
+    assert file.stat().st_size > 0
+
+
+def test_only_its_user_may_read_the_events_of_a_sink(tmp_path: Path) -> None:
+    sink = SqlTableSink(f"sqlite:///{tmp_path}/events.sqlite3")
+    sink(event())
+    sink.close()
+
+    assert set(modes(tmp_path).values()) == {"0o600"}
+
+
+# Messages that are carried in folders -------------------------------------------------------------------
+
+
+def carried(folder: Path) -> dict[str, str]:
+    """Put a message into an inbox, and return the modes of what is there."""
+    carrier = DirectoryCarrier(folder)
+    carrier.put("till", b"secret")
+    carrier.close()
+    return modes(folder / "till")
+
+
+def test_only_its_user_may_read_a_carried_message(tmp_path: Path) -> None:
+    assert list(carried(tmp_path).values()) == ["0o600"]
+    assert modes(tmp_path) == {"till": "0o700"}
+
+
+@pytest.mark.parametrize(("folder", "file"), [(0o770, "0o660"), (0o750, "0o640"), (0o755, "0o644")])
+def test_who_may_read_an_inbox_may_read_what_is_put_into_it(tmp_path: Path, folder: int, file: str) -> None:
+    (tmp_path / "till").mkdir(mode=folder)
+
+    assert list(carried(tmp_path).values()) == [file]

@@ -406,6 +406,7 @@ def test_a_database_in_memory_is_no_file_that_was_deleted(name: str) -> None:
 
 def test_a_link_to_another_file_is_followed(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, second = file.with_name("first"), file.with_name("second")
+    first.touch()
     file.symlink_to(first)
     made_by_another(second, second)
     with opened(f"sqlite:///{file}") as store:

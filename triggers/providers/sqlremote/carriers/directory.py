@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from history.support.private_files import make_folder
 from triggers.providers.sqlremote.carriers.carrier import (
     CarrierUnavailableError,
     UnreadableMessageError,
@@ -66,6 +67,9 @@ class DirectoryCarrier:
             hidden = inbox / (HIDDEN + name)
             try:
                 with hidden.open("xb") as file:
+                    # Who may not read the folder may not read what is moved out of it.
+                    allowed = stat.S_IMODE(inbox.stat().st_mode) | stat.S_IRUSR | stat.S_IWUSR
+                    hidden.chmod(stat.S_IMODE(os.fstat(file.fileno()).st_mode) & allowed)
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -115,7 +119,7 @@ class DirectoryCarrier:
         inbox = self._inbox(address)
         kept = inbox / ASIDE / f"{time.time_ns():020}-{name}"
         try:
-            kept.parent.mkdir(exist_ok=True)
+            make_folder(kept.parent)
             (inbox / name).rename(kept)
         except OSError:
             self._left.add((address, name))
@@ -150,7 +154,7 @@ class DirectoryCarrier:
     def _inbox(self, address: str) -> Path:
         inbox = self._folder / check_address(address)
         if address not in self._ready:
-            inbox.mkdir(parents=True, exist_ok=True)
+            make_folder(inbox)
             _sweep(inbox)
             self._ready.add(address)
         return inbox
