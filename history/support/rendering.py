@@ -22,8 +22,20 @@ _CUT = "\n... cut short ...\n"
 _UNTOLD = "\n... its causes cannot be shown ...\n"
 
 
-#: Found in what Python's own means would tell otherwise: at length, not at all, or with half a character.
-_ODD = re.compile(rf"{re.escape(_CUT)}|{re.escape(_UNTOLD)}|\\ud[89a-f]")
+#: Stands where values were left out.
+_HIDDEN = "(hidden: values of rows)"
+
+#: How the line begins that follows PostgreSQL's details, in the text of an error or in a traceback.
+_NEXT = r"DETAIL|CONTEXT|HINT|LINE|QUERY|\[|\(Background|The above exception|During handling|Traceback"
+
+#: The values of rows in what databases say: PostgreSQL's details, and the parameters of statements.
+_VALUES = re.compile(
+    rf"^(DETAIL|CONTEXT): .*?(?=\n\n?(?:{_NEXT})|\Z)|^\[parameters: .*?\]$", re.MULTILINE | re.DOTALL
+)
+
+#: Found in what Python's own means would tell otherwise: at length, not at all, with half a character, or
+#: with the values of rows.
+_ODD = re.compile(rf"{re.escape(_CUT)}|{re.escape(_UNTOLD)}|\\ud[89a-f]|{re.escape(_HIDDEN)}")
 
 #: What a log takes as ``exc_info``.
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
@@ -32,6 +44,11 @@ ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 def encodable(text: str) -> str:
     """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def without_values(text: str) -> str:
+    """Return what a database says, without the values of rows: they may be anybody's data, such as cards."""
+    return _VALUES.sub(lambda found: f"{found[1] or 'PARAMETERS'}: {_HIDDEN}", text)
 
 
 def class_of(error: BaseException) -> str:
@@ -51,7 +68,7 @@ def text_of(error: BaseException) -> str:
         text = str.__str__(str(error))
     except Exception as failure:  # noqa: BLE001  (its __str__ is anybody's code)
         return f"<it cannot say: its __str__ raised {name_of(failure)}>"
-    return encodable(_shortened(text, LONGEST_TEXT))
+    return encodable(_shortened(without_values(text), LONGEST_TEXT))
 
 
 def first_line(error: BaseException) -> str:
@@ -76,7 +93,7 @@ def repr_of(error: BaseException) -> str:
         text = str.__str__(repr(error))
     except Exception:  # noqa: BLE001  (as above)
         return told_of(error)
-    return encodable(_shortened(text, LONGEST_TEXT))
+    return encodable(_shortened(without_values(text), LONGEST_TEXT))
 
 
 def trace_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | None:
@@ -93,7 +110,7 @@ def trace_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | No
         lines = list(shown.format())
     except Exception:  # noqa: BLE001  (it asks for causes and notes, which may be anybody's code, too)
         lines = [*traceback.format_tb(begun, limit=-_MOST_FRAMES), told_of(error), _UNTOLD]
-    return encodable(_shortened("".join(lines), LONGEST_TRACE))
+    return encodable(_shortened(without_values("".join(lines)), LONGEST_TRACE))
 
 
 def exception_info(

@@ -183,6 +183,7 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
     # One connection: SQLite has one writer, and threads that queue here wait less than those that poll its
     # lock. In memory, it also is the only one that sees the data.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_size": 1, "max_overflow": 0}
+    options["hide_parameters"] = True  # in the texts of errors, which go into logs
     if asyncio:
         if importlib.util.find_spec("aiosqlite") is None:
             raise MissingExtraError("sqlite:// for asyncio", extra="asyncio", package="aiosqlite")

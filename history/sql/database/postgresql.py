@@ -148,6 +148,7 @@ def open_postgresql(url: URL, *, asyncio: bool) -> Engine | AsyncEngine:
     kept = min(KEPT, options.connections)
     settings: dict[str, Any] = {
         "isolation_level": "AUTOCOMMIT",
+        "hide_parameters": True,  # in the texts of errors, which go into logs
         "pool_use_lifo": True,
         "pool_timeout": POOL_TIMEOUT,
         "pool_size": kept,

@@ -3,9 +3,9 @@
 import sqlite3
 
 import pytest
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
-from history.support.rendering import reason_of
+from history.support.rendering import exception_info, reason_of, text_of, trace_of
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,54 @@ from history.support.rendering import reason_of
 )
 def test_the_reason_of_an_outage_is_one_line_of_the_driver(error: BaseException | None, text: str) -> None:
     assert reason_of(error) == text
+
+
+#: What psycopg says of a row that is there already.
+TAKEN = """duplicate key value violates unique constraint "cards_pkey"
+DETAIL:  Key (number)=(4111111111111111) already exists.
+HINT:  Use another one."""
+
+#: What it says of a value with lines of its own.
+BROKEN = "new row violates a check\nDETAIL:  Failing row contains (4111111111111111, secret\n\n123)."
+
+
+def raised(text: str) -> IntegrityError:
+    """Return an error as SQLAlchemy raises it for a user's engine, which hides no parameters."""
+    parameters = {"number": "4111111111111111", "cvv": "123]"}
+    with pytest.raises(IntegrityError) as caught:
+        raise IntegrityError("INSERT INTO cards VALUES (:number, :cvv)", parameters, ValueError(text))
+    return caught.value
+
+
+@pytest.mark.parametrize("text", [TAKEN, BROKEN])
+def test_the_values_of_rows_are_told_to_nobody(text: str) -> None:
+    error = raised(text)
+
+    for told in (text_of(error), trace_of(error) or "", text_of(ValueError(text))):
+        assert "4111111111111111" not in told
+        assert "123" not in told
+        assert text.partition("\n")[0] in told
+    # A formatter of logs would tell them.
+    assert exception_info(error) is None
+
+
+def test_what_stands_behind_the_values_is_told() -> None:
+    told = text_of(raised(TAKEN))
+
+    assert "HINT:  Use another one." in told
+    assert "INSERT INTO cards" in told
+
+
+def test_the_cause_of_an_error_is_told_behind_its_values() -> None:
+    with pytest.raises(LookupError) as caught:
+        raise LookupError("no such order") from raised(BROKEN)
+
+    told = trace_of(caught.value) or ""
+    assert "123" not in told
+    assert told.endswith("LookupError: no such order\n")
+    assert "The above exception was the direct cause" in told
+
+
+@pytest.mark.parametrize("text", ["DETAIL without a colon\n", "in a line DETAIL: 7", "a\n\nb\n"])
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert text_of(ValueError(text)) == text
