@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import unescape
-from types import MappingProxyType
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -24,13 +23,16 @@ class Browser:
         *,
         address: str = "127.0.0.1",
         host: str = "localhost",
-        headers: Mapping[str, str] = MappingProxyType({}),
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     ) -> None:
         self._app = app
         self._runner = asyncio.Runner()
+        sent = list(headers.items() if isinstance(headers, Mapping) else headers)
         transport = httpx.ASGITransport(app, client=(address, 1))
         self._client = httpx.AsyncClient(
-            transport=transport, base_url=f"http://{host}", headers=dict(headers)
+            transport=transport,
+            base_url=f"http://{host}",
+            headers=sent,
         )
 
     def get(self, path: str, **headers: str) -> httpx.Response:

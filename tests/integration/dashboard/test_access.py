@@ -1,6 +1,6 @@
 """Who gets in, what they may do, and for how long."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -193,10 +193,19 @@ def test_who_a_proxy_names_is_signed_in_with_the_role_that_it_gives(site: Site) 
 
 @pytest.mark.parametrize(
     ("address", "headers"),
-    [("10.0.0.2", {"x-user": "ann", "x-role": "admin"}), ("10.0.0.1", {"x-role": "admin"}), ("10.0.0.1", {})],
+    [
+        ("10.0.0.2", [("x-user", "ann"), ("x-role", "admin")]),
+        ("10.0.0.1", [("x-role", "admin")]),
+        ("10.0.0.1", []),
+        # A proxy that appends leaves what the client has sent in its place.
+        ("10.0.0.1", [("x-user", "root"), ("x-user", "ann")]),
+        ("10.0.0.1", [("x-user", "root, ann")]),
+        ("10.0.0.1", [("x-user", "ann"), ("x-role", "admin"), ("x-role", "viewer")]),
+        ("10.0.0.1", [("x-user", "ann"), ("x-role", "admin, viewer")]),
+    ],
 )
-def test_a_header_of_somebody_else_or_without_a_name_counts_for_nothing(
-    site: Site, address: str, headers: Mapping[str, str]
+def test_a_header_of_somebody_else_or_that_does_not_say_one_thing_counts_for_nothing(
+    site: Site, address: str, headers: Sequence[tuple[str, str]]
 ) -> None:
     site.serve([], proxied())
 

@@ -1,6 +1,7 @@
 """From a request to a session, and whether a form came from one of our own pages."""
 
 import hmac
+import logging
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -8,6 +9,8 @@ from starlette.responses import Response
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session, Sessions
 from triggers.dashboard.access.settings import Access
+
+_log = logging.getLogger(__name__)
 
 #: The cookie that holds the key of a session.
 COOKIE = "doubtless_session"
@@ -74,14 +77,30 @@ class Gate:
         proxy = self.access.proxy
         if proxy is None or request.client is None or request.client.host not in proxy.addresses:
             return None
-        user = request.headers.get(proxy.user_header, "").strip()
-        if not user:
+        user = _the_one(request, proxy.user_header)
+        word = "" if proxy.role_header is None else _the_one(request, proxy.role_header)
+        if not user or word is None:
             return None
-        word = "" if proxy.role_header is None else request.headers.get(proxy.role_header, "").strip()
         if not word:
             return user, proxy.role
         known = {role.word: role for role in Role}
         return user, known.get(word.lower(), Role.VIEWER)  # an unknown role may do the least
+
+
+def _the_one(request: Request, header: str) -> str | None:
+    """Return what a header of the proxy says, empty without one; None if it says more than one thing.
+
+    A proxy that adds its header to that of the client says two: nobody knows which one is its own.
+    """
+    values = request.headers.getlist(header)
+    if len(values) > 1 or any("," in value for value in values):
+        _log.warning(
+            "a request has more than one value of %s, so nobody is signed in by it: "
+            "have the proxy replace the header of its clients",
+            header,
+        )
+        return None
+    return "".join(values).strip()
 
 
 def is_by_itself(request: Request) -> bool:
