@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from history.errors import ConfigurationError
+
 #: What SQLite puts beside a database, with the mode that the database has at that moment.
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -45,6 +47,23 @@ def make_private(database: Path) -> None:
     create_private(database)
     for file in (database, *(database.with_name(database.name + end) for end in _BESIDE)):
         _withhold(file)
+
+
+def refuse_open_secret(file: Path, setting: str) -> None:
+    """Refuse a file of this user's with a secret that all others may read.
+
+    What somebody else has made, and what stands on a file system that cannot be written, is accepted: so come
+    the secrets of Docker and Kubernetes.
+
+    Raises:
+        OSError: it cannot be looked at.
+        ConfigurationError: all others may read it.
+    """
+    about = file.stat()
+    is_ours = about.st_uid == os.geteuid() and not os.statvfs(file).f_flag & os.ST_RDONLY
+    if is_ours and about.st_mode & stat.S_IROTH:
+        mode = oct(stat.S_IMODE(about.st_mode)).removeprefix("0o")
+        raise ConfigurationError(setting, f"all users may read {file} (mode {mode})", f"chmod 600 {file}")
 
 
 def _create(file: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlunsplit
 
 from history.errors import ConfigurationError
+from history.support.private_files import refuse_open_secret
 from history.support.urls import guarded, split_url
 
 _CREDENTIALS = ("username", "password")
@@ -56,6 +57,7 @@ def _read(reference: str, setting: str) -> str:
         path = Path(name.removeprefix("//"))
         remedy = f"write the value into the file {path}, readable by this user"
         try:
+            refuse_open_secret(path, setting)
             value = path.read_text(encoding="utf-8-sig").strip()  # no mark of Windows in a password
         except UnicodeDecodeError:  # without its text, which quotes the secret
             problem = f"{reference} cannot be read: it is not UTF-8"

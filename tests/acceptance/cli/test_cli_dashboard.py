@@ -44,6 +44,7 @@ def test_it_prints_an_address_that_signs_in_and_ends_with_a_signal(
         (["--tokens", "open.txt"], "--tokens: other users may read open.txt"),
         (["--tokens", "short.txt"], "token: that of ann has fewer than 20 characters"),
         (["--tokens", "wrong.txt"], "--tokens: line 2 of wrong.txt is no token"),
+        (["--tokens", "turned.txt"], "--tokens: line 1 of turned.txt is no token"),
         (["--tokens", "empty.txt"], "--tokens: there is no token in empty.txt"),
         (
             ["--proxy-role-header", "X-Role"],
@@ -60,6 +61,7 @@ def test_what_is_wrong_is_said_in_one_line(
         "open.txt": "ann admin 12345678901234567890",
         "short.txt": "ann admin 123",
         "wrong.txt": "# tokens\nann admin",
+        "turned.txt": "ann 12345678901234567890 admin",
         "empty.txt": "\n# none\n",
     }
     for name, text in files.items():

@@ -8,6 +8,11 @@ from history import ConfigurationError, open_history
 from history.support.references import dereferenced
 
 
+def secret(file: Path, data: bytes, mode: int = 0o600) -> None:
+    file.write_bytes(data)
+    file.chmod(mode)
+
+
 @pytest.mark.parametrize(
     "url", ["redis://127.0.0.1:6379/0?protocol=3", "sqlite:///file.db", "memory://", "postgresql://a:b@c/d"]
 )
@@ -22,7 +27,7 @@ def test_a_whole_url_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_whole_url_may_stand_in_a_file(tmp_path: Path) -> None:
-    (tmp_path / "url").write_text("redis://127.0.0.1:6379/0\n")
+    secret(tmp_path / "url", b"redis://127.0.0.1:6379/0\n")
 
     assert dereferenced(f"file:{tmp_path}/url", "history") == "redis://127.0.0.1:6379/0"
 
@@ -31,7 +36,7 @@ def test_a_password_and_a_name_become_the_account_of_the_url(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("USER_OF_REDIS", "orders")
-    (tmp_path / "secret").write_text("a/b@c#d?e")
+    secret(tmp_path / "secret", b"a/b@c#d?e")
 
     url = dereferenced(
         f"redis+sentinel://a:1,b:2/service/0?username=env:USER_OF_REDIS&password=file:{tmp_path}/secret"
@@ -52,13 +57,13 @@ def test_the_name_of_the_url_stays_beside_a_password(monkeypatch: pytest.MonkeyP
 
 
 def test_a_secret_that_an_editor_of_windows_wrote_is_without_its_mark(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes("\ufeffhunter2\r\n".encode())
+    secret(tmp_path / "secret", "\ufeffhunter2\r\n".encode())
 
     assert dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history") == "redis://u:hunter2@h"
 
 
 def test_a_secret_that_is_no_text_is_refused_and_not_quoted(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(b"\xffhunter2")
+    secret(tmp_path / "secret", b"\xffhunter2")
 
     with pytest.raises(ConfigurationError, match=r"secret cannot be read: it is not UTF-8; write") as refused:
         dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history")
@@ -72,3 +77,31 @@ def test_what_is_not_there_is_named_and_nothing_else(reference: str) -> None:
         ConfigurationError, match=f"history: {reference} .*(set the environment|write the value)"
     ):
         dereferenced(f"redis://u@h/0?password={reference}", "history")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_secret_that_its_group_may_read_is_read(tmp_path: Path, mode: int) -> None:
+    secret(tmp_path / "secret", b"hunter2", mode)
+
+    assert dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history") == "redis://u:hunter2@h"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604])
+def test_a_secret_that_all_users_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    secret(tmp_path / "secret", b"hunter2", mode)
+
+    with pytest.raises(ConfigurationError) as error:
+        dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history")
+
+    assert error.value.setting == "history"
+    assert f"{mode:o}" in error.value.problem
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_secret_that_somebody_else_has_mounted_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret(tmp_path / "secret", b"hunter2", 0o444)
+    monkeypatch.setattr("os.geteuid", lambda: 4711)
+
+    assert dereferenced(f"redis://u@h?password=file:{tmp_path}/secret", "history") == "redis://u:hunter2@h"

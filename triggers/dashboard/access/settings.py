@@ -117,10 +117,12 @@ def read_tokens(file: Path) -> list[Token]:
         words = line.split()
         if not words or line.lstrip().startswith("#"):
             continue
-        if len(words) != _WORDS:
+        role = {known.word: known for known in Role}.get(words[1].lower()) if len(words) == _WORDS else None
+        if role is None:  # nothing of it is quoted: any of its words may be the secret
             problem = f"line {number} of {file} is no token"
-            raise ConfigurationError(setting, problem, "write a name, a role and a secret on each line")
-        tokens.append(Token(words[0], Role.named(words[1], setting), words[2]))
+            remedy = "write a name, a role (viewer, operator or admin) and a secret on each line"
+            raise ConfigurationError(setting, problem, remedy)
+        tokens.append(Token(words[0], role, words[2]))
     if not tokens:
         raise ConfigurationError(setting, f"there is no token in {file}", "write one on a line")
     return tokens
