@@ -95,7 +95,11 @@ _TOLD = re.compile(r"^\S+ WARNING .* \(row \d+\) .*\nTraceback \(.*\n(?: .*\n)+\
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
     """Wait for the end of a command."""
     unsent = iter([stdin])  # it is not given twice, however often the answer is waited for
-    out, err = patiently(lambda seconds: process.communicate(next(unsent, None), seconds))
+    try:
+        out, err = patiently(lambda seconds: process.communicate(next(unsent, None), seconds))
+    except BaseException:
+        process.kill()  # it would receive what the tests behind this one send
+        raise
     return checked(Answer(process.returncode, out, err))
 
 

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import datetime
 
 import pytest
@@ -84,13 +86,23 @@ def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(
     assert (doubtless.folder / "done.txt").read_text().split() == ["N-1", "kills"]
 
 
+@contextmanager
+def no_nohup() -> Generator[None]:
+    """Let SIGHUP count in processes that are started, also where it is ignored here."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_drains_and_the_exit_code_is_0(
     doubtless: InProcess, redis_url: str, number: signal.Signals
 ) -> None:
     send(redis_url, "orders", "N-1")
 
-    with doubtless.start(*words(redis_url, "-t", "book")) as process:
+    with no_nohup(), doubtless.start(*words(redis_url, "-t", "book")) as process:
         eventually((doubtless.folder / "done.txt").exists)
         process.send_signal(number)
         answer = finish(process)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,6 +21,14 @@ with DrainSignals() as drain:
         os.kill(os.getpid(), int(number))
     print(drain.received.name)
 """
+
+
+@pytest.fixture(autouse=True)
+def _not_under_nohup() -> Iterator[None]:
+    """Let SIGHUP count, also where whoever runs the tests has it ignored."""
+    before = signal.signal(HUP, signal.SIG_DFL)
+    yield
+    signal.signal(HUP, before)
 
 
 @pytest.mark.parametrize(
