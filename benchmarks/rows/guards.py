@@ -83,8 +83,8 @@ def _asgi(history: str | None, *, shadow: bool = False) -> Pass[Message]:
 
     async def run(messages: Sequence[Message]) -> None:
         for message in messages:
-            key = [(b"idempotency-key", str(message.uuid).encode())]
-            await app({**scope, "headers": key}, _receive, _send)
+            headers = [(b"idempotency-key", str(message.uuid).encode()), (b"x-api-key", b"shop")]
+            await app({**scope, "headers": headers}, _receive, _send)
 
     return _on(asyncio.new_event_loop(), run)
 

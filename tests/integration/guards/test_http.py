@@ -63,7 +63,7 @@ class Shop:
                 reply = httpx.post(
                     self.url,
                     json={"order": order},
-                    headers={"Idempotency-Key": f"{self.run}-{order}"},
+                    headers={"Idempotency-Key": f"{self.run}-{order}", "X-API-Key": "till-1"},
                     timeout=PATIENCE,
                 )
             except httpx.TransportError:

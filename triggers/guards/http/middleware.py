@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
@@ -16,6 +16,7 @@ from history.shell import to_its_end
 from history.store import HistoryStore
 from history.store.parking import parked_id
 from history.store.results import KeptResult, Results, results_of
+from history.support.rendering import told_of
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard, protect, running
 from triggers.guards.host import HostOptions
@@ -45,10 +46,15 @@ RETRY_AFTER = 1
 #: Where the scope of a request that runs has the names of the guards that it runs in.
 _GUARDED = "doubtless.guarded"
 
+#: Why a request is refused of which nobody knows whose it is.
+UNKNOWN_CALLER = "nothing in it says whose it is, so its key could be another caller's"
+
 #: How long a request that waits for another one pauses before it looks again, in seconds: first and most.
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5
 
 Caller = Callable[[Request], str | None]
+
+Authorize = Callable[[Request], bool | Awaitable[bool]]
 
 
 class ReleasedError(TransientError):
@@ -63,8 +69,12 @@ class IdempotencyKey:
         history: a URL or a store; it keeps the answers, too.
         name: the namespace in the history, equal in all processes of the service.
         scope: tells callers apart, such as by the id of a user: a key is its caller's own. Without it, or
-            where it returns None, by the headers that commonly carry credentials, such as Authorization and
-            X-API-Key, and by the cookies where there is no Authorization.
+            where it returns None, by the user that an authentication above the guard has found, by the
+            client's certificate, by the headers that commonly carry credentials, such as Authorization and
+            X-API-Key, and by the cookies where there is no Authorization. A request with a key of which
+            none of these tells whose it is, is refused.
+        authorize: asked before a copy gets the first answer, with the request; where it returns False or
+            raises, the copy is refused. It may be a coroutine function.
         methods: the methods whose requests are guarded.
         required: refuse a request without a key.
         wait: for how long a request waits for the one with its key that runs; None answers 409 at once.
@@ -85,6 +95,7 @@ class IdempotencyKey:
         history: str | HistoryStore,
         name: str = "http",
         scope: Caller | None = None,
+        authorize: Authorize | None = None,
         methods: Collection[str] = ("POST", "PATCH"),
         required: bool = False,
         wait: timedelta | None = None,
@@ -93,6 +104,9 @@ class IdempotencyKey:
         **options: Unpack[HostOptions],
     ) -> None:
         _check(history, scope, methods, wait)
+        if authorize is not None and not callable(authorize):
+            remedy = "give a function of the request that returns whether its caller may have the answer"
+            raise ConfigurationError("authorize", f"{authorize!r} cannot be called", remedy)
         check_names("IdempotencyKey", options, HostOptions.__annotations__)
         self._app = app
         # What asks for another try releases the key, although the application was entered.
@@ -101,7 +115,7 @@ class IdempotencyKey:
         if self._in_shadow:
             known = cast("GuardOptions", {**options, "on_retry_failure": "suspend"})
         self.guard: Guard = protect(name, history=history, **known)
-        self._caller = scope
+        self._caller, self._authorize = scope, authorize
         self._methods = frozenset(method.upper() for method in methods)
         self._required = required
         self._wait = 0.0 if wait is None else wait.total_seconds()
@@ -135,12 +149,11 @@ class IdempotencyKey:
         else:
             await self._app(scope, receive, send)
 
-    def _work(self, request: Request, key: str, body: bytes) -> "_Work":
-        caller = (self._caller and self._caller(request)) or default_caller(request)
-        return _Work(self, request, request.uuid(str(caller), key), body)
-
     async def _guarded(self, request: Request, key: str, receive: Receive, send: Send) -> None:
+        caller = (self._caller and self._caller(request)) or default_caller(request)
         if self._in_shadow:
+            if caller is None:
+                say(self.guard, f"403, {UNKNOWN_CALLER}")
             await let_through(
                 self.guard,
                 request,
@@ -148,8 +161,12 @@ class IdempotencyKey:
                 send,
                 app=self._app,
                 limit=self._request_limit,
-                judged=lambda body: self._work(request, key, body),
+                judged=lambda body: _Work(self, request, request.uuid(str(caller), key), body),
             )
+            return
+        if caller is None:
+            self.say_once(f"a request is refused: {UNKNOWN_CALLER}; give scope=")
+            await problem(send, 403, "unknown-caller", UNKNOWN_CALLER)
             return
         try:
             body = await read_body(receive, self._request_limit)
@@ -160,9 +177,20 @@ class IdempotencyKey:
                 send, 413, "body-too-large", f"with a key a body has {self._request_limit} bytes at most"
             )
             return
-        work = self._work(request, key, body)
+        work = _Work(self, request, request.uuid(str(caller), key), body)
         # In a task of its own: a server that ends a request as its client goes away does not end the run.
         await to_its_end(work.serve(receive, send))
+
+    async def allows(self, request: Request) -> bool:
+        """Whether the caller of a copy may have the first answer."""
+        if self._authorize is None:
+            return True
+        try:
+            answer = self._authorize(request)
+            return bool(await answer if isinstance(answer, Awaitable) else answer)
+        except Exception as error:  # noqa: BLE001  (a user's function may raise anything)
+            _log.warning("%s: authorize= failed: %s", self.guard.name, told_of(error))
+            return False
 
     def say_once(self, what: str) -> None:
         """Log something about this service, the first time."""
@@ -283,7 +311,9 @@ class _Work:
         except UnavailableError:
             await self._away(send)
             return
-        if kept is not None:
+        if kept is not None and not await self.middleware.allows(self.request):
+            await problem(send, 403, "not-allowed", "the first answer is not for this caller any more")
+        elif kept is not None:
             await replay(send, kept)
         elif outcome.status is Status.DUPLICATE:
             detail = "this request was done before; its answer was not kept. Look what became of it"

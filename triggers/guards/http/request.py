@@ -4,7 +4,7 @@ import json
 import re
 from asyncio import Event
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -26,6 +26,7 @@ HEADER = "idempotency-key"
 CREDENTIALS = (
     "api-key",
     "apikey",
+    "cf-access-authenticated-user-email",
     "ocp-apim-subscription-key",
     "private-token",
     "remote-user",
@@ -40,14 +41,20 @@ CREDENTIALS = (
     "x-auth-token",
     "x-authenticated-user",
     "x-consumer-id",
+    "x-forwarded-client-cert",
     "x-forwarded-email",
+    "x-forwarded-preferred-username",
     "x-forwarded-user",
     "x-goog-api-key",
+    "x-goog-authenticated-user-email",
     "x-goog-authenticated-user-id",
     "x-ms-client-principal-id",
     "x-remote-user",
     "x-session-token",
 )
+
+#: What names a user, the surest first.
+_NAMES_OF_USERS = ("identity", "pk", "id", "username", "display_name")
 
 #: The most characters of a key.
 LONGEST_KEY = 255
@@ -168,16 +175,45 @@ def _undivided(body: bytes, boundary: str) -> bytes:
     return b"".join(b"%d:%b" % (len(part), part) for part in parts)
 
 
-def default_caller(request: Request) -> str:
-    """Tell callers apart by all of :data:`CREDENTIALS` and Authorization, and by cookies where that is none.
+def default_caller(request: Request) -> str | None:
+    """Tell callers apart; None where nothing says whose a request is.
 
-    An API key may be one application's, whose users the cookies tell apart.
+    By the user that an authentication above the guard has found, by the certificate of the client, by all of
+    :data:`CREDENTIALS` and Authorization, and by cookies where that is none: an API key may be one
+    application's, whose users the cookies tell apart.
     """
     authorization = request.headers.get("authorization")
     credentials: list[Any] = [authorization, request.headers.get("cookie") if authorization is None else None]
     # Appended, so that who sends none of these is known as before.
-    credentials += [[name, request.headers[name]] for name in CREDENTIALS if name in request.headers]
+    credentials += [[name, request.headers[name]] for name in CREDENTIALS if request.headers.get(name)]
+    found = {"user": _user_of(request.scope), "certificate": _certificate_of(request.scope)}
+    credentials += [[name, value] for name, value in found.items() if value]
+    if not any(credentials):
+        return None
     return blake2b(json.dumps(credentials).encode(), digest_size=16).hexdigest()
+
+
+def _user_of(scope: Scope) -> str | None:
+    """Return who the user is that Starlette's or Django's authentication has put into the scope."""
+    user = scope.get("user")
+    if not getattr(user, "is_authenticated", False):
+        return None
+    for name in _NAMES_OF_USERS:
+        try:
+            value = getattr(user, name)
+        except Exception:  # noqa: BLE001, S112  (the class is anybody's, and Starlette's own raises)
+            continue
+        if value not in {None, ""}:
+            return f"{name} {value}"
+    return None
+
+
+def _certificate_of(scope: Scope) -> str | None:
+    """Return whose certificate a client has shown, as ASGI's extension for TLS says."""
+    extensions: Mapping[str, Any] = scope.get("extensions") or {}
+    tls: Mapping[str, Any] = extensions.get("tls") or {}
+    chain: Iterable[str] = tls.get("client_cert_chain") or ()
+    return tls.get("client_cert_name") or "".join(chain) or None
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -28,6 +29,16 @@ class Reply(NamedTuple):
         document: dict[str, Any] = json.loads(self.body)
         assert document["status"] == self.status
         return document
+
+
+class User(SimpleNamespace):
+    """What an authentication puts into the scope."""
+
+
+class Unnamed(User):
+    @property
+    def identity(self) -> str:
+        raise NotImplementedError
 
 
 class Shop:
@@ -72,8 +83,10 @@ async def ask(  # noqa: PLR0913  (the parts of a request)
     headers: Mapping[str, str] | None = None,
     raw_path: bytes | None = None,
     sent: list[Sent] | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> Reply:
-    given = {"content-type": "application/json", **(headers or {})}
+    """Send a request of one application, if ``headers`` do not say something else."""
+    given = {"content-type": "application/json", "x-api-key": "shop", **(headers or {})}
     if key is not None:
         given["Idempotency-Key"] = key
     scope: dict[str, Any] = {
@@ -83,6 +96,7 @@ async def ask(  # noqa: PLR0913  (the parts of a request)
         "query_string": query,
         "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
     }
+    scope |= known or {}
     requests: list[Sent] = [
         {"type": "http.request", "body": body[:4], "more_body": True},
         {"type": "http.request", "body": body[4:]},
@@ -220,9 +234,9 @@ class TestReplay:
 
 
 def app_uuid(shop: Shop, key: str) -> str:
-    scope: dict[str, Any] = {"method": "POST", "path": "/charges", "query_string": b"", "headers": []}
-    request = Request(scope)
-    return request.uuid(default_caller(request), key)
+    scope: dict[str, Any] = {"method": "POST", "path": "/charges", "query_string": b""}
+    request = Request(scope | {"headers": [(b"x-api-key", b"shop")]})
+    return request.uuid(str(default_caller(request)), key)
 
 
 class TestAddresses:
@@ -420,6 +434,70 @@ class TestWhatAKeyIsBoundTo:
 
         assert default_caller(Request(scope)) == "e0e9ffe375a28fdd5a69441107ad183e"
 
+    @pytest.mark.parametrize(
+        "known",
+        [
+            {},
+            {"user": None},
+            {"user": User(is_authenticated=False, identity="ann")},
+            {"user": User(is_authenticated=True)},
+            {"extensions": {"tls": {"client_cert_name": None}}},
+        ],
+    )
+    async def test_a_request_of_nobody_is_refused(
+        self, app: IdempotencyKey, shop: Shop, known: Mapping[str, Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        replies = [await ask(app, headers={"x-api-key": ""}, known=known) for _ in range(2)]
+
+        assert [(reply.status, reply.problem["type"]) for reply in replies] == [
+            (403, "urn:doubtless:unknown-caller")
+        ] * 2
+        assert not shop.charged
+        assert len(caplog.records) == 1
+
+    async def test_a_request_of_nobody_runs_where_scope_says_that_all_are_one(
+        self, shop: Shop, store: MemoryHistory
+    ) -> None:
+        app = IdempotencyKey(shop, history=store, scope=lambda _: "anybody")
+
+        replies = [await ask(app, headers={"x-api-key": ""}) for _ in range(2)]
+
+        assert [reply.body for reply in replies] == [b"charge 1", b"charge 1"]
+
+    @pytest.mark.parametrize(
+        ("ann", "bob"),
+        [
+            pytest.param(
+                {"user": User(is_authenticated=True, identity="ann", display_name="A")},
+                {"user": User(is_authenticated=True, identity="bob", display_name="A")},
+                id="identity",
+            ),
+            pytest.param(
+                {"user": Unnamed(is_authenticated=True, display_name="ann")},
+                {"user": Unnamed(is_authenticated=True, display_name="bob")},
+                id="Starlette's own class",
+            ),
+            pytest.param(
+                {"user": User(is_authenticated=True, pk=1)},
+                {"user": User(is_authenticated=True, pk=2)},
+                id="Django",
+            ),
+            pytest.param(
+                {"extensions": {"tls": {"client_cert_name": "CN=ann"}}},
+                {"extensions": {"tls": {"client_cert_name": "CN=bob"}}},
+                id="certificate",
+            ),
+        ],
+    )
+    async def test_who_an_authentication_has_found_is_another_caller(
+        self, app: IdempotencyKey, ann: Mapping[str, Any], bob: Mapping[str, Any]
+    ) -> None:
+        nobody = {"x-api-key": ""}
+
+        replies = [await ask(app, headers=nobody, known=who) for who in (ann, bob, ann)]
+
+        assert [reply.body for reply in replies] == [b"charge 1", b"charge 2", b"charge 1"]
+
     async def test_scope_says_whose_the_key_is(self, shop: Shop, store: MemoryHistory) -> None:
         app = IdempotencyKey(shop, history=store, scope=lambda request: request.headers.get("x-user"))
 
@@ -430,6 +508,47 @@ class TestWhatAKeyIsBoundTo:
 
         replies = [first, same, other, nobody]
         assert [reply.body for reply in replies] == [b"charge 1", b"charge 1", b"charge 2", b"charge 3"]
+
+
+class TestWhoMayHaveTheAnswer:
+    async def test_a_caller_that_may_not_gets_no_kept_answer(self, shop: Shop, store: MemoryHistory) -> None:
+        revoked: set[str] = set()
+        app = IdempotencyKey(
+            shop, history=store, authorize=lambda request: request.headers["x-api-key"] not in revoked
+        )
+        first, again = await ask(app), await ask(app)
+        revoked.add("shop")
+
+        refused = await ask(app)
+
+        assert (first.body, again.body) == (b"charge 1", b"charge 1")
+        assert (refused.status, refused.problem["type"]) == (403, "urn:doubtless:not-allowed")
+        assert b"charge" not in refused.body
+        assert len(shop.charged) == 1
+
+    async def test_a_coroutine_function_is_asked(self, shop: Shop, store: MemoryHistory) -> None:
+        async def never(request: Request) -> bool:
+            return False
+
+        app = IdempotencyKey(shop, history=store, authorize=never)
+
+        assert [(await ask(app)).status for _ in range(2)] == [201, 403]
+
+    async def test_one_that_fails_gives_nothing_away(self, shop: Shop, store: MemoryHistory) -> None:
+        def fails(request: Request) -> bool:
+            raise LookupError("no such session")
+
+        app = IdempotencyKey(shop, history=store, authorize=fails)
+
+        assert [(await ask(app)).status for _ in range(2)] == [201, 403]
+
+    def test_what_cannot_be_called_is_refused(self, shop: Shop, store: MemoryHistory) -> None:
+        nothing: Any = True
+
+        with pytest.raises(ConfigurationError) as error:
+            IdempotencyKey(shop, history=store, authorize=nothing)
+
+        assert error.value.setting == "authorize"
 
 
 class TestInProgress:
