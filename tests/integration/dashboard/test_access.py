@@ -10,6 +10,7 @@ from history.bridge import drive
 from history.store.control import Verb
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers.dashboard import Access, ProxyHeader, Role
+from triggers.dashboard.access.throttle import FREE, LONGEST, Throttle
 from triggers.dashboard.app import DONE, SHOWN
 from triggers.dashboard.security import HEADERS
 
@@ -113,6 +114,51 @@ def test_a_wrong_token_says_nothing_but_that(site: Site) -> None:
 
     assert [one.status_code for one in answers] == [403] * 3
     assert browser.get("/").status_code == 303
+
+
+def test_after_some_wrong_tokens_an_address_waits_and_others_do_not(site: Site) -> None:
+    right = TOKENS[Role.ADMIN].secret
+    browser = site.browser(address="10.0.0.9")
+    wrong = [browser.sign_in("x") for _ in range(FREE + 1)]
+
+    late, other = browser.sign_in(right), site.browser(address="10.0.0.8").sign_in(right)
+
+    assert [one.status_code for one in wrong] == [403] * (FREE + 1)
+    assert late.status_code == 429
+    assert int(late.headers["retry-after"]) == 1
+    assert other.status_code == 303
+
+
+def test_the_wait_doubles_and_a_right_token_ends_it() -> None:
+    now = 0.0
+    throttle = Throttle(lambda: now)
+    waits: list[float] = []
+    for _ in range(FREE + 12):
+        throttle.fail("a")
+        waits.append(throttle.wait("a"))
+
+    now = LONGEST
+    over = throttle.wait("a")
+    throttle.succeed("a")
+    throttle.fail("a")
+
+    assert waits[:FREE] == [0.0] * FREE
+    assert waits[FREE : FREE + 4] == [1.0, 2.0, 4.0, 8.0]
+    assert waits[-1] == LONGEST
+    assert over == 0.0
+    assert throttle.wait("a") == throttle.wait("b") == 0.0
+
+
+def test_a_million_addresses_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triggers.dashboard.access.throttle.MOST", 3)
+    throttle = Throttle(lambda: 0.0)
+    for address in ("a", "b", "c"):
+        for _ in range(FREE + 1):
+            throttle.fail(address)
+
+    throttle.fail("d")
+
+    assert [throttle.wait(address) > 0 for address in ("a", "b", "c")] == [False, True, True]
 
 
 @pytest.mark.parametrize(

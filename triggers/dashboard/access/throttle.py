@@ -1,0 +1,54 @@
+"""A growing wait for those who sign in with wrong tokens."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+#: How many wrong tokens cost nothing: anybody mistypes.
+FREE = 5
+
+#: The first wait and the longest one, in seconds; each further wrong token doubles it.
+FIRST, LONGEST = 1.0, 300.0
+
+#: How many addresses are remembered at most; the one that was silent for longest is forgotten.
+MOST = 10_000
+
+
+@dataclass(slots=True)
+class _Record:
+    wrong: int = 0
+    free_at: float = 0.0
+
+
+class Throttle:
+    """Counts wrong tokens by the address that they come from; safe to share between threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: OrderedDict[str, _Record] = OrderedDict()
+        self._lock = Lock()
+
+    def wait(self, address: str) -> float:
+        """Return for how many seconds an address may not sign in; 0 if it may."""
+        with self._lock:
+            record = self._known.get(address)
+            return 0.0 if record is None else max(0.0, record.free_at - self._clock())
+
+    def fail(self, address: str) -> None:
+        """Note a wrong token."""
+        with self._lock:
+            record = self._known.setdefault(address, _Record())
+            self._known.move_to_end(address)
+            record.wrong += 1
+            if record.wrong > FREE:
+                pause = min(LONGEST, FIRST * 2.0 ** min(record.wrong - FREE - 1, 60))
+                record.free_at = self._clock() + pause
+            if len(self._known) > MOST:
+                self._known.popitem(last=False)
+
+    def succeed(self, address: str) -> None:
+        """Forget the wrong tokens of an address."""
+        with self._lock:
+            self._known.pop(address, None)
