@@ -237,7 +237,7 @@ class Trigger(Generic[P, R]):
         """Take many messages through the pipeline under asyncio; see :meth:`handle_batch`."""
         return await self.async_pipeline().handle_batch(_checked(messages))
 
-    def foreach_batch(
+    def foreach_batch(  # noqa: PLR0913  (its options are its parameters)
         self,
         *,
         uuid: str,
@@ -247,6 +247,7 @@ class Trigger(Generic[P, R]):
         query: str | None = None,
         patience: timedelta = timedelta(minutes=1),
         partitions: int | None = None,
+        calls_per_second: float | None = None,
         on_batch: "Callable[[BatchReport], Any] | None" = None,
     ) -> "RowService":
         """Return a function for Spark's ``foreachBatch``: the service runs row by row on the executors.
@@ -255,7 +256,8 @@ class Trigger(Generic[P, R]):
         :func:`triggers.spark.foreach_batch.foreach_batch`; columns with the names of JMS headers are those
         headers, and all others, where there is a ``body``, are properties. Each task runs as many rows at
         once as the trigger's ``concurrency`` says, in threads, or on an event loop if the service is a
-        coroutine function. Rows of one uuid run one after the other.
+        coroutine function. Rows of one uuid run one after the other. With ``calls_per_second``, each task
+        begins no more calls of the service than that, evenly.
 
         Raises:
             ConfigurationError: the trigger has no history that the executors can open, is a join or keeps an
@@ -285,6 +287,7 @@ class Trigger(Generic[P, R]):
                 patience=patience,
                 query=query,
                 partitions=partitions,
+                calls_per_second=calls_per_second,
                 on_batch=on_batch,
             )
 

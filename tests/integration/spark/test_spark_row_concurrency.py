@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from history import open_history
 from history.bridge import drive
+from history.errors import ConfigurationError
 from history.store.parking import ParkedKind
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
@@ -167,3 +168,32 @@ def test_a_service_that_ends_its_process_leaves_its_row_in_doubt_and_the_others_
     assert "u-00" in {one.uuid for one in parked}
     assert {one.kind for one in parked} == {ParkedKind.IN_DOUBT}
     assert set(ran) | {one.uuid for one in parked} == set(names(40)), "nothing is lost"
+
+
+@pytest.mark.parametrize("per_second", [0, "fast"])
+def test_a_pace_that_is_none_is_refused(redis_url: str, per_second: Any) -> None:
+    @trigger("orders", name="paced", history=redis_url)
+    def work(value: str) -> None: ...
+
+    with pytest.raises(ConfigurationError) as error:
+        work.foreach_batch(uuid="uuid", body="value", calls_per_second=per_second)
+
+    assert error.value.setting == "calls_per_second"
+
+
+@pytest.mark.parametrize("concurrency", [1, AT_ONCE])
+def test_calls_of_a_task_begin_at_the_pace_that_is_asked_for(
+    spark: SparkSession, redis_url: str, concurrency: int
+) -> None:
+    @trigger("orders", name=f"paced-{concurrency}", history=redis_url, concurrency=concurrency)
+    def work(body: str) -> None:
+        with connected(redis_url) as client:
+            client.rpush("began", str(time.monotonic()))
+
+    service = work.foreach_batch(uuid="uuid", body="value", query="q", partitions=1, calls_per_second=20)
+    service(rows(spark, *names(6)), 0)
+
+    with connected(redis_url) as client:
+        began = sorted(float(one) for one in client.lrange("began", 0, -1))
+    assert len(began) == 6
+    assert began[-1] - began[0] >= 0.9 * 5 / 20

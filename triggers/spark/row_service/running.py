@@ -21,6 +21,7 @@ from history.store import CLAIM_BATCH
 from triggers.pipeline.protocol import Pipeline
 from triggers.service.settings import Settings
 from triggers.spark.batch.verdicts import KEY
+from triggers.spark.row_service.pacing import Pace, paced
 from triggers.spark.row_service.shipping import Shippable
 
 #: A row as Python has it.
@@ -60,20 +61,24 @@ def units_of(rows: Sequence[Values], settings: Settings) -> Sequence[Sequence[Va
 
 
 @contextmanager
-def running(trigger: Shippable) -> Generator[RunUnits]:
-    """Yield what runs units of rows, as many at once as the trigger's ``concurrency`` says."""
+def running(trigger: Shippable, per_second: float | None = None) -> Generator[RunUnits]:
+    """Yield what runs units of rows, as many at once as the trigger's ``concurrency`` says.
+
+    With ``per_second``, no more than so many calls of the service begin in a second.
+    """
     concurrency = trigger.settings.concurrency
+    pace = None if per_second is None else Pace(per_second)
     if trigger.is_async:
         with asyncio.Runner() as loop:
             try:
-                yield lambda units, work: loop.run(_in_tasks(trigger, units, work, concurrency))
+                yield lambda units, work: loop.run(_in_tasks(trigger, units, work, pace))
             finally:
                 loop.run(trigger.aclose())
     elif concurrency == 1:
-        yield lambda units, work: [drive(work(trigger.pipeline(), unit)) for unit in units]
+        yield lambda units, work: [drive(work(paced(trigger.pipeline(), pace), unit)) for unit in units]
     else:
         with ThreadPoolExecutor(concurrency, thread_name_prefix=f"doubtless-{trigger.name}") as threads:
-            yield lambda units, work: _in_threads(trigger, units, work, threads, concurrency)
+            yield lambda units, work: _in_threads(trigger, units, work, threads, pace)
 
 
 class _Units:
@@ -107,10 +112,11 @@ def _in_threads(
     units: Sequence[Sequence[Values]],
     work: Work,
     threads: ThreadPoolExecutor,
-    concurrency: int,
+    pace: Pace | None,
 ) -> Sequence[Sequence[Result]]:
-    left, pipeline = _Units(units, work), trigger.pipeline()
-    workers = [threads.submit(lambda: drive(left.take(pipeline))) for _ in range(concurrency)]
+    left, pipeline = _Units(units, work), paced(trigger.pipeline(), pace)
+    at_once = range(trigger.settings.concurrency)
+    workers = [threads.submit(lambda: drive(left.take(pipeline))) for _ in at_once]
     wait(workers)
     for worker in workers:
         worker.result()
@@ -118,10 +124,11 @@ def _in_threads(
 
 
 async def _in_tasks(
-    trigger: Shippable, units: Sequence[Sequence[Values]], work: Work, concurrency: int
+    trigger: Shippable, units: Sequence[Sequence[Values]], work: Work, pace: Pace | None
 ) -> Sequence[Sequence[Result]]:
-    left, pipeline = _Units(units, work), trigger.async_pipeline()
-    workers = [asyncio.create_task(left.take(pipeline)) for _ in range(concurrency)]
+    left, pipeline = _Units(units, work), paced(trigger.async_pipeline(), pace)
+    at_once = range(trigger.settings.concurrency)
+    workers = [asyncio.create_task(left.take(pipeline)) for _ in at_once]
     await asyncio.wait(workers)
     for worker in workers:
         worker.result()

@@ -40,6 +40,7 @@ from triggers.spark.batch.tally import counted
 from triggers.spark.batch.verdicts import COUNT, KEY, prepared
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.report import BatchReport, RowCounts, tell
+from triggers.spark.row_service.pacing import check_pace
 from triggers.spark.row_service.running import Result, Values, running, units_of
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
@@ -61,9 +62,14 @@ class RowService:
     Guarantee: that of the trigger, for each row.
     """
 
-    def __init__(self, trigger: Shippable, settings: BatchSettings) -> None:
+    def __init__(
+        self, trigger: Shippable, settings: BatchSettings, *, calls_per_second: float | None = None
+    ) -> None:
         _check(trigger)
+        if calls_per_second is not None:
+            check_pace("calls_per_second", calls_per_second)
         self.trigger = trigger
+        self._calls_per_second = calls_per_second
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
         self.counts = RowCounts()
@@ -122,7 +128,7 @@ class RowService:
             return self._counted(batch)
 
     def _counted(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
-        task = _RowTask(self._shipped or b"", self.settings.shipped)
+        task = _RowTask(self._shipped or b"", self.settings.shipped, self._calls_per_second)
         statuses = mapped(
             prepared(batch, self.settings), task.run, "status string, reason string", name="doubtless_service"
         )
@@ -136,11 +142,12 @@ class _RowTask:
 
     shipped: bytes
     settings: BatchSettings
+    calls_per_second: float | None = None
 
     def run(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """Take the rows of one partition through the trigger's pipeline, some units at a time."""
         trigger = unpacked(self.shipped)
-        with running(trigger) as run:
+        with running(trigger, self.calls_per_second) as run:
             for batch in batches:
                 # Beside each other, all rows of a batch: between two pieces some would wait for the slowest.
                 size = CLAIM_BATCH if trigger.settings.concurrency == 1 else max(batch.num_rows, 1)
@@ -247,6 +254,7 @@ def row_service(
     patience: timedelta,
     query: str | None,
     partitions: int | None,
+    calls_per_second: float | None,
     on_batch: Callable[[BatchReport], Any] | None,
 ) -> RowService:
     """Return the row service of a trigger; see :meth:`~triggers.Trigger.foreach_batch`."""
@@ -259,4 +267,4 @@ def row_service(
         partitions=partitions,
         on_batch=on_batch,
     )
-    return RowService(trigger, settings)
+    return RowService(trigger, settings, calls_per_second=calls_per_second)
