@@ -223,6 +223,8 @@ class ConsumerCore(Controllable):
     async def _end(self) -> None:
         self._crew.over.set()
         self._watched.draining = True
+        if (interruptible := capabilities_of(self.provider).interruptible) is not None:
+            interruptible.interrupt()
         try:
             await self._crew.join()
         finally:

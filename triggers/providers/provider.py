@@ -8,8 +8,8 @@ What a receiver or a provider may do besides is a protocol of its own: :class:`T
 :class:`KeepingOrder`, :class:`TakingFailures`, :class:`TellingRefusals`, :class:`SharingTransactions`,
 :class:`Placing` and :class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`,
 :class:`Answering`, :class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`,
-:class:`TellingPermissions`, :class:`ServingMany` and :class:`~triggers.providers.backlog.TellingBacklog` of
-providers.
+:class:`TellingPermissions`, :class:`ServingMany`, :class:`Interruptible` and
+:class:`~triggers.providers.backlog.TellingBacklog` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
@@ -430,6 +430,15 @@ class Provider(Protocol):
         ...
 
 
+@runtime_checkable
+class Interruptible(Protocol):
+    """A provider whose receivers may take long to open, such as those that wait for a share of a group."""
+
+    def interrupt(self) -> None:
+        """Have nobody wait any longer for a receiver to open: the consumer stops. Called from any thread."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a receiver or a provider can do besides its protocol; None is what it cannot."""
@@ -450,6 +459,7 @@ class Capabilities:
     giving_up: GivingUp | None = None
     telling_permissions: TellingPermissions | None = None
     serving_many: ServingMany | None = None
+    interruptible: Interruptible | None = None
     telling_backlog: TellingBacklog | None = None
 
 

@@ -35,8 +35,11 @@ class KafkaConsumer:
         shell: Shell,
         *,
         known_by: KnownBy | None = None,
+        joining: dict[int, Membership] | None = None,
     ) -> None:
         self._join = join
+        #: The members that somebody waits for, of all consumers of a provider.
+        self._joining = {} if joining is None else joining
         self._known_by = known_by
         self._count_of = count_of
         self._rejected: set[Token] = set()
@@ -51,12 +54,19 @@ class KafkaConsumer:
         member = self._join(inbox)
         member.start()
         self._member = member
-        await self._wait(member.ready, "connecting", JOINING)
+        await self._wait_for(member, member.ready, "connecting")
 
     def _leave_soon(self) -> None:
         member, self._member = self._member, None
         if member is not None:
             member.leave()
+
+    async def _wait_for(self, member: Membership, future: "Future[None]", doing: str) -> None:
+        self._joining[id(member)] = member
+        try:
+            await self._wait(future, doing, JOINING)
+        finally:
+            self._joining.pop(id(member), None)
 
     async def _wait(self, future: "Future[None]", doing: str, seconds: float = PATIENCE) -> None:
         try:
@@ -69,7 +79,7 @@ class KafkaConsumer:
         member = self._living()
         member.want(count)
         if not member.joined().done():
-            await self._wait(member.joined(), "joining its group", JOINING)
+            await self._wait_for(member, member.joined(), "joining its group")
 
     async def stop(self) -> None:
         """Let it bring no more, and wait for what is on its way."""

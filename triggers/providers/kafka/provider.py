@@ -82,6 +82,7 @@ class Kafka:
         self._settings = settings
         self._shell = shell or ThreadShell()
         self._publishers = publishers or Publishers(url, settings)
+        self._joining: dict[int, Membership] = {}
 
     @classmethod
     def from_url(cls, url: str, *, offsets: "str | OffsetHistory | None" = None) -> "Kafka":
@@ -127,6 +128,7 @@ class Kafka:
             self._settings.count_of,
             self._shell,
             known_by=self._known_by(group),
+            joining=self._joining,
         )
         receiver = (
             PushReceiver(consumer, self._shell, name_of=name_of, check_limits=self._check_limits)
@@ -135,6 +137,11 @@ class Kafka:
         )
         await receiver.open()
         return receiver
+
+    def interrupt(self) -> None:
+        """Have no consumer wait any longer for its share of a group."""
+        for member in list(self._joining.values()):
+            member.leave()
 
     def _member_of(self, topic: str, group: str, name: str) -> Callable[[Inbox], Membership]:
         """Return what makes a member of a group, of the kind that the URL says."""

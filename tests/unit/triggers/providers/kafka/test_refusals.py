@@ -1,7 +1,10 @@
 """What a member of a group does when Kafka refuses its commits, or to let it join."""
 
+import asyncio
 import logging
+import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -9,6 +12,10 @@ pytest.importorskip("confluent_kafka")
 
 from confluent_kafka import KafkaError
 
+from history import MemoryHistory
+from tests.fixtures.waiting import PATIENCE
+from triggers import AsyncConsumer, Consumer, Message, trigger
+from triggers.providers import open_provider
 from triggers.providers.brokers.push_receiver import Inbox
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.errors import REFUSING, Refusals
@@ -132,3 +139,48 @@ def test_what_librdkafka_mends_itself_is_not_logged(caplog: pytest.LogCaptureFix
     polled(KafkaError._TRANSPORT, KafkaError._PARTITION_EOF)  # noqa: SLF001
 
     assert told(caplog) == 0
+
+
+@pytest.mark.parametrize("stops", [Consumer, AsyncConsumer])
+def test_a_consumer_that_stops_does_not_wait_for_its_share(
+    stops: type[Consumer] | type[AsyncConsumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joining = threading.Event()
+
+    def wait_for_ever(member: Member) -> None:
+        joining.set()
+        member._wake.wait()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    monkeypatch.setattr(Member, "_begin", wait_for_ever)
+    monkeypatch.setattr("triggers.providers.kafka.consumer.JOINING", 10 * PATIENCE)
+
+    @trigger("orders", name="orders", history=MemoryHistory())
+    def work(message: Message) -> None: ...
+
+    @trigger("orders", name="orders", history=MemoryHistory())
+    async def awork(message: Message) -> None: ...
+
+    provider = open_provider("kafka://127.0.0.1:1")
+
+    def run() -> None:
+        if stops is Consumer:
+            stopping.append(consumer := Consumer([work], provider))
+            consumer.run()
+        else:
+            asyncio.run(run_in_a_loop())
+
+    async def run_in_a_loop() -> None:
+        consumer = AsyncConsumer([awork], provider.for_asyncio())
+        loop = asyncio.get_running_loop()
+        stopping.append(lambda: loop.call_soon_threadsafe(consumer.stop))
+        await consumer.run()
+
+    stopping: list[Any] = []
+    running = threading.Thread(target=run, daemon=True)
+    running.start()
+    assert joining.wait(PATIENCE)
+    (stop,) = stopping
+    (stop.stop if isinstance(stop, Consumer) else stop)()
+    running.join(PATIENCE)
+
+    assert not running.is_alive()
