@@ -16,7 +16,7 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.user_code import is_failure
 from triggers.declaration.decorator import Trigger, trigger
-from triggers.guards.options import GuardOptions
+from triggers.guards.options import LARGEST_BODY, GuardOptions
 from triggers.guards.turn import Passage, Pause, Turn
 from triggers.pipeline.execution import Transaction, conclude
 from triggers.pipeline.pipeline import MessagePipeline
@@ -77,7 +77,7 @@ class Guard:
     """
 
     def __init__(self, name: str, history: str | HistoryStore | None, options: GuardOptions) -> None:
-        self._declared = trigger(name, name=name, history=history, **options)
+        self._declared = trigger(name, name=name, history=history, max_body_size=LARGEST_BODY, **options)
         self._blocking: Trigger[..., Any] = self._declared(_call)
         self._asyncio: Trigger[..., Any] = self._declared(_acall)
 

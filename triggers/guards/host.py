@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, cast
 from weakref import WeakSet
@@ -20,7 +21,7 @@ from resolvers.resolution import Resolver
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.detection.table import ForgottenPolicy, HistoryErrorPolicy, InDoubtPolicy
 from triggers.guards.guard import Guard, protect
-from triggers.guards.options import GuardOptions
+from triggers.guards.options import LARGEST_BODY, GuardOptions
 from triggers.service.checking import pointing
 from triggers.service.failures import FatalError, HostRetryError
 from triggers.service.options import check_names
@@ -162,8 +163,9 @@ class TaskGuards:
 
     def triggers(self, *, only_callable: bool = False) -> list[Trigger[..., Any]]:
         """Return a trigger for each task that there is by now, which calls the task with what was parked."""
+        declared = partial(trigger, history=self._history, max_body_size=LARGEST_BODY, **self._options)
         return [
-            trigger(name, name=name, history=self._history, **self._options)(_calling(name, function))
+            declared(name, name=name)(_calling(name, function))
             for name, function in self.tasks().items()
             if function is not None or not only_callable
         ]

@@ -1,5 +1,6 @@
 """What users may say of a guard: the options of ``@trigger``, but for those of a consumer."""
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import TypedDict
@@ -15,6 +16,10 @@ from triggers.detection.table import (
 from triggers.service.failures import Retry
 from triggers.service.fingerprints import FingerprintSource
 from triggers.service.keeping import Keep
+
+#: The largest body of a guard's message: any. It shows what was called, and is received by no broker of ours;
+#: the host has its own limits.
+LARGEST_BODY = sys.maxsize
 
 
 class GuardOptions(TypedDict, total=False):

@@ -510,6 +510,27 @@ class TestWhatAKeyIsBoundTo:
         assert [reply.body for reply in replies] == [b"charge 1", b"charge 1", b"charge 2", b"charge 3"]
 
 
+class TestLargeBodies:
+    @pytest.mark.parametrize("byte", [b"\xff", b"\x01", b"a"])
+    async def test_a_body_of_the_limit_runs_whatever_it_is_made_of(
+        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, byte: bytes
+    ) -> None:
+        reply = await ask(app, body=byte * 1_000_000)
+
+        assert reply.status == 201
+        assert len(shop.charged) == 1
+        assert await store.parking.list() == []
+
+    async def test_a_longer_one_is_refused_and_not_parked(
+        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
+    ) -> None:
+        reply = await ask(app, body=b"a" * 1_000_001)
+
+        assert (reply.status, reply.problem["type"]) == (413, "urn:doubtless:body-too-large")
+        assert not shop.charged
+        assert await store.parking.list() == []
+
+
 class TestWhoMayHaveTheAnswer:
     async def test_a_caller_that_may_not_gets_no_kept_answer(self, shop: Shop, store: MemoryHistory) -> None:
         revoked: set[str] = set()
