@@ -11,7 +11,9 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, open_history
 from history.store import HistoryStore
+from history.support.references import dereferenced
 from triggers.cli.checks.findings import Away, Finding, Level
+from triggers.cli.checks.lines import of_line
 from triggers.cli.checks.places import of_journal, of_local_file, of_parking, of_sink
 from triggers.cli.checks.providers import of_provider
 from triggers.cli.checks.rooms import Rooms
@@ -132,6 +134,9 @@ def _of_history(
     if trigger.needs_history and history == URL and not FILE.exists():
         yield Finding(of, Level.OK, f"none is named: it will be in {FILE}, in this folder")
         return
+    source = history if trigger.needs_history else trigger.history_source
+    if isinstance(source, str):
+        yield from of_line(of, dereferenced(source, "history"))
     settings = trigger.settings
     workers = settings.concurrency * len(settings.destinations)
     with _store_of(trigger, history) as store:

@@ -13,6 +13,7 @@ from history.store.parking import Parking
 from history.support.references import dereferenced
 from history.support.urls import split_url
 from triggers.cli.checks.findings import Away, Finding, Level, of_refusals
+from triggers.cli.checks.lines import of_line
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import of_place
 from triggers.cli.shared.embedded import URL as EMBEDDED
@@ -68,6 +69,7 @@ def _of_url(away: Away, of: str, setting: str, url: str, trigger: str, rooms: Ro
     elif parts.scheme.startswith("sqlite") and parts.path.strip("/") and not file.exists():
         yield of_file(of, file, f"correct {setting}=, or make a folder that this user may write to")
     else:
+        yield from of_line(of, url)
         store = open_to_look(setting, url)
         try:
             last = partial(rooms.noted, store, of, 1)

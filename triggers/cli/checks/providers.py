@@ -7,6 +7,7 @@ from time import perf_counter
 from history.bridge import drive
 from history.support.references import dereferenced
 from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
+from triggers.cli.checks.lines import of_line
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import milliseconds_since
 from triggers.cli.shared.embedded import FILE, URL, can_be_made
@@ -49,6 +50,7 @@ def _of_url(away: Away, of: str, url: str, triggers: Sequence[AnyTrigger], rooms
             *(partial(_permissions, of, can.telling_permissions, trigger) for trigger in triggers),
             partial(rooms.noted, provider, of, receivers),
         ]
+        yield from of_line(of, dereferenced(url, "--provider"))
         yield from away.looked(
             of, [partial(_answers, of, can.answering), *checks], dereferenced(url, "--provider")
         )
