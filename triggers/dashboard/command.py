@@ -22,7 +22,7 @@ from triggers.cli.shared.output import State
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
-from triggers.dashboard.access.settings import Access, ProxyHeader, Token, read_tokens
+from triggers.dashboard.access.settings import Access, ProxyHeader, Token, TokenFile
 
 try:
     import jinja2 as jinja2  # noqa: PLC0414  (the pages need it, and say so here)
@@ -88,7 +88,7 @@ def dashboard(
     proxy = _proxy(proxy_user_header, proxy_role_header, proxy_role, proxy_address or [])
     drawn = None if tokens is not None or proxy is not None else _draw(host)
     access = Access(
-        tokens=[drawn] if drawn is not None else [] if tokens is None else read_tokens(tokens),
+        tokens=[drawn] if drawn is not None else [] if tokens is None else TokenFile(tokens),
         proxy=proxy,
         idle=timedelta(minutes=idle),
         bodies=Role.named(bodies, "--bodies"),

@@ -10,6 +10,7 @@ from history.bridge import drive
 from history.store.control import Verb
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers.dashboard import Access, ProxyHeader, Role
+from triggers.dashboard.access.settings import TokenFile
 from triggers.dashboard.access.throttle import FREE, LONGEST, Throttle
 from triggers.dashboard.app import DONE, SHOWN
 from triggers.dashboard.security import HEADERS
@@ -159,6 +160,68 @@ def test_a_million_addresses_are_not_remembered(monkeypatch: pytest.MonkeyPatch)
     throttle.fail("d")
 
     assert [throttle.wait(address) > 0 for address in ("a", "b", "c")] == [False, True, True]
+
+
+ANN, BOB = "ann admin cTMJIzVvYz3yVgPz1kJ0Yw8sQ2d", "bob viewer p5m0q8m1vJ3eKf2mZt7hXcW9LrB"
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    file = tmp_path / "tokens"
+    write(file, ANN, BOB)
+    return file
+
+
+def write(file: Path, *lines: str) -> None:
+    """Replace a file of tokens, as an editor does."""
+    new = file.with_suffix(".new")
+    new.write_text("\n".join(lines))
+    new.chmod(0o600)
+    new.replace(file)
+
+
+def test_a_token_that_is_taken_out_of_its_file_counts_no_more(site: Site, token_file: Path) -> None:
+    site.serve([], Access(tokens=TokenFile(token_file)))
+    ann, bob = site.browser(), site.browser()
+    ann.sign_in(ANN.split()[2])
+    bob.sign_in(BOB.split()[2])
+    before = [one.get("/").status_code for one in (ann, bob)]
+
+    write(token_file, BOB)
+
+    assert before == [200, 200]
+    assert [one.get("/").status_code for one in (ann, bob)] == [303, 200]
+    assert site.browser().sign_in(ANN.split()[2]).status_code == 403
+
+
+def test_who_gets_another_role_signs_in_again(site: Site, token_file: Path) -> None:
+    site.serve([], Access(tokens=TokenFile(token_file)))
+    ann = site.browser()
+    ann.sign_in(ANN.split()[2])
+
+    write(token_file, ANN.replace("admin", "viewer"), BOB)
+
+    assert ann.get("/").status_code == 303
+    assert ann.sign_in(ANN.split()[2]).status_code == 303
+    assert "viewer" in ann.page("/")
+
+
+@pytest.mark.parametrize("spoil", ["ann admin", "", None])
+def test_a_file_that_cannot_be_read_any_more_leaves_the_tokens_as_they_were(
+    site: Site, token_file: Path, spoil: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.serve([], Access(tokens=TokenFile(token_file)))
+    if spoil is None:
+        token_file.unlink()
+    else:
+        write(token_file, spoil)
+
+    answers = [site.browser().sign_in(BOB.split()[2]).status_code for _ in range(2)]
+    write(token_file, ANN)
+
+    assert answers == [303, 303]
+    assert sum(record.levelname == "ERROR" for record in caplog.records) == 1
+    assert site.browser().sign_in(BOB.split()[2]).status_code == 403
 
 
 @pytest.mark.parametrize(

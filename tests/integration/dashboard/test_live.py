@@ -190,6 +190,16 @@ async def test_watching_neither_keeps_a_session_nor_outlives_it(site: Site) -> N
 
 
 @pytest.mark.usefixtures("quick")
+async def test_watching_ends_when_the_token_counts_no_more(site: Site) -> None:
+    gate, events, _ = watching(site, Sessions(timedelta(hours=1), timedelta(hours=1)))
+
+    await anext(events)
+    gate.access = replace(gate.access, tokens=[TOKENS[Role.ADMIN]])
+
+    assert [event async for event in events] == ["event: end\ndata: \n\n"]
+
+
+@pytest.mark.usefixtures("quick")
 async def test_watching_ends_when_the_server_stops(site: Site) -> None:
     _, events, ended = watching(site, Sessions(timedelta(hours=1), timedelta(hours=1)))
 

@@ -38,7 +38,7 @@ class Gate:
         proxy names nobody.
         """
         by_itself = is_by_itself(request)
-        session = self.sessions.find(request.cookies.get(COOKIE), touch=not by_itself)
+        session = self.lasting(self.sessions.find(request.cookies.get(COOKIE), touch=not by_itself))
         if self.access.proxy is None or (session is not None and not session.by_proxy):
             return session
         vouched = self._vouched(request)
@@ -55,13 +55,20 @@ class Gate:
             return True
         if self._vouched(request) is not None:
             return True
-        session = self.sessions.find(request.cookies.get(COOKIE), touch=False)
+        session = self.lasting(self.sessions.find(request.cookies.get(COOKIE), touch=False))
         return session is not None and not session.by_proxy
+
+    def lasting(self, session: Session | None) -> Session | None:
+        """Return a session whose token still counts; end one of another."""
+        if session is None or session.token is None or session.token in self.access.known_tokens():
+            return session
+        self.sessions.end(session)
+        return None
 
     def sign_in(self, secret: str) -> Session | None:
         """Begin a session by a token; None where there is no such token."""
         token = self.access.token_of(secret)
-        return None if token is None else self.sessions.begin(token.name, token.role)
+        return None if token is None else self.sessions.begin(token.name, token.role, token=token)
 
     def remember(self, response: Response, session: Session) -> None:
         """Have the browser hold the key of a session, where no script reads it."""

@@ -11,6 +11,7 @@ from secrets import token_urlsafe
 from threading import Lock
 
 from triggers.dashboard.access.roles import Role
+from triggers.dashboard.access.settings import Token
 
 #: How many sessions there are at most; then the one that was idle for longest ends.
 MOST = 1000
@@ -28,6 +29,8 @@ class Session:
     began: float
     seen: float
     by_proxy: bool = False
+    #: What it was begun with; None where a proxy has named its user.
+    token: Token | None = field(default=None, repr=False)
     key: str = field(default_factory=token_urlsafe, repr=False)
     csrf: str = field(default_factory=token_urlsafe, repr=False)
 
@@ -43,10 +46,10 @@ class Sessions:
         self._known: dict[str, Session] = {}
         self._lock = Lock()
 
-    def begin(self, user: str, role: Role, *, by_proxy: bool = False) -> Session:
+    def begin(self, user: str, role: Role, *, by_proxy: bool = False, token: Token | None = None) -> Session:
         """Begin a session, under a key that nobody knows yet."""
         now = self._clock()
-        session = Session(user, role, now, now, by_proxy)
+        session = Session(user, role, now, now, by_proxy, token)
         with self._lock:
             self._known = {key: one for key, one in self._known.items() if self._lasts(one)}
             if len(self._known) >= MOST:

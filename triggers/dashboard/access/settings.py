@@ -1,15 +1,19 @@
 """Who may sign in, and how: tokens, and the header of a reverse proxy."""
 
 import hmac
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_urlsafe
+from threading import Lock
 
 from history.errors import ConfigurationError
 from triggers.dashboard.access.roles import Role
+
+_log = logging.getLogger(__name__)
 
 #: The shortest secret that is accepted: with fewer characters it can be guessed.
 SHORTEST_SECRET = 20
@@ -61,7 +65,8 @@ class ProxyHeader:
 class Access:
     """Who may sign in, and for how long.
 
-    A session ends when nothing was asked in it for ``idle``, and after ``longest`` in any case. Headers and
+    A session ends when nothing was asked in it for ``idle``, and after ``longest`` in any case; also when its
+    token is taken out of a :class:`TokenFile`, or has another role there. Headers and
     bodies of messages are shown from the role ``bodies`` on. ``hosts`` are the names by which browsers may
     ask: a page of another site that has its own name lead here is refused. ``https`` says that browsers come
     over TLS, so that they send the session's cookie over nothing else.
@@ -70,7 +75,7 @@ class Access:
         ConfigurationError: nobody could sign in, or two tokens have the same secret.
     """
 
-    tokens: Sequence[Token] = ()
+    tokens: "Sequence[Token] | TokenFile" = ()
     proxy: ProxyHeader | None = None
     idle: timedelta = timedelta(minutes=30)
     longest: timedelta = timedelta(hours=12)
@@ -79,18 +84,62 @@ class Access:
     https: bool = False
 
     def __post_init__(self) -> None:
-        if not self.tokens and self.proxy is None:
+        if not self.known_tokens() and self.proxy is None:
             raise ConfigurationError(
                 "access", "nobody could sign in", "give tokens, or the header of a reverse proxy"
             )
-        if len({token.secret for token in self.tokens}) < len(self.tokens):
-            raise ConfigurationError("token", "two have the same secret", "give each person one")
+        _check_secrets(self.known_tokens())
+
+    def known_tokens(self) -> Sequence[Token]:
+        """Return the tokens that count at the moment."""
+        return self.tokens.read() if isinstance(self.tokens, TokenFile) else self.tokens
 
     def token_of(self, secret: str) -> Token | None:
         """Return the token with this secret, in a time that says nothing about those of others."""
         offered = _hashed(secret)
-        found = [token for token in self.tokens if hmac.compare_digest(offered, _hashed(token.secret))]
+        tokens = self.known_tokens()
+        found = [token for token in tokens if hmac.compare_digest(offered, _hashed(token.secret))]
         return found[0] if found else None
+
+
+class TokenFile:
+    """Tokens in a file, which is read again when it has changed: so a token is revoked without a restart.
+
+    If it cannot be read then, the tokens from before go on to count, and the log says so once.
+
+    Raises:
+        ConfigurationError: as of :func:`read_tokens`.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = Lock()
+        self._state = self._look()
+        self._tokens = read_tokens(file)
+
+    def read(self) -> Sequence[Token]:
+        """Return the tokens that are in it."""
+        with self._lock:
+            state = self._look()
+            if state != self._state:
+                self._state = state
+                try:
+                    self._tokens = read_tokens(self._file)
+                except ConfigurationError as error:
+                    _log.error("%s; until that is corrected, the tokens from before count", error)
+            return self._tokens
+
+    def _look(self) -> tuple[int, ...] | None:
+        try:
+            about = self._file.stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns, about.st_size, about.st_mode
+
+
+def _check_secrets(tokens: Sequence[Token]) -> None:
+    if len({token.secret for token in tokens}) < len(tokens):
+        raise ConfigurationError("token", "two have the same secret", "give each person one")
 
 
 def _hashed(secret: str) -> bytes:
@@ -125,4 +174,5 @@ def read_tokens(file: Path) -> list[Token]:
         tokens.append(Token(words[0], role, words[2]))
     if not tokens:
         raise ConfigurationError(setting, f"there is no token in {file}", "write one on a line")
+    _check_secrets(tokens)
     return tokens

@@ -61,7 +61,7 @@ class Live:
 
     def _lasts(self, session: Session) -> bool:
         # A session ends under a page that nobody looks at.
-        return self._gate.sessions.find(session.key, touch=False) is not None
+        return self._gate.lasting(self._gate.sessions.find(session.key, touch=False)) is not None
 
 
 def _text(visit: Visit) -> str:
