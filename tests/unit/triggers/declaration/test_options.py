@@ -167,7 +167,7 @@ CONSUMER: Mapping[str, Sequence[Any]] = {
 
 RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5", True, float("nan"))}
 
-ROWS: Mapping[str, Sequence[Any]] = {
+ROWS: Mapping[str, Sequence[Any]] = {"calls_per_second": (0, -1, "10", True, float("inf"))} | {
     name: SPARK[name]
     for name in (
         "uuid",

@@ -1,8 +1,9 @@
 """Whatever user code raises, handling a message ends with an outcome."""
 
 import asyncio
+import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -38,6 +39,15 @@ HOSTILE = [pytest.param(place, id=type.__repr__(type(one))) for place, one in en
 
 #: What is told around a text: the row of the table, the name of the class.
 ROOM = 500
+
+
+@pytest.fixture(autouse=True)
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage of other tests at the end of a recursion: nothing that cleans up has room there."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def raising(error: BaseException) -> Callable[..., Any]:

@@ -104,7 +104,7 @@ new_celery: Any = import_module("celery").Celery
 
 def celery_task(function: Callable[..., Any], *, resolver: Any, **options: Any) -> Any:
     app = new_celery("shop", task_cls=guarded_celery(history=MemoryHistory(), resolver=resolver))
-    return app, app.task(name="pay", **options)(function)
+    return app, app.task(name="pay", shared=False, **options)(function)
 
 
 def dramatiq_actor(function: Callable[..., Any], *, resolver: Any, **options: Any) -> Any:
@@ -180,7 +180,7 @@ class TestTasks:
 
 
 def test_a_task_that_is_not_guarded_is_refused() -> None:
-    task = new_celery("shop").task(called, name="unguarded")
+    task = new_celery("shop").task(called, name="unguarded", shared=False)
 
     with pytest.raises(ConfigurationError) as error:
         exactly_once(task, [called()], effects=Effects())
