@@ -133,7 +133,7 @@ class Worker:
         limit = max(self.gate.trigger.settings.prefetch, batch)
         received = await receiver.receive(limit, RECEIVE_WAIT)
         self.idle = not received and monotonic() >= self._expected
-        refusing = self._can.telling_refusals
+        refusing = self._can.counting_refusals
         if refusing is not None and (refused := refusing.take_refusals()):
             self.gate.note_refusals(refused)
         turns = self.pipeline.turns

@@ -5,7 +5,7 @@ over must be answered once: acknowledged, recovered or dead-lettered. As everywh
 methods are coroutines that never suspend over a blocking driver.
 
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
-:class:`KeepingOrder`, :class:`TakingFailures`, :class:`TellingRefusals`, :class:`SharingTransactions`,
+:class:`KeepingOrder`, :class:`TakingFailures`, :class:`CountingRefusals`, :class:`SharingTransactions`,
 :class:`Placing` and :class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`,
 :class:`Answering`, :class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`,
 :class:`TellingPermissions`, :class:`ServingMany`, :class:`Interruptible` and
@@ -172,7 +172,7 @@ class TakingFailures(Protocol):
 
 
 @runtime_checkable
-class TellingRefusals(Protocol):
+class CountingRefusals(Protocol):
     """A receiver whose provider may refuse acknowledgements, and is told of it later."""
 
     def take_refusals(self) -> int:
@@ -446,7 +446,7 @@ class Capabilities:
     taking_over: TakingOver | None = None
     keeping_order: KeepingOrder | None = None
     taking_failures: TakingFailures | None = None
-    telling_refusals: TellingRefusals | None = None
+    counting_refusals: CountingRefusals | None = None
     sharing_transactions: SharingTransactions | None = None
     placing: Placing | None = None
     limited: Limited | None = None

@@ -90,8 +90,8 @@ class Gate:
             return None
         if not word:
             return user, proxy.role
-        known = {role.word: role for role in Role}
-        return user, known.get(word.lower(), Role.VIEWER)  # an unknown role may do the least
+        role = Role.of(word)
+        return user, Role.VIEWER if role is None else role  # an unknown role may do the least
 
 
 def _the_one(request: Request, header: str) -> str | None:

@@ -28,7 +28,12 @@ class Role(IntEnum):
         Raises:
             ConfigurationError: there is none.
         """
-        for role in cls:
-            if role.word == word.strip().lower():
-                return role
-        raise ConfigurationError(setting, f"{word!r} is no role", "use viewer, operator or admin")
+        role = cls.of(word)
+        if role is None:
+            raise ConfigurationError(setting, f"{word!r} is no role", "use viewer, operator or admin")
+        return role
+
+    @classmethod
+    def of(cls, word: str) -> "Role | None":
+        """Return the role of a name; None if there is none."""
+        return next((role for role in cls if role.word == word.strip().lower()), None)

@@ -166,7 +166,7 @@ def read_tokens(file: Path) -> list[Token]:
         words = line.split()
         if not words or line.lstrip().startswith("#"):
             continue
-        role = {known.word: known for known in Role}.get(words[1].lower()) if len(words) == _WORDS else None
+        role = Role.of(words[1]) if len(words) == _WORDS else None
         if role is None:  # nothing of it is quoted: any of its words may be the secret
             problem = f"line {number} of {file} is no token"
             remedy = "write a name, a role (viewer, operator or admin) and a secret on each line"

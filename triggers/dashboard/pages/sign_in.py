@@ -17,9 +17,9 @@ _log = logging.getLogger(__name__)
 class SignIn:
     """The two pages that need no session."""
 
-    def __init__(self, gate: Gate, throttle: Throttle | None = None) -> None:
+    def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._throttle = Throttle() if throttle is None else throttle
+        self._throttle = Throttle()
 
     async def show(self, request: Request) -> Response:
         """Ask for a token."""
