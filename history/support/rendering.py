@@ -1,4 +1,4 @@
-"""Exceptions of anybody's as text: whatever they do when they are asked for it, it ends, and it is short.
+"""Exceptions and identities of anybody's as text: whatever they do, it ends, and it is short.
 
 A service may raise what it likes, such as a driver's exception whose ``__str__`` reads from a connection that
 is closed by now. Showing one failure must not cause another: nothing here raises.
@@ -13,6 +13,9 @@ LONGEST_TEXT = 4000
 
 #: The longest traceback that is kept, in characters.
 LONGEST_TRACE = 8000
+
+#: The longest identity in a log line, in characters.
+LONGEST_IDENTITY = 255
 
 #: How many frames, at the end of a traceback, are looked at.
 _MOST_FRAMES = 50
@@ -44,6 +47,24 @@ ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 def encodable(text: str) -> str:
     """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def printable(text: str) -> str:
+    """Return a text in one line, with what cannot be printed, or moves the cursor, as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def in_log(identity: str) -> str:
+    """Return an identity as a log line shows it: in one line, and cut short where it is long.
+
+    Whoever sends messages chooses it. With a line break in it, it could write log lines of its own.
+    """
+    return printable(_shortened(identity, LONGEST_IDENTITY))
 
 
 def without_values(text: str) -> str:

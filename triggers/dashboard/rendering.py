@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from history.message import Message
-from triggers.cli.shared.output import printable
+from history.support.rendering import printable
 
 #: How much of a body or a traceback a page shows, in characters.
 SHOWN = 65_536

@@ -1,5 +1,6 @@
 """One request of somebody who is signed in: what they ask, what they give, and what they may."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -7,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
@@ -22,9 +23,16 @@ from triggers.dashboard.rendering import render, url
 #: The largest form that is read, in bytes, and the most fields of one.
 LARGEST_FORM, MOST_FIELDS = 262_144, 2_000
 
+#: How long a form may take to arrive, in seconds.
+LONGEST_WAIT = 30.0
+
 
 class WrongFormError(Exception):
-    """A form is no form, or too large."""
+    """A form is no form, too large, too slow, or broke off; ``status`` is what HTTP calls that."""
+
+    def __init__(self, problem: str, status: int = 400) -> None:
+        super().__init__(problem)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +124,7 @@ def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> E
             try:
                 form = await read_form(request)
             except WrongFormError as error:
-                return refusal.problem(400, "Not understood", str(error))
+                return refusal.problem(error.status, "Not understood", str(error))
             if not is_ours(request) or not has_csrf(session, next(iter(form.get("csrf", ())), None)):
                 text = "The form was not one of this session: open the page again, and send it once more."
                 return refusal.problem(403, "Not done", text)
@@ -157,18 +165,28 @@ async def read_form(request: Request) -> Mapping[str, Sequence[str]]:
     """Read a form.
 
     Raises:
-        WrongFormError: it is none, or too large.
+        WrongFormError: it is none, too large, too slow, or its sender went away.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise WrongFormError("A form was expected.")
+    try:
+        async with asyncio.timeout(LONGEST_WAIT):
+            body = await _read_body(request)
+    except TimeoutError as error:
+        raise WrongFormError(f"The form took longer than {LONGEST_WAIT:g} seconds.", 408) from error
+    except ClientDisconnect as error:  # nobody is there to read the answer
+        raise WrongFormError("The form broke off.") from error
+    try:
+        return parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise WrongFormError("The form cannot be read.") from error
+
+
+async def _read_body(request: Request) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > LARGEST_FORM:
-            raise WrongFormError(f"The form has more than {LARGEST_FORM:,} bytes.")
-    try:
-        text = bytes(body).decode("ascii")
-        return parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
-    except ValueError as error:
-        raise WrongFormError("The form cannot be read.") from error
+            raise WrongFormError(f"The form has more than {LARGEST_FORM:,} bytes.", 413)
+    return bytes(body)

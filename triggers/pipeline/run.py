@@ -10,7 +10,7 @@ from history.entry import Entry, Fence
 from history.message import UNDEFINED_COUNT, Message
 from history.store.fingerprints import NO_FENCE
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from history.support.rendering import class_of, text_of, trace_of
+from history.support.rendering import class_of, in_log, text_of, trace_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
@@ -231,7 +231,7 @@ class Run:
     @property
     def named(self) -> str:
         """What log lines call it: its identity, else what else there is."""
-        return self.message.uuid or self.message.message_id or "a message without identity"
+        return in_log(self.message.uuid or self.message.message_id or "a message without identity")
 
     def copy(self, trigger: str) -> Parked:
         """Return the copy to park."""

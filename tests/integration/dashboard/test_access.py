@@ -1,15 +1,20 @@
 """Who gets in, what they may do, and for how long."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
 from history.bridge import drive
 from history.store.control import Verb
-from tests.integration.dashboard.conftest import TOKENS, Site
-from triggers.dashboard import Access, ProxyHeader, Role
+from tests.integration.dashboard.conftest import TOKENS, Clock, Site
+from triggers.dashboard import Access, ProxyHeader, Role, visit
+from triggers.dashboard.access.sessions import MOST, Sessions
 from triggers.dashboard.access.settings import TokenFile
 from triggers.dashboard.access.throttle import FREE, LONGEST, Throttle
 from triggers.dashboard.app import DONE, SHOWN
@@ -334,13 +339,55 @@ def test_a_proxy_that_names_somebody_else_ends_the_session_of_before(site: Site)
     assert "ann" not in html
 
 
-@pytest.mark.parametrize("body", ["x" * 300_000, "a=" + "&a=" * 3_000])
-def test_a_form_that_is_too_large_is_refused(site: Site, body: str) -> None:
+@pytest.mark.parametrize(("body", "code"), [("x" * 300_000, 413), ("a=" + "&a=" * 3_000, 403)])
+def test_a_form_that_is_too_large_is_refused(site: Site, body: str, code: int) -> None:
     browser = site.signed_in(Role.ADMIN)
 
     answer = browser.post("/decide", {"csrf": body})
 
-    assert answer.status_code in {400, 403}
+    assert answer.status_code == code
+
+
+def test_a_user_with_many_sessions_ends_nobody_elses() -> None:
+    sessions = Sessions(timedelta(hours=1), timedelta(hours=1), Clock())
+    ann = sessions.begin("ann", Role.OPERATOR)
+
+    bobs = [sessions.begin("bob", Role.VIEWER) for _ in range(MOST + 1)]
+
+    assert sessions.find(ann.key) is ann
+    assert [sessions.find(bob.key) for bob in bobs[:2]] == [None, None]
+    assert sessions.find(bobs[-1].key) is bobs[-1]
+
+
+def form_of(app: Starlette, path: str, receive: Callable[[], Awaitable[Any]]) -> list[int]:
+    """Send a form that arrives as ``receive`` has it; return the statuses of the answers."""
+    statuses: list[int] = []
+
+    async def send(event: Any) -> None:
+        if event["type"] == "http.response.start":
+            statuses.append(event["status"])
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/x-www-form-urlencoded")]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "client": ("::1", 1)}
+    asyncio.run(app({**scope, "headers": headers}, receive, send))
+    return statuses
+
+
+def test_a_form_that_breaks_off_is_no_error_of_ours(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    events = iter([{"type": "http.request", "body": b"token=", "more_body": True}])
+
+    async def receive() -> Any:
+        return next(events, {"type": "http.disconnect"})
+
+    form_of(site.app, "/sign-in", receive)
+
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_form_that_does_not_come_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visit, "LONGEST_WAIT", 0.01)
+
+    assert form_of(site.app, "/sign-in", asyncio.Event().wait) == [408]
 
 
 def test_static_files_are_all_that_is_served_of_the_disk(site: Site, tmp_path: Path) -> None:

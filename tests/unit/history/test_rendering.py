@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from history.support.rendering import exception_info, reason_of, text_of, trace_of
+from history.support.rendering import LONGEST_IDENTITY, exception_info, in_log, reason_of, text_of, trace_of
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,23 @@ def test_the_cause_of_an_error_is_told_behind_its_values() -> None:
 @pytest.mark.parametrize("text", ["DETAIL without a colon\n", "in a line DETAIL: 7", "a\n\nb\n"])
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert text_of(ValueError(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("identity", "shown"),
+    [
+        ("order 1, Zürich", "order 1, Zürich"),
+        ("order-1\n2026-01-02 ERROR paid", "order-1\\n2026-01-02 ERROR paid"),
+        ("order-1\x1b[2J\u2028\x85", "order-1\\x1b[2J\\u2028\\x85"),
+        ("half \ud800", "half \\ud800"),
+    ],
+)
+def test_an_identity_is_one_line_of_a_log(identity: str, shown: str) -> None:
+    assert in_log(identity) == shown
+
+
+def test_a_long_identity_is_cut_short_in_a_log() -> None:
+    shown = in_log("a" * 1_000_000 + "b")
+
+    assert len(shown) <= LONGEST_IDENTITY + 10
+    assert (shown[:9], shown[-1]) == ("a" * 9, "b")

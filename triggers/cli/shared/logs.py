@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from history.support.rendering import text_of
-from triggers.cli.shared.output import printable
+from history.support.rendering import printable, text_of
 
 #: What a record may know besides its text, in the order in which it is shown.
 KEYS = ("trigger", "uuid", "fence", "status")

@@ -15,10 +15,11 @@ from history.opening import HISTORY_URLS, local_parking_file, open_history
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.support.references import dereferenced
+from history.support.rendering import printable
 from history.support.urls import origin, split_url
 from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.logs import LogFormat
-from triggers.cli.shared.output import State, printable
+from triggers.cli.shared.output import State
 from triggers.configuration.limits import LARGEST
 from triggers.providers.opening import PROVIDER_URLS, open_provider
 from triggers.providers.provider import Provider

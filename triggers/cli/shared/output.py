@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from history.support.rendering import printable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -121,16 +123,6 @@ class State:
             half = LONGEST_ERROR // 2
             text = f"{text[:half]} ... {text[-half:]}"
         _print_line(sys.stderr, ("error:", "bold red"), (f" {text}", None))
-
-
-def printable(text: str) -> str:
-    """Return a text in one line, with what cannot be printed, or moves the cursor, as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
 
 
 def _fits(text: str, encoding: str) -> bool:

@@ -4,6 +4,7 @@ They are in this process's memory: a restart ends them all, and what a browser h
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,7 +14,7 @@ from threading import Lock
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.settings import Token
 
-#: How many sessions there are at most; then the one that was idle for longest ends.
+#: How many sessions there are at most. Then one of the user who has the most ends, so nobody ends another's.
 MOST = 1000
 
 
@@ -53,7 +54,7 @@ class Sessions:
         with self._lock:
             self._known = {key: one for key, one in self._known.items() if self._lasts(one)}
             if len(self._known) >= MOST:
-                del self._known[min(self._known.values(), key=lambda one: one.seen).key]
+                del self._known[self._spare().key]
             self._known[session.key] = session
         return session
 
@@ -74,6 +75,11 @@ class Sessions:
         """End a session."""
         with self._lock:
             self._known.pop(session.key, None)
+
+    def _spare(self) -> Session:
+        """Return the session that was idle for longest, of the user who has the most sessions."""
+        of_each = Counter(one.user for one in self._known.values())
+        return min(self._known.values(), key=lambda one: (-of_each[one.user], one.seen))
 
     def _lasts(self, session: Session) -> bool:
         now = self._clock()

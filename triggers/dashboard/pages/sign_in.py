@@ -35,7 +35,7 @@ class SignIn:
         try:
             form = await read_form(request)
         except WrongFormError as error:
-            return PlainTextResponse(f"{error}\n", 400)
+            return PlainTextResponse(f"{error}\n", error.status)
         token, wanted = (next(iter(form.get(name, ())), "") for name in ("token", "next"))
         if not is_ours(request):  # which says nothing of who sits at this address
             return self._asking(wanted, "Sign in on this page.", 403)

@@ -9,7 +9,7 @@ import logging
 from typing import Any, cast
 
 from history.errors import MissingExtraError
-from history.support.rendering import text_of
+from history.support.rendering import in_log, text_of
 
 try:
     from dramatiq.middleware import Callbacks, GroupCallbacks
@@ -48,7 +48,7 @@ def follow(broker: Any, message: Any, result: Any, on_success: str | None) -> No
                     broker.get_actor(target).send(message.asdict(), result)
                     message.options.pop(_ON_SUCCESS, None)
         except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
-            _log.warning("%s: what follows it failed: %s", message.message_id, text_of(error))
+            _log.warning("%s: what follows it failed: %s", in_log(message.message_id), text_of(error))
 
 
 def leave_out(message: Any) -> None:

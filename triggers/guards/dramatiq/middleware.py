@@ -28,7 +28,7 @@ from typing import Any, Unpack, cast
 from history.errors import MissingExtraError
 from history.message import Message
 from history.store import HistoryStore
-from history.support.rendering import text_of
+from history.support.rendering import in_log, text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.dramatiq.following import follow, is_followed, leave_out, taken_from
@@ -221,7 +221,9 @@ class _Run:
                 except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
                     text = text_of(error)
                     _log.warning(
-                        "%s: its result is not kept before it is done: %s", self._message.message_id, text
+                        "%s: its result is not kept before it is done: %s",
+                        in_log(self._message.message_id),
+                        text,
                     )
                 return
 
@@ -309,7 +311,7 @@ class _Run:
                 break
             except Exception as error:  # noqa: BLE001  (whatever a broker raises)
                 text = "%s WAITS: the broker does not take it again: %s"
-                _log.warning(text, self._message.message_id, text_of(error), extra=self._named)
+                _log.warning(text, in_log(self._message.message_id), text_of(error), extra=self._named)
                 time.sleep(PAUSE)
         return self._skipped(f"{self._message.message_id} is sent again in {seconds:.1f} s")
 
@@ -326,11 +328,13 @@ class _Run:
             self._broker.enqueue(self._message.copy(), delay=int(AWAY_FOR * 1000))
         except Exception as error:  # noqa: BLE001  (as above; the message fails as without the guard)
             text = "%s FAILED: %s. The broker does not take it again: %s"
-            _log.error(text, self._message.message_id, interrupt, text_of(error), extra=self._named)
+            _log.error(text, in_log(self._message.message_id), interrupt, text_of(error), extra=self._named)
 
     def _say_recovered(self, problem: Exception) -> None:
         text = "%s RECOVERED: %s. The guard failed before it knew how the message ended. It is sent again"
-        _log.error(text, self._message.message_id, text_of(problem), exc_info=problem, extra=self._named)
+        _log.error(
+            text, in_log(self._message.message_id), text_of(problem), exc_info=problem, extra=self._named
+        )
 
     @property
     def _named(self) -> dict[str, str]:

@@ -30,7 +30,7 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.identity import canonical
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
-from history.support.rendering import text_of
+from history.support.rendering import in_log, text_of
 from triggers.guards.guard import Guard
 from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, result_of, shown
 from triggers.service.checking import check_callable, pointing
@@ -211,7 +211,9 @@ class _Run:
             return await self._guard.ahandle_message(self._message, call)
         except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message waits)
             text = "%s WAITS: %s. The guard failed before it knew how the message ended. It tries again"
-            _log.exception(text, self._message.uuid, text_of(problem), extra={"trigger": self._guard.name})
+            _log.exception(
+                text, in_log(self._message.uuid), text_of(problem), extra={"trigger": self._guard.name}
+            )
             return None
 
     async def _survive(self) -> None:
@@ -221,7 +223,7 @@ class _Run:
         try:
             await asyncio.shield(self._msg.nack())
         except Exception as error:  # noqa: BLE001  (whatever a broker raises: then it is not acknowledged)
-            _log.warning("%s: it is not given back: %s", self._message.uuid, text_of(error))
+            _log.warning("%s: it is not given back: %s", in_log(self._message.uuid), text_of(error))
 
     def _comes_again(self, error: Exception) -> bool:
         """Whether FastStream gives a message back after an error."""
@@ -272,7 +274,7 @@ async def _uuid_of(name: str, uuid: Identity, msg: Any) -> str | None:
             key = await key if hasattr(key, "__await__") else key
         return canonical(key)
     except Exception:  # noqa: BLE001  (a user's, and whatever it raises)
-        _log.exception("subscriber %s: no uuid can be read of message %s", name, msg.message_id)
+        _log.exception("subscriber %s: no uuid can be read of message %s", name, in_log(str(msg.message_id)))
         return None
 
 

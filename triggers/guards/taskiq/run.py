@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from history.errors import MissingExtraError
 from history.message import Message
-from history.support.rendering import text_of
+from history.support.rendering import in_log, text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import compared
 from triggers.guards.guard import Guard
@@ -156,7 +156,12 @@ class Run:
         text = "%s WAITS: %s. The guard failed before it knew how the task ended. It tries again in %d s"
         name = self._task.task_name
         _log.error(
-            text, self._message.task_id, text_of(problem), PAUSE, exc_info=problem, extra={"trigger": name}
+            text,
+            in_log(self._message.task_id),
+            text_of(problem),
+            PAUSE,
+            exc_info=problem,
+            extra={"trigger": name},
         )
         return PAUSE
 
@@ -172,7 +177,9 @@ class Run:
                 await self._broker.kick(self._broker.formatter.dumps(self._message))
         except Exception as error:  # noqa: BLE001  (whatever a broker raises; it ends as without the guard)
             text = "%s FAILED: it was cancelled, and the broker does not take it again: %s"
-            _log.error(text, self._message.task_id, text_of(error), extra={"trigger": self._task.task_name})
+            _log.error(
+                text, in_log(self._message.task_id), text_of(error), extra={"trigger": self._task.task_name}
+            )
 
     def _judge(self, error: Exception) -> Any:
         """Raise what a task raised as what it means; return where the task is done and wants no result."""

@@ -89,17 +89,19 @@ def parse(text: str, name: str) -> Element:
     """
     top = Element("")
     stack = [top]
+    texts: list[list[str]] = [[]]  # the pieces of the text of each element in the stack
     parser = expat.ParserCreate()
 
     def begin(tag: str, attributes: dict[str, str]) -> None:
         stack[-1].children.append(Element(tag, parser.CurrentLineNumber, attributes=attributes))
         stack.append(stack[-1].children[-1])
+        texts.append([])
 
     def end(_tag: str) -> None:
-        stack.pop()
+        stack.pop().text = "".join(texts.pop())
 
     def data(found: str) -> None:
-        stack[-1].text += found
+        texts[-1].append(found)
 
     def refuse(*_: object) -> None:
         # A few of them, nested, would fill the memory; others would read files.
