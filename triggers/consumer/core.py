@@ -36,7 +36,7 @@ from triggers.pipeline.duplicates import forwarding_to
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider, ProviderUnavailableError, capabilities_of
+from triggers.providers.provider import Interruptible, Provider, ProviderUnavailableError, capabilities_of
 from triggers.service.checking import pointing
 
 if TYPE_CHECKING:
@@ -224,12 +224,18 @@ class ConsumerCore(Controllable):
         self._crew.over.set()
         self._watched.draining = True
         if (interruptible := capabilities_of(self.provider).interruptible) is not None:
-            interruptible.interrupt()
+            self._spawn(self._house, self._beside("stop"), partial(self._interrupt, interruptible))
         try:
             await self._crew.join()
         finally:
             self._house.over.set()
             await self._house.join(HOUSEKEEPING_PATIENCE)
+
+    async def _interrupt(self, provider: Interruptible) -> None:
+        """Have no receiver that is being opened wait, nor one that a worker opens at this moment."""
+        provider.interrupt()
+        while not await self._house.over.wait(WATCH_PAUSE):
+            provider.interrupt()
 
     def _beside(self, purpose: str) -> str:
         """Return the name of a thread; tasks beside the workers have one name for all purposes."""

@@ -19,6 +19,7 @@ from triggers.providers import open_provider
 from triggers.providers.brokers.push_receiver import Inbox
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.errors import REFUSING, Refusals
+from triggers.providers.kafka.provider import Kafka
 
 
 @dataclass
@@ -181,6 +182,37 @@ def test_a_consumer_that_stops_does_not_wait_for_its_share(
     assert joining.wait(PATIENCE)
     (stop,) = stopping
     (stop.stop if isinstance(stop, Consumer) else stop)()
+    running.join(PATIENCE)
+
+    assert not running.is_alive()
+
+
+def test_a_stop_that_comes_as_a_worker_begins_to_join_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    joining, asked = threading.Event(), threading.Event()
+    start, interrupt = Member.start, Kafka.interrupt
+
+    def start_late(member: Member) -> None:
+        joining.set()
+        assert asked.wait(PATIENCE)
+        start(member)
+
+    def interrupt_early(provider: Kafka) -> None:
+        interrupt(provider)
+        asked.set()
+
+    monkeypatch.setattr(Member, "start", start_late)
+    monkeypatch.setattr(Kafka, "interrupt", interrupt_early)
+    monkeypatch.setattr(Member, "_begin", lambda member: member._wake.wait())  # noqa: SLF001
+    monkeypatch.setattr("triggers.providers.kafka.consumer.JOINING", 10 * PATIENCE)
+
+    @trigger("orders", name="orders", history=MemoryHistory())
+    def work(message: Message) -> None: ...
+
+    consumer = Consumer([work], open_provider("kafka://127.0.0.1:1"))
+    running = threading.Thread(target=consumer.run, daemon=True)
+    running.start()
+    assert joining.wait(PATIENCE)
+    consumer.stop()
     running.join(PATIENCE)
 
     assert not running.is_alive()
