@@ -45,7 +45,11 @@ def _scheme(name: str, read: Callable[[Any], str], *, key: str | None = None) ->
         kind: Any = getattr(import_module("fastapi.security"), name)
         scheme = kind() if key is None else kind(name=key)
         needs = Annotated[Any, import_module("fastapi").Depends(scheme)]
-        return _charging(history, charged, lambda found: USERS[read(found)], needs)
+
+        def who(found: Any) -> str:
+            return USERS[read(found)]
+
+        return _charging(history, charged, who, needs)
 
     return make
 

@@ -1,7 +1,8 @@
 """HTTP requests that run once for each ``Idempotency-Key``, and answer again as they did the first time.
 
 ``middleware.py`` is the guard, ``shadow.py`` the same where it only records. ``request.py`` and
-``answers.py`` read and give again what is sent, ``applications.py`` finds the guards of an application.
+``answer.py`` read and give again what is sent, ``quota.py`` counts the new keys of each caller, and
+``applications.py`` finds the guards of an application.
 """
 
 from typing import TYPE_CHECKING

@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any, Unpack, cast
 
@@ -21,6 +22,7 @@ from triggers.detection.table import Status
 from triggers.guards.guard import Guard, protect, running
 from triggers.guards.host import HostOptions
 from triggers.guards.http.answer import Answer, problem, replay
+from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import (
     App,
     MalformedKeyError,
@@ -34,6 +36,7 @@ from triggers.guards.http.request import (
 )
 from triggers.guards.http.shadow import let_through, say
 from triggers.guards.options import GuardOptions
+from triggers.service.checking import check_least
 from triggers.service.failures import TransientError
 from triggers.service.options import check_names
 from triggers.service.outcome import Outcome
@@ -80,6 +83,8 @@ class IdempotencyKey:
         wait: for how long a request waits for the one with its key that runs; None answers 409 at once.
         request_limit: the most bytes of a request's body; a longer one with a key is refused.
         answer_limit: the most bytes of an answer that is kept; a longer one is let through, and not kept.
+        keys_per_hour: the most new keys of one caller in an hour, in this process; then requests with a key
+            are answered with 429 until the hour is over. None sets no limit.
         options: as of :func:`triggers.guards.protect`; an answer is kept for ``history_time_to_live``.
 
     Raises:
@@ -101,6 +106,7 @@ class IdempotencyKey:
         wait: timedelta | None = None,
         request_limit: int = 1_000_000,
         answer_limit: int = 1_000_000,
+        keys_per_hour: int | None = None,
         **options: Unpack[HostOptions],
     ) -> None:
         _check(history, scope, methods, wait)
@@ -120,6 +126,9 @@ class IdempotencyKey:
         self._required = required
         self._wait = 0.0 if wait is None else wait.total_seconds()
         self._request_limit, self._answer_limit = request_limit, answer_limit
+        if keys_per_hour is not None:
+            check_least("keys_per_hour", keys_per_hour, 1)
+        self._quota = Quota(keys_per_hour)
         self._said: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -168,6 +177,10 @@ class IdempotencyKey:
             self.say_once(f"a request is refused: {UNKNOWN_CALLER}; give scope=")
             await problem(send, 403, "unknown-caller", UNKNOWN_CALLER)
             return
+        if seconds := math.ceil(self._quota.wait(caller)):
+            detail = "this caller has used too many new keys; send it again later with the same key"
+            await problem(send, 429, "too-many-keys", detail, retry_after=seconds)
+            return
         try:
             body = await read_body(receive, self._request_limit)
         except ConnectionResetError:
@@ -177,7 +190,7 @@ class IdempotencyKey:
                 send, 413, "body-too-large", f"with a key a body has {self._request_limit} bytes at most"
             )
             return
-        work = _Work(self, request, request.uuid(str(caller), key), body)
+        work = _Work(self, request, request.uuid(caller, key), body, partial(self._quota.count, caller))
         # In a task of its own: a server that ends a request as its client goes away does not end the run.
         await to_its_end(work.serve(receive, send))
 
@@ -233,6 +246,7 @@ class _Work:
     request: Request
     uuid: str
     body: bytes
+    count: Callable[[], None] = lambda: None
 
     @property
     def _message(self) -> Message:
@@ -296,6 +310,8 @@ class _Work:
         until, pause = monotonic() + self.middleware.wait, FIRST_LOOK
         while True:
             outcome = await self.middleware.guard.ahandle_message(self._message, run)
+            if outcome.executed or outcome.parked:
+                self.count()
             if outcome.executed or outcome.acknowledge or outcome.suspend or monotonic() >= until:
                 return outcome
             await asyncio.sleep(min(pause, max(until - monotonic(), 0)))

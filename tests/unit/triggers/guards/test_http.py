@@ -13,6 +13,7 @@ from history import MemoryHistory
 from history.errors import HistoryUnavailableError
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request
+from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import CREDENTIALS, default_caller
 
 Sent = MutableMapping[str, Any]
@@ -570,6 +571,40 @@ class TestWhoMayHaveTheAnswer:
             IdempotencyKey(shop, history=store, authorize=nothing)
 
         assert error.value.setting == "authorize"
+
+
+class TestKeysPerHour:
+    async def test_a_caller_with_too_many_new_keys_waits_and_nobody_else_does(
+        self, shop: Shop, store: MemoryHistory
+    ) -> None:
+        app = IdempotencyKey(shop, history=store, keys_per_hour=2)
+
+        replies = [await ask(app, f"key-{number}") for number in (1, 1, 1, 2, 3)]
+        other = await ask(app, "key-3", headers={"x-api-key": "another"})
+
+        assert [reply.status for reply in replies] == [201, 201, 201, 201, 429]
+        assert replies[-1].problem["type"] == "urn:doubtless:too-many-keys"
+        assert 0 < replies[-1].problem["retry_after"] <= 3600
+        assert other.status == 201
+        assert len(shop.charged) == 3
+
+    def test_the_count_begins_again_after_an_hour(self) -> None:
+        now = [0.0]
+        quota = Quota(1, lambda: now[0])
+        quota.count("ann")
+
+        waits = [quota.wait("ann"), quota.wait("bob")]
+        now[0] = 3600.0
+
+        assert waits == [3600.0, 0.0]
+        assert quota.wait("ann") == 0.0
+
+    @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "9"])
+    def test_what_is_no_number_of_keys_is_refused(self, shop: Shop, store: MemoryHistory, wrong: Any) -> None:
+        with pytest.raises(ConfigurationError) as error:
+            IdempotencyKey(shop, history=store, keys_per_hour=wrong)
+
+        assert error.value.setting == "keys_per_hour"
 
 
 class TestInProgress:

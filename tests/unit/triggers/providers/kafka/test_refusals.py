@@ -200,9 +200,12 @@ def test_a_stop_that_comes_as_a_worker_begins_to_join_is_not_missed(monkeypatch:
         interrupt(provider)
         asked.set()
 
+    def wait_for_ever(member: Member) -> None:
+        member._wake.wait()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
     monkeypatch.setattr(Member, "start", start_late)
     monkeypatch.setattr(Kafka, "interrupt", interrupt_early)
-    monkeypatch.setattr(Member, "_begin", lambda member: member._wake.wait())  # noqa: SLF001
+    monkeypatch.setattr(Member, "_begin", wait_for_ever)
     monkeypatch.setattr("triggers.providers.kafka.consumer.JOINING", 10 * PATIENCE)
 
     @trigger("orders", name="orders", history=MemoryHistory())

@@ -1,0 +1,37 @@
+"""How many new keys a caller may use in an hour."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+#: The length of a window, in seconds. A caller's count begins again with each.
+WINDOW = 3600.0
+
+
+class Quota:
+    """Counts the new keys of each caller in this process; with ``most=None`` nothing is counted.
+
+    Each key that is new leaves an entry, perhaps an answer, and sometimes a parked request. Without a limit,
+    one caller could fill the history with them.
+    """
+
+    def __init__(self, most: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._until = clock() + WINDOW
+        self._used: Counter[str] = Counter()
+
+    def wait(self, caller: str) -> float:
+        """Return after how many seconds the caller may use a new key; 0 if that is now."""
+        if self._most is None:
+            return 0.0
+        now = self._clock()
+        if now >= self._until:
+            self._until = now + WINDOW
+            self._used.clear()
+        return self._until - now if self._used[caller] >= self._most else 0.0
+
+    def count(self, caller: str) -> None:
+        """Count a new key of the caller."""
+        if self._most is not None:
+            self._used[caller] += 1
