@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import ROOT
+from tests.fixtures.everyday import PATHS, is_everyday, path_of
 from tests.fixtures.waiting import slowness
 from triggers.service.outcome import VERDICT_LOGGER
 
@@ -132,6 +133,19 @@ def _encodable(part: object) -> object:
     if isinstance(part, tuple):
         return tuple(_encodable(one) for one in cast("tuple[object, ...]", part))
     return part
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
+def pytest_mark_what_runs_every_day(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of ``make test``, before ``-m`` chooses among all."""
+    found: set[str | None] = set()
+    for item in items:
+        found.add(path_of(item.nodeid))
+        if is_everyday(item.nodeid, slow=item.get_closest_marker("slow") is not None):
+            item.add_marker("everyday")
+    is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    if is_whole and (missing := [name for name in PATHS if name not in found]):
+        raise pytest.UsageError(f"tests/fixtures/everyday.py names what is not there: {missing}")
 
 
 @pytest.hookimpl(trylast=True)
