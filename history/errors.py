@@ -13,7 +13,7 @@ from typing import Any
 
 
 class DoubtlessError(Exception):
-    """The root of every error this project raises itself; each can be pickled, whatever it is made of."""
+    """The base class of all errors that doubtless raises itself. Each of them can be pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Come back with the same text and attributes, not by the constructor, which takes something else."""
@@ -27,9 +27,9 @@ def _unpickled(kind: type[DoubtlessError], args: tuple[object, ...]) -> Doubtles
 
 
 class ConfigurationError(DoubtlessError, ValueError):
-    """Something is set in a way that cannot work; the text names the setting and the remedy.
+    """A setting cannot work. The text names the setting, the problem and the remedy.
 
-    ``where`` is the line that set it, where that is known: the text ends with it.
+    ``where`` is the line that made the setting, if that is known. The text then ends with it.
     """
 
     def __init__(self, setting: str, problem: str, remedy: str) -> None:
@@ -59,7 +59,7 @@ class MissingExtraError(ConfigurationError):
 
 
 class UnavailableError(DoubtlessError, ConnectionError):
-    """A server did not answer; nothing is known about the last call. Transient by nature."""
+    """A server did not answer, so the result of the last call is unknown. Always transient."""
 
     def __init__(self, what: str, doing: str) -> None:
         super().__init__(f"{what} is unavailable while {doing}")

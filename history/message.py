@@ -88,21 +88,26 @@ _NO_PROPERTIES = Properties()
 
 
 class Message(BaseModel):
-    """What the publisher sent. Immutable.
+    """A message as the publisher sent it. Immutable.
 
-    ``uuid`` reads as the message's identity: the property ``uuid`` (set it with ``uuid=`` or in
-    ``properties``), else ``message_id``, else None. A trigger with ``uuid=`` hands on messages that are known
-    by what it reads: :attr:`sent_uuid` is what the sender gave.
+        Message(body={"customer": "Ann", "amount": 12}, uuid="order-17", properties={"region": "EU"})
 
-    ``body`` is bytes, text, or a JSON value. ``delivery_count`` is JMSXDeliveryCount: 1 for a first delivery,
-    more for a redelivery, -1 for undefined; 0, other negatives and anything that is no integer are refused.
-    ``properties`` cannot be changed. A JSON body is a dict or a list like any other, so each service,
-    resolver, filter and handler is handed one of its own: what it does to it stays there.
-    ``timestamp``, ``expiration`` and ``delivery_time`` are aware datetimes; no expiration is None. A message
-    whose delivery time (JMS 2.0) is ahead is delivered then, and not before.
+    ``uuid`` is the identity of the message: the property ``uuid`` (set it with ``uuid=`` or in
+    ``properties``), else ``message_id``, else None. If a trigger has ``uuid=``, its messages have the
+    identity that it reads, and :attr:`sent_uuid` is the identity that the sender gave.
+
+    ``body`` is bytes, text, or a JSON value. A JSON body is an ordinary dict or list, so each service,
+    resolver, filter and handler gets a separate copy: a change affects no one else. ``properties`` cannot be
+    changed.
+
+    ``delivery_count`` is JMSXDeliveryCount: 1 for a first delivery, more for a redelivery, -1 for undefined.
+    The message refuses 0, other negative numbers, and values that are not integers.
+
+    ``timestamp``, ``expiration`` and ``delivery_time`` are aware datetimes. Without an expiration, the field
+    is None. A message with a future delivery time (JMS 2.0) is not delivered before that time.
 
     Raises:
-        pydantic.ValidationError: naming the field that is wrong, and the remedy.
+        pydantic.ValidationError: it names the wrong field and the remedy.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")

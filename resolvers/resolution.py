@@ -18,7 +18,7 @@ from history.store.parking import Evidence as Evidence  # noqa: PLC0414  (so che
 
 
 class Resolution(StrEnum):
-    """The last word on a message."""
+    """The answer of a resolver about a message."""
 
     NEW = "NEW"  # the service runs
     DUPLICATE = "DUPLICATE"  # the service does not run; the message is done
@@ -27,7 +27,12 @@ class Resolution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A resolution and why; the reason is logged, and kept with a parked message."""
+    """A resolution with its reason.
+
+        return Resolved(Resolution.DUPLICATE, "the booking is there")
+
+    doubtless logs the reason, and keeps it with a parked message.
+    """
 
     resolution: Resolution
     reason: str | None = None

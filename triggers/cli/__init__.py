@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Exactly-once triggers: a function runs once for each message.\n\n"
+    help="Exactly-once triggers: run a function once for each message.\n\n"
     "Exit codes: 0 done; 1 done, but not as hoped (nothing found, a check failed); 2 wrong usage or "
     "configuration; 3 a server is unavailable; 128 and more, ended by a signal.",
 )

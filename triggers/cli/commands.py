@@ -19,12 +19,12 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "run": LazyCommand(
         "triggers.cli.run:run",
-        "Run the triggers of a module until a signal drains it. A second SIGTERM or SIGINT ends it at once.",
+        "Run the triggers of a module until a signal stops them.",
     ),
     "send": LazyCommand("triggers.cli.send:send", "Send each line of a file as one message."),
     "why": LazyCommand(
         "triggers.cli.why:why",
-        "Explain what is known of a uuid, and what happens at its next delivery.",
+        "Explain what is known about a uuid, and what happens at its next delivery.",
     ),
     "guarantees": LazyCommand(
         "triggers.cli.checks.guarantees:guarantees",
@@ -48,7 +48,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "statistics": LazyCommand(
         "triggers.cli.control:statistics",
-        "Show the counts of each trigger over all its consumers, including those that have ended.",
+        "Show the counts of each trigger over all its consumers, including consumers that have ended.",
     ),
     "backlog": LazyCommand(
         "triggers.cli.checks.backlog:backlog",
@@ -64,11 +64,11 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "disable": LazyCommand(
         "triggers.cli.control:disable",
-        'Disconnect these triggers from the provider until "enable", also in consumers that start later.',
+        'Disconnect these triggers from the provider until "enable", even in consumers that start later.',
     ),
     "enable": LazyCommand(
         "triggers.cli.control:enable",
-        "Connect these triggers again and receive, whatever stopped them.",
+        "Connect these triggers again and let them receive, no matter what stopped them.",
     ),
     "dashboard": LazyCommand(
         "triggers.dashboard.command:dashboard",
@@ -83,18 +83,19 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "sqlremote": LazyCommand(
         "triggers.cli.sqlremote.commands:app",
-        "Links: guaranteed, ordered delivery between two databases.",
+        "Run and control links: guaranteed, ordered delivery between two databases.",
     ),
     "patchbay": LazyCommand(
         "triggers.cli.patchbay:app",
-        "Components wired to destinations by a file: run, check, convert.",
+        "Run, check or convert a file that wires components to destinations.",
     ),
     "redis": LazyCommand(
-        "triggers.cli.redis:app", "Subscriptions of Redis Streams: look, and end those whose trigger is gone."
+        "triggers.cli.redis:app",
+        "Look at the subscriptions of Redis Streams, and end subscriptions that no trigger uses any more.",
     ),
     "sqljms": LazyCommand(
         "triggers.cli.sqljms.commands:app",
-        "Queues, topics, subscriptions and the limbo in a SQL database: look and mend.",
+        "Inspect and repair the queues, topics, subscriptions and limbo of a SQL database.",
     ),
 }
 

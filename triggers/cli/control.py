@@ -48,10 +48,10 @@ _PROOFS = {
 }
 
 _NAMES: Any = typer.Argument(
-    metavar="TRIGGER", help="Names of triggers. * stands for anything in the known names; put it in quotes."
+    metavar="TRIGGER", help="Names of triggers. * matches any text in the known names. Put it in quotes."
 )
-_REASON: Any = typer.Option(None, "--reason", help="Why; shown by status and in the log.")
-_WAIT: Any = typer.Option(10.0, "--wait", min=0, help="How many seconds to wait for the consumers.")
+_REASON: Any = typer.Option(None, "--reason", help="The reason. Status and the log show it.")
+_WAIT: Any = typer.Option(10.0, "--wait", min=0, help="How many seconds to wait until the consumers obey.")
 
 
 @with_general_options
@@ -64,8 +64,8 @@ def suspend(
 ) -> None:
     """Stop running consumers from receiving for these triggers until "resume".
 
-    They stay connected; what runs may end. Consumers that start later receive. The exit code is 1 when no
-    consumer runs one of the triggers, or one of them has not obeyed in time.
+    They stay connected. Running messages may finish. Consumers that start later receive. The exit code is 1
+    if one of the triggers has no running consumer, or if a consumer has not obeyed in time.
     """
     _give_order(context, Verb.SUSPEND, triggers, history, wait, reason)
 
@@ -79,7 +79,8 @@ def resume(
 ) -> None:
     """Let running consumers receive again after a command or an error suspended their triggers.
 
-    The exit code is 1 when no consumer runs one of the triggers, or one of them has not obeyed in time.
+    The exit code is 1 if one of the triggers has no running consumer, or if a consumer has not obeyed in
+    time.
     """
     _give_order(context, Verb.RESUME, triggers, history, wait)
 
@@ -92,9 +93,9 @@ def disable(
     reason: str | None = _REASON,
     wait: float = _WAIT,
 ) -> None:
-    """Disconnect these triggers from the provider until "enable", also in consumers that start later.
+    """Disconnect these triggers from the provider until "enable", even in consumers that start later.
 
-    What runs may end. The exit code is 1 when a running consumer has not obeyed in time.
+    Running messages may finish. The exit code is 1 if a running consumer has not obeyed in time.
     """
     _give_order(context, Verb.DISABLE, triggers, history, wait, reason)
 
@@ -106,9 +107,9 @@ def enable(
     history: str | None = HISTORY_OPTION,
     wait: float = _WAIT,
 ) -> None:
-    """Connect these triggers again and receive, whatever stopped them.
+    """Connect these triggers again and let them receive, no matter what stopped them.
 
-    The exit code is 1 when a running consumer has not obeyed in time.
+    The exit code is 1 if a running consumer has not obeyed in time.
     """
     _give_order(context, Verb.ENABLE, triggers, history, wait)
 
@@ -119,7 +120,7 @@ def status(
 ) -> None:
     """Show what running consumers report about their triggers. They report once a second.
 
-    The exit code is 1 when nothing is known.
+    The exit code is 1 if nothing is known.
     """
     state = State.of(context)
     with opened(history) as store:
@@ -146,11 +147,11 @@ def statistics(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,
     trigger: str | None = TRIGGER_OPTION,
-    clear: bool = typer.Option(False, "--clear", help="Then set the counts back to zero."),
+    clear: bool = typer.Option(False, "--clear", help="Show the counts, then set them to zero."),
 ) -> None:
-    """Show the counts of each trigger over all its consumers, including those that have ended.
+    """Show the counts of each trigger over all its consumers, including consumers that have ended.
 
-    The exit code is 1 when nothing was counted.
+    The exit code is 1 if nothing was counted.
     """
     with opened(history) as store:
         counted = drive(store.control.overview()).statistics

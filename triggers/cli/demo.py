@@ -31,27 +31,28 @@ def demo(
         None,
         exists=True,
         dir_okay=False,
-        help="A JSON Lines file of orders; made by the demo by default.",
+        help="A JSON Lines file of orders. By default, the demo makes one.",
     ),
     count: int = typer.Option(2500, min=10, max=10_000_000, help="How many different orders to make."),
     on: GroundName = typer.Option(
-        GroundName.SQLITE, help="What it stands on: one SQLite file, or a Redis server that it starts."
+        GroundName.SQLITE, help="Run the demo on one SQLite file, or on a Redis server that it starts."
     ),
     dashboard: bool = typer.Option(
         False,
         "--dashboard",
-        help="Then serve the dashboard over it, until Ctrl-C; needs the extra dashboard.",
+        help='At the end, serve the dashboard over the demo until Ctrl-C. Needs the extra "dashboard".',
     ),
-    spark: bool = typer.Option(True, help="End with a pipeline of Spark, where Java and PySpark are there."),
+    spark: bool = typer.Option(True, help="End with a Spark pipeline, if Java and PySpark are installed."),
 ) -> None:
     """Book each order of a file once, although lines are repeated or broken and the worker is killed.
 
-    On SQLite, messages, history and bookings share one file and each transaction, so that nothing is In
-    Doubt. On Redis the bookings are elsewhere: what was in flight at the kill is In Doubt and parked when
-    its lease is over, after 2 seconds here and 30 usually. All is in a temporary folder. The exit code is 1
-    when the booked rows are not what the file and the guarantees say.
+    With SQLite, messages, history and bookings are in one file. Each order changes them in one transaction,
+    so no order is In Doubt. With Redis, the bookings are stored elsewhere. Orders that were in flight when
+    the worker was killed are In Doubt. They are parked when their lease ends. A lease lasts 2 seconds in the
+    demo, and 30 seconds by default. All data is in a temporary folder. The exit code is 1 if the booked rows
+    differ from what the file and the guarantees say.
 
-    In the end the same file goes to a pipeline of Spark with the same history, which books only what is new.
+    At the end, the same file goes to a Spark pipeline with the same history. It books only new orders.
     """
     if orders is not None:
         refuse_unreadable("--orders", orders)

@@ -27,19 +27,19 @@ app = typer.Typer(no_args_is_help=True, help="Look into the document history, an
 
 _COLUMNS = ["trigger", "digest", "state", "owner", "fence", "started", "expires"]
 _EMPTY = "the history is empty"
-_UUID = typer.Argument(help="The uuid, or the JMSMessageID of a message without one.")
+_UUID = typer.Argument(help="The uuid, or the JMSMessageID if the message has no uuid.")
 
 
 @app.command()
 @with_general_options
 def show(
     context: typer.Context,
-    uuid: str | None = typer.Argument(None, help="Only this uuid."),
+    uuid: str | None = typer.Argument(None, help="Show only this uuid."),
     history: str | None = HISTORY_OPTION,
     trigger: str | None = TRIGGER_OPTION,
     limit: int = limit_option(20),
 ) -> None:
-    """Show entries: of one uuid, or the first ones in no particular order. Uuids are stored as digests."""
+    """Show the entries of one uuid, or the first entries, in no fixed order. Uuids are stored as digests."""
     state = State.of(context)
     with opened(history) as store:
         found = _walk(store, trigger) if uuid is None else _of_uuid(store, trigger, uuid)
@@ -57,7 +57,7 @@ def show(
 def stats(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
-    """Count what each trigger remembers."""
+    """Count the entries and the parked messages of each trigger."""
     state = State.of(context)
     rows: list[dict[str, Any]] = []
     with opened(history) as store:
@@ -81,7 +81,7 @@ def stats(
 def purge(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
-    """Delete entries whose time to live is over; consumers do it every ten minutes."""
+    """Delete entries that are past their time to live. Consumers do this every ten minutes."""
     with opened(history) as store:
         names = trigger_names(store, trigger)
         rows = [{"trigger": name, "deleted": drive(store.purge(name))} for name in names]
@@ -95,13 +95,14 @@ def purge(
 def forget(
     context: typer.Context,
     uuid: str = _UUID,
-    trigger: str = typer.Option(..., "--trigger", "-t", help="The trigger's name."),
+    trigger: str = typer.Option(..., "--trigger", "-t", help="The name of the trigger."),
     history: str | None = HISTORY_OPTION,
     yes: bool = YES_OPTION,
 ) -> None:
-    """Delete one entry whatever its state: the next message of this uuid is NEW, and runs the service.
+    """Delete one entry in any state, so that the next message of this uuid is NEW and runs the service.
 
-    The fingerprint of its body and the kept result go with it: the next message may have another body.
+    The fingerprint of the body and the kept result are deleted as well, so the next message may have another
+    body.
     """
     state = State.of(context)
     with opened(history) as store:

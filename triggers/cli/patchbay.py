@@ -33,12 +33,17 @@ from triggers.patchbay.wiring.xml_combining import combined
 from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, from_xml, guess_notes, provider_of
 
 app = typer.Typer(
-    no_args_is_help=True, help="Components wired to destinations by a file: run, check, convert."
+    no_args_is_help=True, help="Run, check or convert a file that wires components to destinations."
 )
 
-_FILES: Any = typer.Argument(help="TOML files, or XML files of ATG's Patch Bay; merged in this order.")
+_FILES: Any = typer.Argument(
+    help="TOML files, or XML files of ATG's Patch Bay. They are merged in this order."
+)
 _HISTORY: Any = typer.Option(
-    None, "--history", help=f"Instead of the file's; where that names none, DOUBTLESS_HISTORY: {HISTORY_URLS}"
+    None,
+    "--history",
+    help="URL of the history. By default: the history in the files, else DOUBTLESS_HISTORY. "
+    f"Forms: {HISTORY_URLS}",
 )
 
 
@@ -48,16 +53,23 @@ def run(
     context: typer.Context,
     files: list[Path] = _FILES,
     history: str | None = _HISTORY,
-    name: str | None = typer.Option(None, help="The name of this consumer, unique among running consumers."),
+    name: str | None = typer.Option(
+        None, help="The name of this consumer. It must be unique among running consumers."
+    ),
     processes: int = PROCESSES_OPTION,
-    until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
+    until_idle: float | None = typer.Option(
+        None, min=0, help="End after this many seconds without a message."
+    ),
     sink: list[str] | None = SINKS_OPTION,
     metrics: str | None = METRICS_OPTION,
     log_format: LogFormat = LOG_FORMAT_OPTION,
     log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run what the files wire until SIGTERM, SIGINT or SIGHUP. A second SIGTERM or SIGINT ends it at once."""
+    """Run the components that the files wire, until SIGTERM, SIGINT or SIGHUP.
+
+    A second SIGTERM or SIGINT ends them immediately.
+    """
     state = State.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     _look_here()
@@ -82,9 +94,9 @@ def run(
 @app.command()
 @with_general_options
 def check(context: typer.Context, files: list[Path] = _FILES, history: str | None = _HISTORY) -> None:
-    """Read the files, load the components and show what is wired; nothing is connected or started.
+    """Read the files, load the components and show each wire. Nothing is connected or started.
 
-    What an XML file says and is not taken over stands below, with file and line.
+    If parts of an XML file are not taken over, they are listed at the end, with file and line.
     """
     state = State.of(context)
     _look_here()
@@ -131,11 +143,13 @@ def convert(
     context: typer.Context,
     file: Path = typer.Argument(help="A dynamoMessagingSystem.xml of ATG's Patch Bay."),
     provider: list[str] | None = typer.Option(
-        None, "--provider", help="Where a provider is, as name=URL; may be repeated."
+        None, "--provider", help="Where a provider is, as name=URL. May be repeated."
     ),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Write it there, and not here."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Write the TOML to this file, not to standard output."
+    ),
 ) -> None:
-    """Write XML of ATG's Patch Bay as TOML; what could not be taken over is said on standard error."""
+    """Write XML of ATG's Patch Bay as TOML. Standard error lists the parts that cannot be taken over."""
     state = State.of(context)
     try:
         text = file.read_text("utf-8")

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from triggers.providers.redis_streams.subscriptions import Subscription
 
 app = typer.Typer(
-    no_args_is_help=True, help="Subscriptions of Redis Streams: look, and end those whose trigger is gone."
+    no_args_is_help=True,
+    help="Look at the subscriptions of Redis Streams, and end subscriptions that no trigger uses any more.",
 )
 
 #: Not that of the other commands: no file of this folder takes the place of a Redis.
@@ -26,7 +27,8 @@ PROVIDER_OPTION: Any = typer.Option(
     None,
     "--provider",
     envvar="DOUBTLESS_PROVIDER",
-    help="redis://host:6379/0, rediss://..., redis+sentinel://a,b,c/service/0 or redis+cluster://a,b,c",
+    help="URL of Redis. Forms: redis://host:6379/0, rediss://..., redis+sentinel://a,b,c/service/0 or "
+    "redis+cluster://a,b,c",
 )
 
 _COLUMNS = ["name", "pending", "unread", "consumers", "oldest"]
@@ -39,7 +41,7 @@ def subscriptions(
     destination: str = typer.Argument(help="The stream."),
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """List the subscriptions of a stream: a forgotten one keeps all that comes after it."""
+    """List the subscriptions of a stream. For a forgotten one, the stream keeps all later messages."""
     with _opened(provider) as streams:
         found = drive(streams.subscriptions(destination))
     state = State.of(context)
@@ -53,11 +55,16 @@ def subscriptions(
 def unsubscribe(
     context: typer.Context,
     destination: str = typer.Argument(help="The stream."),
-    subscription: str = typer.Argument(help="The subscription's name: that of its trigger."),
+    subscription: str = typer.Argument(
+        help="The name of the subscription, which is the name of its trigger."
+    ),
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """End a subscription that no living consumer has, with all that it has not acknowledged or not read."""
+    """End a subscription that has no running consumer.
+
+    The messages that it has not read, or not acknowledged, are not delivered to it any more.
+    """
     state = State.of(context)
     with _opened(provider) as streams:
         found = [one for one in drive(streams.subscriptions(destination)) if one.name == subscription]

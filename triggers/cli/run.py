@@ -40,9 +40,13 @@ def run(
     module: str = typer.Argument(help="A module with triggers, such as examples.orders."),
     provider: str | None = PROVIDER_OPTION,
     history: str | None = DEFAULT_HISTORY_OPTION,
-    name: str | None = typer.Option(None, help="The name of this consumer, unique among running consumers."),
+    name: str | None = typer.Option(
+        None, help="The name of this consumer. It must be unique among running consumers."
+    ),
     processes: int = PROCESSES_OPTION,
-    until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
+    until_idle: float | None = typer.Option(
+        None, min=0, help="End after this many seconds without a message."
+    ),
     only: list[str] | None = ONLY_OPTION,
     sink: list[str] | None = SINKS_OPTION,
     metrics: str | None = METRICS_OPTION,
@@ -50,14 +54,14 @@ def run(
     log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run the triggers of a module until a signal drains it. A second SIGTERM or SIGINT ends it at once.
+    """Run the triggers of a module until a signal stops them.
 
-    SIGTERM, SIGINT and SIGHUP drain: what runs is finished and acknowledged, what was only fetched is given
-    back. While the broker or the history is away, also at the start, the triggers wait, and go on by
-    themselves.
+    SIGTERM, SIGINT and SIGHUP drain the consumer. It finishes and acknowledges running messages, and gives
+    back messages that it has only fetched. A second SIGTERM or SIGINT ends it immediately. If the broker or
+    the history is away, even at the start, the triggers wait and then continue automatically.
 
-    Where no provider is named, messages and history are in doubtless.sqlite3 in this folder, which
-    "doubtless send" finds, too.
+    If no provider is named, messages and history are in the file doubtless.sqlite3 in this folder. "doubtless
+    send" uses the same file.
     """
     state = State.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)

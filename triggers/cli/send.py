@@ -61,27 +61,29 @@ class _Report:
 def send(
     context: typer.Context,
     destination: str = typer.Argument(help="The queue, topic or stream."),
-    file: Path = typer.Argument(help="A JSON Lines file; - reads standard input."),
+    file: Path = typer.Argument(help="A JSON Lines file. - reads standard input."),
     provider: str | None = PROVIDER_OPTION,
-    strict: bool = typer.Option(False, "--strict", help="Send nothing when a line is no message."),
-    from_line: int = typer.Option(1, min=1, help="Begin with this line, after a call that was cut short."),
+    strict: bool = typer.Option(False, "--strict", help="Send nothing if a line is not a message."),
+    from_line: int = typer.Option(1, min=1, help="Begin with this line, after a call that was interrupted."),
     priority: int | None = typer.Option(None, min=0, max=9, help="The priority of every message."),
     time_to_live: float | None = typer.Option(None, min=0.001, help="Seconds until each message expires."),
-    delay: float | None = typer.Option(None, min=0.001, help="Seconds before which no message is delivered."),
-    queue: Path | None = typer.Option(None, help="The file that takes messages while the provider is away."),
-    queue_limit: int = typer.Option(
-        DEFAULT_QUEUE_LIMIT, min=-1, help="How many it may hold; -1 for any number."
+    delay: float | None = typer.Option(
+        None, min=0.001, help="Seconds to wait before each message is delivered."
     ),
-    alias: str = typer.Option(DEFAULT_ALIAS, help="Whose queue it is."),
+    queue: Path | None = typer.Option(None, help="The file that stores messages while the provider is away."),
+    queue_limit: int = typer.Option(
+        DEFAULT_QUEUE_LIMIT, min=-1, help="How many messages the queue may hold. -1: any number."
+    ),
+    alias: str = typer.Option(DEFAULT_ALIAS, help="The name of the producer that owns the queue."),
 ) -> None:
     """Send each line of a file as one message.
 
-    A line is a JSON object with a "body" and maybe "headers" (JMS names, "uuid" and properties). Any other
-    line is sent as it is, as a body of bytes: the receiving trigger judges it, and parks what it cannot read.
-    Blank lines are skipped. The file is read as it is sent, so it may be larger than the memory.
+    A line is a JSON object with a "body" and optional "headers" (JMS names, "uuid" and properties). Any other
+    line is sent unchanged, as a body of bytes. If the receiving trigger cannot read such a message, it parks
+    it. Blank lines are skipped. The command sends while it reads, so the file may be larger than the memory.
 
-    With --queue, what cannot be sent waits in that file, and what is sent after it waits behind it. The next
-    call with the same file, or a Producer with the same alias, sends it on.
+    With --queue, messages that cannot be sent wait in that file, and later messages wait behind them. The
+    next call with the same file, or a Producer with the same alias, sends them.
     """
     if not destination:
         raise ConfigurationError("DESTINATION", "is empty", "name the queue, topic or stream")

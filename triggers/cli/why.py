@@ -46,7 +46,7 @@ class Judging:
 @with_general_options
 def why(
     context: typer.Context,
-    uuid: str = typer.Argument(help="The uuid, or the JMSMessageID of a message without one."),
+    uuid: str = typer.Argument(help="The uuid, or the JMSMessageID if the message has no uuid."),
     history: str | None = HISTORY_OPTION,
     trigger: str | None = TRIGGER_OPTION,
     module: str | None = typer.Option(None, help="Judge with the settings of the triggers in this module."),
@@ -55,16 +55,16 @@ def why(
     journal: str | None = typer.Option(
         None,
         metavar="URL",
-        help="Where the journals are; by default where module and configuration say, else in the history.",
+        help="URL of the journals. By default: from module or configuration, else the history.",
     ),
 ) -> None:
-    """Explain what is known of a uuid, and what happens at its next delivery.
+    """Explain what is known about a uuid, and what happens at its next delivery.
 
-    Of a trigger with journal= the lines of its journal are shown, too: its earlier verdicts. What this user's
-    services have parked in a file of this machine is --local.
+    For a trigger with journal=, the command shows the journal's earlier verdicts as well. Messages that this
+    user's services have parked in a file of this machine are marked --local.
 
-    The verdict is that of a trigger with default settings, unless --module, --transacted or --resolver say
-    otherwise. What a resolver would answer, nobody knows: it is not asked.
+    The verdict is for a trigger with default settings, unless you give --module, --transacted or --resolver.
+    The command does not call the resolver, so it does not know the resolver's answer.
     """
     state = State.of(context)
     usual = Judging(Policy(transacted=transacted), resolver)

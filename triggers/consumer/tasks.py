@@ -5,13 +5,15 @@ from triggers.consumer.core import ConsumerCore
 
 
 class AsyncConsumer(ConsumerCore):
-    """Runs triggers as tasks until it is stopped; arguments and behaviour as of ``Consumer``.
+    """Runs triggers as tasks until it is stopped. Arguments and behaviour are those of ``Consumer``.
 
-    Services that are plain functions run on the event loop's own thread, so that they and the completion can
-    share a transaction; keep them short, or use the blocking consumer. Monitors run in threads.
+        await AsyncConsumer([book], "redis://127.0.0.1:6379/0", history="redis://127.0.0.1:6379/0").run()
 
-    Cancelling :meth:`run` cancels the services that run, and leaves their messages In Doubt; :meth:`stop`
-    lets them end.
+    Services that are plain functions run on the thread of the event loop, so that they and the completion can
+    share a transaction. Keep them short, or use the blocking consumer. Monitors run in threads.
+
+    If you cancel :meth:`run`, the running services are cancelled, and their messages are In Doubt.
+    :meth:`stop` lets the services end.
     """
 
     _make_shell = TaskShell

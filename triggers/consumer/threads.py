@@ -8,22 +8,27 @@ from triggers.consumer.core import ConsumerCore
 class Consumer(ConsumerCore):
     """Runs triggers in threads of this process until it is stopped.
 
-    Each trigger gets ``concurrency`` workers, each with a receiver named ``<name>-<trigger>-<n>``. SIGTERM or
-    SIGINT drains: what runs ends, what was fetched and not begun is given back. A second signal ends the
-    process at once; entries it had started are In Doubt, as after any crash.
+        Consumer([book], "redis://127.0.0.1:6379/0", history="redis://127.0.0.1:6379/0").run(signals=True)
 
-    Once a second it reports its triggers to its histories, and carries out the orders that these return.
+    Each trigger gets ``concurrency`` workers. Each worker has a receiver named ``<name>-<trigger>-<n>``.
+
+    SIGTERM or SIGINT drains: running messages end, and fetched messages that have not begun are given back. A
+    second signal ends the process immediately. Entries that it had started are then In Doubt, as after any
+    crash.
+
+    Once a second, the consumer reports its triggers to its histories, and carries out the commands that it
+    finds there.
 
     Args:
-        triggers: whose names must differ.
+        triggers: the triggers to run. Their names must differ.
         provider: a URL or a provider.
-        history: for triggers that name none; by default the provider's, if it brings one.
-        name: of this consumer, unique among the living; made of host and process by default.
+        history: for triggers that name none. By default: the provider's history, if it has one.
+        name: the name of this consumer, unique among running consumers. By default: made of host and process.
         observe: called with each step of each message; the crash tests use it.
-        parent: the id of a process without which this one drains and ends.
+        parent: the id of a process. If that process ends, this one drains and ends as well.
 
     Raises:
-        ConfigurationError: naming what is wrong and the remedy.
+        ConfigurationError: it names the problem and the remedy.
     """
 
     _make_shell = ThreadShell
@@ -31,7 +36,7 @@ class Consumer(ConsumerCore):
     def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
         """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
 
-        Without ``signals``, a KeyboardInterrupt drains, too, and is raised then.
+        Without ``signals``, a KeyboardInterrupt also drains the consumer. It is raised after that.
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.

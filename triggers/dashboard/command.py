@@ -44,14 +44,20 @@ _PROVIDERS: Any = typer.Option(
     None,
     "--provider",
     envvar="DOUBTLESS_PROVIDER",
-    help="A provider that is asked what waits for the triggers; may be repeated.",
+    help="A provider. The dashboard shows how many messages wait there for the triggers. May be repeated.",
 )
-_TOKENS: Any = typer.Option(None, help="A file with a name, a role and a secret on each line, for you alone.")
-_USER_HEADER: Any = typer.Option(None, help="The header in which a reverse proxy names who has signed in.")
-_ROLE_HEADER: Any = typer.Option(None, help="The header in which it names their role.")
-_ROLE: Any = typer.Option("viewer", help="The role of whom the proxy gives none: viewer, operator or admin.")
+_TOKENS: Any = typer.Option(
+    None, help="A file with a name, a role and a secret on each line. Only you may read it."
+)
+_USER_HEADER: Any = typer.Option(
+    None, help="The header in which a reverse proxy gives the name of the signed-in user."
+)
+_ROLE_HEADER: Any = typer.Option(None, help="The header in which the proxy gives the role of this user.")
+_ROLE: Any = typer.Option("viewer", help="The role if the proxy gives none: viewer, operator or admin.")
 _ADDRESSES: Any = typer.Option(
-    None, help="The proxy's own address, may be repeated; by default only this machine's is believed."
+    None,
+    help="An address of the proxy. Headers from elsewhere are ignored. May be repeated. "
+    "By default: this machine.",
 )
 
 
@@ -59,30 +65,30 @@ _ADDRESSES: Any = typer.Option(
 def dashboard(
     context: typer.Context,
     modules: list[str] | None = typer.Argument(
-        None, metavar="[MODULE]...", help="Modules with the triggers that parked messages are run with."
+        None, metavar="[MODULE]...", help="Modules with the triggers that run parked messages."
     ),
     history: str | None = HISTORY_OPTION,
     provider: list[str] | None = _PROVIDERS,
     host: str = typer.Option(HOST, help="The address to listen on."),
-    port: int = typer.Option(PORT, min=0, max=65535, help="The port to listen on; 0 takes a free one."),
+    port: int = typer.Option(PORT, min=0, max=65535, help="The port to listen on. 0: a free port."),
     tokens: Path | None = _TOKENS,
     proxy_user_header: str | None = _USER_HEADER,
     proxy_role_header: str | None = _ROLE_HEADER,
     proxy_role: str = _ROLE,
     proxy_address: list[str] | None = _ADDRESSES,
     allowed_host: list[str] | None = typer.Option(
-        None, help="A name by which browsers ask for it, such as that of the proxy; may be repeated."
+        None, help="A host name that browsers use for it, such as the proxy's. May be repeated."
     ),
-    https: bool = typer.Option(False, "--https", help="Browsers come over TLS, through a proxy."),
+    https: bool = typer.Option(False, "--https", help="Browsers connect over TLS, through a proxy."),
     bodies: str = typer.Option(
-        "operator", help="From which role on headers and bodies are shown: viewer, operator or admin."
+        "operator", help="The lowest role that sees headers and bodies: viewer, operator or admin."
     ),
-    idle: float = typer.Option(30, min=1, help="After how many idle minutes a session ends."),
+    idle: float = typer.Option(30, min=1, help="A session ends after this many minutes without a request."),
 ) -> None:
     """Serve web pages that show what happens and what is parked, and let people decide.
 
-    Only this machine reaches it, unless --host says otherwise. Without --tokens or a proxy it draws a token
-    for an administrator and prints the address that signs in with it.
+    Only this machine can reach it, unless you give --host. Without --tokens or a proxy, it creates a token
+    for an administrator, and prints an address that signs you in with this token.
     """
     state = State.of(context)
     proxy = _proxy(proxy_user_header, proxy_role_header, proxy_role, proxy_address or [])

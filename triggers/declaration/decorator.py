@@ -32,95 +32,109 @@ def trigger(
 ) -> Callable[[Callable[P, R]], Trigger[P, R]]:
     """Make a function run once for each message of ``destination``.
 
+        @trigger("orders", name="book-order", history="sqlite:///orders.sqlite3")
+        def book(order: dict, delivery: Delivery) -> None: ...
+
     Args:
-        destination: the queue, topic or stream; a list of several, whose messages ``join`` brings together.
-        name: the namespace in the history, equal on all machines that share it; "module.function" by default,
-            but for scripts and notebooks, which are all called ``__main__``.
-        history: a URL or store; None for no document history; left out, the consumer's default.
-        resolver: asked when history and delivery count cannot tell: a callable, "package.module:function" or
-            the name of an entry point.
-        uuid: where a message's identity stands, when the sender sets none that can be trusted:
+        destination: the queue, topic or stream, or a list of several; ``join`` says how their messages belong
+            together.
+        name: the namespace in the history, equal on all machines that share it. By default "module.function".
+            Scripts and notebooks must give a name, because all of them are called ``__main__``.
+        history: a URL or a store. None: no document history. By default: the history of the consumer.
+        resolver: decides when history and delivery count cannot: a callable, "package.module:function" or the
+            name of an entry point.
+        uuid: the place of a message's identity, if you cannot trust the identity that the sender sets:
             "body.order.event_id", "properties.event_id", or a function of the message that returns text, a
-            whole number, bytes or a UUID. It takes the place of the sender's. An event's identity, never an
-            entity's: with the number of an order, its second event is a duplicate. A message that has none is
-            rejected and parked.
-        on_duplicate: called with the message and its outcome for each duplicate, before that is acknowledged;
-            a coroutine function where the service is one. Its failure is logged, and changes nothing. Or the
-            name of a destination: a consumer sends the duplicate there, whole, through its own provider, and
-            gives it back while that is away. After a crash the same copy may be told of, or sent, again.
-        max_delivery_count: deliveries above it are rejected; a message that kills its process ends here.
+            whole number, bytes or a UUID. It replaces the sender's identity. Name the identity of an event,
+            never of an entity: with the number of an order, the second event of the order is a duplicate. A
+            message without an identity there is rejected and parked.
+        on_duplicate: a function of the message and its outcome, called for each duplicate before that is
+            acknowledged. It may be a coroutine function if the service is one. If it fails, this is logged
+            and changes nothing. Or the name of a destination: a consumer sends each whole duplicate there,
+            through its own provider. While that is away, the consumer gives the duplicate back. After a
+            crash, the function or the destination may get the same copy again.
+        max_delivery_count: more deliveries than this are rejected, which ends a message that kills its
+            process.
         detect_duplicates: False runs the service on every delivery.
-        history_time_to_live: how long an entry is remembered, from the start of the service; make it longer
-            than any publisher or broker may take to send a message again.
-        lease: for how long a started run is presumed alive, whatever becomes of its process; it is renewed
-            while the service runs. A copy that comes meanwhile waits. 30 seconds by default, a third of
-            history_time_to_live where that is shorter. None is the reference system's behaviour: such a copy
-            is In Doubt at once, and a resolver that finds no effect yet has the service run beside itself.
-        in_doubt: "park" keeps In Doubt messages for a decision, "execute" runs them (for services that may
-            run twice), "acknowledge" drops them, with an error in the log.
-        retry: in-process re-runs after transient failures; none by default.
-        redelivery: how long the provider waits before it delivers a message again that a transacted trigger
-            failed for transiently. By default the pause doubles from a second to a minute; None: no pause.
-        on_retry_failure: when they are used up, "throw" gives the message up, "suspend" gives it back and
-            suspends the trigger until its monitor says that it may go on.
-        on_history_error: while the history is away, "suspend" gives messages back and suspends the trigger,
-            "resolve" lets the resolver decide alone.
-        on_rollback: after a transient failure of a transacted trigger, "recover" delivers the message again,
-            "suspend_and_recover" suspends the trigger as well, until its monitor says that it may go on.
-        suspend_on_error: suspend the trigger after a fatal failure, until somebody resumes it or its monitor
-            says that it may go on; for messages whose order matters.
-        forgotten: what a redelivered message without an entry is when it was sent longer ago than the history
-            remembers: "new", as in the reference system, or "in_doubt", for the entry may have expired.
-        resolved_duplicate: what becomes of the entry of a message that the resolver calls a duplicate:
-            "complete" completes it, so that further copies are duplicates, too; "leave" leaves it STARTED, as
-            in the reference system, so that each copy asks the resolver again.
-        redelivery_horizon: for how long the broker or the publisher may send a message again; a consumer
-            warns at its start when the history forgets sooner.
-        transient: exception classes worth another try, besides TransientError and UnavailableError, or a
-            function of ``(error)`` that says so.
-        monitor: asked while suspended whether the trigger may go on.
-        monitor_interval: how often it is asked.
-        transacted: roll back on failure; a transient one is NEW at the next delivery, a fatal one rejected.
-        concurrency: how many messages of one consumer run at once.
-        prefetch: how many deliveries each of them fetches at once; they count as delivered. Above 1, quick
-            messages of an atomic trigger share a transaction.
-        batch: the service takes up to so many messages at once, as lists; each is detected by itself, and
-            they share one end.
-        acknowledge_mode: "client" acknowledges what was processed; "auto" acknowledges on receipt, so that a
-            crash loses the message, and "dups_ok" now and then, so that a crash repeats some. Duplicates are
-            detected in "client" mode only.
-        max_body_size: a larger body, in bytes, is a fatal failure; it is parked whole.
-        parking: where messages are kept aside: the URL of a history, or a lot; beside the history by default.
-        local_parking_file: the file that takes them while no server can; in the user's state directory by
-            default.
+        history_time_to_live: how long the history remembers an entry, from the start of the service. Make it
+            longer than any publisher or broker may take to send a message again.
+        lease: how long a started run counts as alive, whatever happens to its process. doubtless renews it
+            while the service runs, and a copy that comes meanwhile waits. By default 30 seconds, or a third
+            of history_time_to_live if that is shorter. With None, as in the reference system, such a copy is
+            In Doubt immediately. If a resolver then finds no effect yet, the service runs twice at the same
+            time.
+        in_doubt: "park" keeps In Doubt messages for a decision. "execute" runs them, for services that may
+            run twice. "acknowledge" drops them, with an error in the log.
+        retry: runs the service again in this process after a transient failure; by default it does not.
+        redelivery: how long the provider waits before it delivers a message again after a transient failure
+            in a transacted trigger. By default the pause doubles from one second to one minute. None: no
+            pause.
+        on_retry_failure: when the retries are used up, "throw" gives the message up. "suspend" gives it back
+            and suspends the trigger until its monitor lets it continue.
+        on_history_error: while the history is away, "suspend" gives messages back and suspends the trigger.
+            "resolve" lets the resolver decide without the history.
+        on_rollback: after a transient failure of a transacted trigger, "recover" delivers the message again.
+            "suspend_and_recover" suspends the trigger as well, until its monitor lets it continue.
+        suspend_on_error: True suspends the trigger after a fatal failure, until a person resumes it or its
+            monitor lets it continue. Use it if the order of messages matters.
+        forgotten: the status of a redelivered message that has no entry and was sent longer ago than the
+            history remembers: "new", as in the reference system, or "in_doubt", because its entry may have
+            expired.
+        resolved_duplicate: what happens to the entry of a message that the resolver calls a duplicate.
+            "complete" completes it, so that further copies are duplicates as well. "leave" leaves it STARTED,
+            as in the reference system, so that each copy asks the resolver again.
+        redelivery_horizon: how long the broker or the publisher may send a message again. A consumer warns at
+            its start if the history forgets sooner.
+        transient: the exception classes that deserve another try, in addition to TransientError and
+            UnavailableError. Or a function of ``(error)`` that returns True for such an error.
+        monitor: called while the trigger is suspended; it returns whether the trigger may continue.
+        monitor_interval: how often doubtless calls the monitor.
+        transacted: True rolls back on failure. After a transient failure, the message is NEW at its next
+            delivery. After a fatal failure, it is rejected.
+        concurrency: how many messages of one consumer run at the same time.
+        prefetch: how many deliveries each of these fetches in one call. Fetched deliveries count as
+            delivered. Above 1, quick messages of an atomic trigger share a transaction.
+        batch: the service takes up to this many messages in one call, as lists. doubtless detects each
+            message separately, and all of them end together.
+        acknowledge_mode: "client" acknowledges processed messages. "auto" acknowledges on receipt, so a crash
+            loses the message. "dups_ok" acknowledges now and then, so a crash repeats some messages.
+            doubtless detects duplicates only in "client" mode.
+        max_body_size: a larger body, in bytes, is a fatal failure. The message is parked whole.
+        parking: where messages are parked: the URL of a history, or a parking lot. By default: beside the
+            history.
+        local_parking_file: the file that takes parked messages while no server can. By default it is in the
+            user's state directory.
         raise_event_on_exception: whether a fatal failure raises the retrieval failure event.
-        raise_event_on_retry_failure: whether retries that are used up, a passed max_delivery_count, and a
-            history or resolver that failed do. Unreadable and unidentified deliveries always raise it.
-        join: "any" runs every message; "all" waits for one of each destination with the same property
-            ``activation`` and runs once with all of them; "one" runs the first of an activation.
-        join_timeout: how long "all" waits for the others, which are parked then, and how long "one" keeps
-            them out; None for ever.
-        ordered: messages of one JMSXGroupID run one after the other, in the order of the destination; with
-            ``concurrency=1`` all do. One process at a time receives, the others stand by. Needs a history.
-        selector: a JMS message selector: only what it matches is for this trigger. The rest is acknowledged
-            and leaves no trace.
-        filter: what this function is for, as a condition that may look into the body or as a function of the
-            message that answers True or False; asked after the rules of :meth:`Trigger.route`. What nobody
-            wants is acknowledged and leaves no trace; a filter that fails is a fatal failure of the message.
-        shadow: True judges and records every message, and stops none: what would have been stopped runs as
-            well, and log and ``Outcome.would_have`` say so. There is no guarantee then; it shows on a running
-            system what detection would do.
-        keep_result: True, or a :class:`Keep`: what the first run returned is kept as JSON beside its entry,
-            and a duplicate's ``Outcome.result`` is it (``Outcome.result_kept``).
-        fingerprint: "body", or a function of the message that returns what counts of it (bytes, text or JSON;
-            None: nothing to compare): a message that has the uuid of another one and another fingerprint is
-            rejected and parked, neither run nor taken for a duplicate.
-        journal: True, or the URL of another history: each message that is a duplicate, In Doubt, rejected or
-            given up, that a resolver gave a reason for, that was taken over from a run that died, or whose
-            end came too late, leaves a line there, for ``doubtless why`` and the dashboard. About the
-            youngest 10,000 of the trigger are kept. A line that cannot be written stops nothing.
-        tracing: True makes OpenTelemetry spans of what is handled and answered (extra ``otel``), with links
-            to the spans in which the messages were sent. Where spans go is set up with OpenTelemetry.
+        raise_event_on_retry_failure: whether used-up retries, an exceeded max_delivery_count, and a failed
+            history or resolver raise it. Unreadable and unidentified deliveries always raise it.
+        join: "any" runs every message. "all" waits for one message of each destination with the same property
+            ``activation``, and runs once with all of them. "one" runs the first message of an activation.
+        join_timeout: how long "all" waits for the missing messages before it parks the waiting ones, and how
+            long "one" keeps later messages out. None: forever.
+        ordered: True runs the messages of one JMSXGroupID one after the other, in the order of the
+            destination. With ``concurrency=1``, this is true for all messages. One process receives at a
+            time, and the others stand by. Needs a history.
+        selector: a JMS message selector. The trigger takes only messages that match. The other messages are
+            acknowledged and leave no trace.
+        filter: which messages this function takes: a condition, which may look into the body, or a function
+            of the message that returns True or False. It is checked after the rules of :meth:`Trigger.route`.
+            A message that no function takes is acknowledged and leaves no trace. If a filter fails, this is a
+            fatal failure of the message.
+        shadow: True judges and records every message, and stops none. A message that would have been stopped
+            runs as well, and the log and ``Outcome.would_have`` say so. This shows on a running system what
+            detection would do, without any guarantee.
+        keep_result: True, or a :class:`Keep`: the history keeps the first run's result as JSON beside its
+            entry. A duplicate has it as ``Outcome.result``, with ``Outcome.result_kept`` True.
+        fingerprint: "body", or a function of the message that returns the part to compare (bytes, text or
+            JSON; None: nothing to compare). A message that has the uuid of another message and another
+            fingerprint is rejected and parked. It does not run, and does not count as a duplicate.
+        journal: True, or the URL of another history: where lines are written for ``doubtless why`` and the
+            dashboard. A message gets a line if it is a duplicate, In Doubt, rejected or given up. It also
+            gets one if a resolver gave a reason for it, if it was taken over from a run that died, or if its
+            end came too late. The journal keeps about 10,000 lines of the trigger, the newest ones. If a line
+            cannot be written, nothing else changes.
+        tracing: True makes OpenTelemetry spans for each message and its answer (extra ``otel``), with links
+            to the spans in which the messages were sent. OpenTelemetry's own settings say where spans go.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

@@ -40,11 +40,14 @@ S = TypeVar("S", bound=Callable[..., Any])
 
 
 class Trigger(Generic[P, R]):
-    """A function that runs once for each message. Made by :func:`trigger`; safe to share between threads.
+    """A function that runs once for each message. Made by :func:`trigger`. Safe to share between threads.
 
-    Calling it calls the plain function. :meth:`handle` takes one message through the whole pipeline,
-    :meth:`handle_batch` many with one claim and one completion; ``ahandle`` and ``ahandle_batch`` are the
-    same for asyncio, where a blocking service runs on the event loop's own thread.
+        book({"amount": 12}, delivery)  # calls the plain function
+        book.handle(Message(body={"amount": 12}, uuid="order-17"))  # detects duplicates first
+
+    :meth:`handle` takes one message through the whole pipeline. :meth:`handle_batch` takes many, with one
+    claim and one completion. ``ahandle`` and ``ahandle_batch`` are the same for asyncio; a blocking service
+    then runs on the thread of the event loop.
     """
 
     def __init__(

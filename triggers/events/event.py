@@ -24,10 +24,10 @@ _HEADERS = frozenset(name for name in HEADER_FIELDS if name != "uuid" and not na
 
 
 class RetrievalFailureEvent(BaseModel):
-    """A message was given up: acknowledged or about to be, and parked whole.
+    """A message was given up: it is parked whole, and is acknowledged or will be in a moment.
 
-    ``time`` is in UTC. ``message`` is None only for an unreadable delivery. ``destination_index`` is the
-    place of the destination in the trigger's list, from 0.
+    ``time`` is in UTC. ``message`` is None only if the delivery was unreadable. ``destination_index`` is the
+    position of the destination in the trigger's list, from 0.
     """
 
     __module__ = "triggers"

@@ -213,7 +213,7 @@ _drained = threading.Event()
 
 
 def flush_events(timeout: timedelta = PATIENCE) -> bool:
-    """Wait until every handler has been told of everything that was published; False when it took longer."""
+    """Wait until every handler has received all published events; False when it took longer."""
     return _all_within(timeout, Mailbox.flush)
 
 

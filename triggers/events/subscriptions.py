@@ -85,21 +85,21 @@ _subscriptions: list[Subscription] = []
 def on_retrieval_failure(
     trigger: str = "*", *, synchronous: bool = True, queue_size: int = DEFAULT_QUEUE_SIZE
 ) -> Callable[[Handler], Subscription]:
-    """Subscribe a handler to the retrieval failure events of the triggers whose name matches.
+    """Subscribe a handler to the retrieval failure events of the triggers with a matching name.
 
     A handler that fails is logged and changes nothing else.
 
     Args:
-        trigger: a trigger's name, in which ``*`` stands for anything; case matters.
-        synchronous: True calls the handler before the message is parked and acknowledged, so that nothing is
-            lost when the process dies right afterwards: the event is raised again at the next delivery. A
-            coroutine function is awaited under asyncio; in blocking code it runs to its end on an event loop
-            of its own. False hands the event to a background thread of this subscription, which calls the
-            handler in order, a coroutine function on one event loop of its own.
-        queue_size: how many events may wait there; while it is full, whoever publishes waits.
+        trigger: the name of a trigger, in which ``*`` matches any text; case matters.
+        synchronous: True calls the handler before the message is parked and acknowledged. If the process dies
+            right afterwards, nothing is lost: the event is raised again at the next delivery. A coroutine
+            function is awaited under asyncio; in blocking code it runs to its end on a separate event loop.
+            False gives the event to a background thread of this subscription. The thread calls the handler in
+            order, and a coroutine function on a separate event loop.
+        queue_size: how many events may wait there, from 1. While the queue is full, a publisher waits.
 
     Raises:
-        ConfigurationError: it was used without its parentheses, or ``queue_size`` is not from 1.
+        ConfigurationError: it was used without its parentheses, or ``queue_size`` is less than 1.
     """
     if not isinstance(trigger, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
         raise ConfigurationError(

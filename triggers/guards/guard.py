@@ -36,18 +36,21 @@ _running: ContextVar[Delivery] = ContextVar("_running")
 
 
 def protect(name: str, *, history: str | HistoryStore | None, **options: Unpack[GuardOptions]) -> "Guard":
-    """Return a guard that runs what it is given once for each uuid.
+    """Return a guard that runs a call once for each uuid.
 
-    It detects as ``@trigger`` does, and its options are those of ``@trigger``: a duplicate does not run, what
-    nobody can know is In Doubt and parked, what fails transiently is given back.
+    It detects duplicates like ``@trigger``, with the same options. A duplicate does not run. A call that may
+    or may not have run is In Doubt and parked. A call that fails transiently is given back.
+
+        guard = protect("charge-card", history="sqlite:///history.sqlite3")
+        outcome = guard.handle("order-17", lambda: charge(12.5))
 
     Args:
         name: the namespace in the history, equal on all machines that share it.
-        history: a URL or a store; None for none, where only the delivery count and the resolver decide.
-        options: as of :func:`triggers.trigger`.
+        history: a URL or a store. With None, only the delivery count and the resolver decide.
+        options: as for :func:`triggers.trigger`.
 
     Raises:
-        ConfigurationError: naming the option and the remedy.
+        ConfigurationError: it names the option and the remedy.
     """
     with pointing():
         check_text("name", name, "use the same name on all machines that share a history")

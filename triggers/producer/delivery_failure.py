@@ -96,12 +96,12 @@ _subscriptions: list[DeliverySubscription] = []
 
 
 def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], DeliverySubscription]:
-    """Subscribe a handler to the delivery failure events of the producers whose alias matches.
+    """Subscribe a handler to the delivery failure events of the producers with a matching alias.
 
-    It is called by whoever drains the queue, after the message was moved to the failed ones, and again by the
-    next one if the process dies before it came back. A handler that fails is logged and changes nothing else.
-    A coroutine function is awaited under asyncio; in blocking code it runs to its end on an event loop of its
-    own.
+    The process that drains the queue calls the handler, after it has moved the message to the failed ones. If
+    that process dies before the handler returns, the next process that drains calls it again. If a handler
+    fails, this is logged and changes nothing else. A coroutine function is awaited under asyncio; in blocking
+    code it runs to its end on a separate event loop.
 
     Raises:
         ConfigurationError: it was used without its parentheses.

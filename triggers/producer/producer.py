@@ -40,10 +40,13 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """Sends messages; safe to share between threads. Nothing is connected before the first use.
+    """Sends messages. Safe to share between threads. It connects when you first use it.
 
-    ``asend``, ``arequest`` and the others that begin with ``a`` are the same for asyncio. Messages to one
-    destination leave in the order of their calls, also while one of them is tried again.
+        with Producer("redis://127.0.0.1:6379/0") as producer:
+            producer.send("orders", {"customer": "Ann", "amount": 12}, uuid="order-17")
+
+    The methods that begin with ``a``, such as ``asend`` and ``arequest``, are the same for asyncio. Messages
+    to one destination leave in the order of their calls, even while one of them is tried again.
 
     Args:
         provider: a URL or a provider.
@@ -282,9 +285,11 @@ class Producer:
 def send(
     destination: str, body: Body | Message, *, provider: str | Provider, **options: Unpack[SendOptions]
 ) -> SentMessage:
-    """Send one message, over a connection of its own; keep a :class:`Producer` to send many.
+    """Send one message over a separate connection. To send many, keep a :class:`Producer`.
 
-    Raises as :meth:`Producer.send`.
+        send("orders", {"customer": "Ann"}, uuid="order-17", provider="redis://127.0.0.1:6379/0")
+
+    It raises the same errors as :meth:`Producer.send`.
     """
     with Producer(provider) as producer:
         return producer.send(destination, body, **options)

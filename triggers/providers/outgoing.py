@@ -51,7 +51,7 @@ class SendOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """What became of a message: with the provider, or, ``queued``, on disk until the provider is back.
+    """A message that was sent to the provider, or that is ``queued`` on disk until the provider is back.
 
     ``message`` is as it was sent; a queued one has no JMSMessageID yet.
     """

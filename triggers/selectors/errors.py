@@ -4,7 +4,7 @@ from history.errors import ConfigurationError
 
 
 class SelectorError(ConfigurationError):
-    """The text is no condition. ``position`` counts its characters from 0, the message from 1."""
+    """The text is not a condition. ``position`` counts characters from 0, the text of the error from 1."""
 
     __module__ = "triggers"
 

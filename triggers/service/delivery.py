@@ -22,9 +22,12 @@ class HeldLease(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One run of a service: hand ``uuid`` and ``fence`` to a target that checks them, and effects are fenced.
+    """One run of a service. If a target checks its ``uuid`` and ``fence``, effects are fenced.
 
-    ``attempt`` counts runs of this delivery from 1. ``fence`` is None without a document history.
+        def book(order: dict, delivery: Delivery) -> None:
+            ledger.book(order, uuid=delivery.uuid, fence=delivery.fence)
+
+    ``attempt`` counts the runs of this delivery, from 1. ``fence`` is None without a document history.
     """
 
     __module__ = "triggers"
@@ -37,10 +40,11 @@ class Delivery:
     lease: HeldLease | None = field(default=None, repr=False, compare=False)
 
     def check(self) -> None:
-        """Stop a long service whose lease was lost; do nothing where there is no lease.
+        """Stop a long service if its lease was lost. Without a lease, do nothing.
 
         Raises:
-            LeaseLostError: another owner has the message. Let it pass: nothing is parked and no event raised.
+            LeaseLostError: another owner has the message. Do not catch it: nothing is parked, and no
+                event is raised.
         """
         lease = self.lease
         if lease is not None and lease.taken_by is not None:

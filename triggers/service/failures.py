@@ -35,13 +35,23 @@ Sleep = Callable[[float], Awaitable[None] | None]
 
 
 class TransientError(DoubtlessError):
-    """Raise it in a service or resolver: this try failed, another may succeed."""
+    """Raise it in a service or resolver, if this try failed and another may succeed.
+
+        raise TransientError("the warehouse is being moved")
+
+    After a service, ``retry``, ``on_retry_failure`` and ``redelivery`` of the trigger decide what happens.
+    """
 
     __module__ = "triggers"
 
 
 class FatalError(DoubtlessError):
-    """Raise it in a service: no try of this message can succeed. It wins over ``transient=``."""
+    """Raise it in a service, if no try of this message can succeed.
+
+        raise FatalError("there is no such customer")
+
+    It wins over ``transient=``.
+    """
 
     __module__ = "triggers"
 
@@ -58,7 +68,7 @@ class BodyTooLargeError(FatalError):
 
 
 class BodyInvalidError(FatalError):
-    """A body is not what the service's parameter asks for."""
+    """A body does not fit the parameter of the service."""
 
     __module__ = "triggers"
 
@@ -75,10 +85,10 @@ class HostRetryError(DoubtlessError):
 
 
 class LeaseLostError(DoubtlessError):
-    """Another owner has taken the entry of this run over: whatever the run does from here on is its second.
+    """Another owner has taken over the entry of this run, so two runs may do the same work.
 
-    ``delivery.check()`` raises it, so that a service can stop. The message is left to its new owner: it is
-    neither parked nor does it raise an event, and what this run would have completed is not recorded.
+    ``delivery.check()`` raises it, so that a service can stop. doubtless leaves the message to its new owner.
+    It does not park the message, raises no event, and does not record a completion by this run.
     """
 
     __module__ = "triggers"
@@ -91,7 +101,7 @@ class LeaseLostError(DoubtlessError):
 
 
 class UnawaitedError(FatalError):
-    """A service that is no coroutine function returned something to await, where nobody can."""
+    """A service is not a coroutine function, but returned an awaitable that nobody can await."""
 
     __module__ = "triggers"
 
@@ -105,7 +115,7 @@ class UnawaitedError(FatalError):
 
 
 class LazyResultError(FatalError):
-    """A service returned a generator or another iterator: its work is not done, or can be read only once."""
+    """A service returned an iterator, such as a generator: its work is not done, or is readable only once."""
 
     __module__ = "triggers"
 
@@ -120,10 +130,16 @@ class LazyResultError(FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """In-process re-runs after a transient failure, on the held message and without detecting it again.
+    """When a service runs again in this process after a transient failure.
 
-    Total runs are ``1 + max_attempts``. The pause before re-run n (from 1) is
-    ``interval * backoff ** (n - 1)``, at most ``max_interval``.
+    The consumer keeps the message meanwhile, and does not detect it again. In total, the service runs at most
+    ``1 + max_attempts`` times. The pause before re-run n (from 1) is ``interval * backoff ** (n - 1)``, at
+    most ``max_interval``.
+
+        @trigger("orders", retry=Retry(max_attempts=3, interval=timedelta(seconds=1), backoff=2))
+
+    Raises:
+        ConfigurationError: it names the wrong field and the remedy.
     """
 
     __module__ = "triggers"
@@ -147,16 +163,16 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Redelivery:
-    """When a provider delivers a message again that its service failed for transiently.
+    """When a provider delivers a message again after a transient failure.
 
     The pause after delivery n (from 1) is ``interval * backoff ** (n - 1)``, at most ``max_interval``. By
-    default it doubles from a second to a minute, so that an outage of ten minutes takes about 15 deliveries
-    of the 100 that ``max_delivery_count`` allows.
+    default, the pause doubles from one second to one minute. So an outage of ten minutes takes about 15
+    deliveries of the 100 that ``max_delivery_count`` allows.
 
         @trigger("orders", transacted=True, redelivery=Redelivery(max_interval=timedelta(minutes=5)))
 
     Raises:
-        ConfigurationError: naming the field and the remedy.
+        ConfigurationError: it names the wrong field and the remedy.
     """
 
     __module__ = "triggers"

@@ -27,7 +27,7 @@ _REMEDY = 'write uuid="body.order.event_id", uuid="properties.event_id", or give
 
 
 class UnidentifiedError(FatalError):
-    """A message has no identity where its trigger reads one: it is rejected, not run undetected."""
+    """A message has no identity at the place that its trigger reads. It is rejected and does not run."""
 
     __module__ = "triggers"
 

@@ -20,13 +20,16 @@ _BEGINNING, _FAILURE = b"result:", b"failure:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How results are kept: ``for_`` how long (as long as entries, when left out), and up to which size.
+    """How long results are kept, and up to which size.
 
-    ``limit`` is in bytes of JSON; of a larger result nothing is kept, and the message is completed all the
-    same. Results are JSON: models by their schema, never pickles.
+    ``for_`` is the time. By default, a result is kept as long as its entry. ``limit`` is in bytes of JSON. A
+    larger result is not kept, but its message is completed. Results are JSON: models by their schema, never
+    pickles.
+
+        @trigger("orders", keep_result=Keep(for_=timedelta(hours=1), limit=10_000))
 
     Raises:
-        ConfigurationError: one of them is not what it must be.
+        ConfigurationError: a field has a wrong value.
     """
 
     for_: timedelta | None = None
@@ -55,7 +58,7 @@ def keep_of(given: Any) -> Keep | None:
 
 
 class FailedBeforeError(DoubtlessError):
-    """The first run of this uuid failed for good; ``error_class`` and ``error_message`` say with what."""
+    """The first run of this uuid failed for good, with ``error_class`` and ``error_message``."""
 
     __module__ = "triggers"
 

@@ -13,18 +13,26 @@ VERDICT_LOGGER = "triggers.verdicts"
 
 # Made for every message, and a named tuple four times faster than a frozen dataclass.
 class Outcome(NamedTuple):
-    """What became of one delivery.
+    """The result of one delivery.
 
-    ``status`` is None when the message is undecided or rejected. ``acknowledge`` False means recover: the
-    provider is to deliver it again, ``recover_after`` seconds later at the earliest. ``reason`` says
-    why in a sentence, with the row of the decision table at its end. ``result`` is whatever the service
-    returned and ``error`` whatever it raised, untouched. ``join`` is "waiting" for a message that a join
-    keeps, "discarded" for one that it has no use for. ``attempts`` counts the runs of the service, and
-    ``seconds`` is how long they took, pauses included. ``expired`` says that its JMSExpiration was over, so
-    that nobody wanted it. ``would_have`` says of a message that ran in shadow as what it would have been
-    stopped: "duplicate", "in doubt", "in progress", "rejected" or "undecided"; None where it was not.
-    ``result_kept`` says that ``result`` is that of the first run, which this message is a duplicate of. Where
-    results are kept and that run failed for good, ``error`` is a :class:`~triggers.FailedBeforeError`.
+        outcome = book.handle(Message(body={"amount": 12}, uuid="order-17"))
+        print(outcome.status, outcome.reason)
+
+    ``status`` is None if the message is undecided or rejected. ``reason`` says why in a sentence, which ends
+    with the row of the decision table. If ``acknowledge`` is False, the provider must deliver the message
+    again, at least ``recover_after`` seconds later.
+
+    ``result`` is what the service returned, and ``error`` is what it raised, both unchanged. ``attempts``
+    counts the runs of the service. ``seconds`` is the time of these runs, with the pauses between them.
+
+    ``join`` is "waiting" if a join keeps the message, and "discarded" if a join does not need it. ``expired``
+    is True if the JMSExpiration of the message was over, so that nobody wanted it.
+
+    ``would_have`` is for a message that ran in shadow. It is "duplicate", "in doubt", "in progress",
+    "rejected" or "undecided" if detection would have stopped the message, and None if not.
+
+    ``result_kept`` is True if this message is a duplicate and ``result`` is the result of the first run. If
+    results are kept and the first run failed for good, ``error`` is a :class:`~triggers.FailedBeforeError`.
     """
 
     status: Status | None

@@ -35,13 +35,13 @@ def backlog(
         None,
         "--most",
         min=0,
-        help="Exit with 1 when more than this wait for one of the triggers; for alarms.",
+        help="Exit with 1 if more messages than this wait for one of the triggers. For alarms.",
     ),
 ) -> None:
     """Show how many messages wait at the provider for the triggers of a module, and since when.
 
-    It takes and changes nothing. What a provider does not say is "-". Redis Streams and SQL databases also
-    name what waits for others.
+    It takes no message and changes nothing. "-" means that the provider does not report this number. Redis
+    Streams and SQL databases also show messages that wait for others.
     """
     state = State.of(context)
     places = places_of(collect(module, only, configuration=configuration_of(state), guards=True))

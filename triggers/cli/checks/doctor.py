@@ -47,13 +47,13 @@ def doctor(
     only: list[str] | None = ONLY_OPTION,
     sink: list[str] | None = SINKS_OPTION,
     processes: int = typer.Option(
-        1, min=1, max=MOST_PROCESSES, help="How many processes will run, as of doubtless run."
+        1, min=1, max=MOST_PROCESSES, help="How many processes doubtless run will start."
     ),
 ) -> None:
     """Check a set-up for problems: servers, their settings, clocks, permissions and triggers.
 
-    Give it what "doubtless run" is given. It consumes and sends nothing. In each history it claims one random
-    uuid and lets it go again. It ends with 1 when there is a problem.
+    Give it the same arguments as "doubtless run". It consumes and sends nothing. In each history, it claims
+    one random uuid and releases it again. The exit code is 1 if there is a problem.
     """
     state = State.of(context)
     configuration = configuration_of(state)

@@ -25,21 +25,21 @@ class Level(StrEnum):
 def guarantees(
     context: typer.Context,
     module: str | None = typer.Argument(
-        None, help="A module with triggers; without one, the levels are listed."
+        None, help="A module with triggers. Without a module, the command lists the levels."
     ),
     require: Level | None = typer.Option(
-        None, "--require", help="Exit with 1 when a trigger does not reach this level; for CI."
+        None, "--require", help="Exit with 1 if a trigger does not reach this level. For CI."
     ),
     check: bool = typer.Option(
-        False, "--check", help="Connect to each history, and count what it may forget against the level."
+        False, "--check", help="Connect to each history. If a history may forget entries, the level is lower."
     ),
 ) -> None:
     """Show which guarantee each trigger of a module reaches: atomic, fenced or in doubt.
 
-    It looks at settings, at the service's parameters, and at a resolver that never reads what it is asked
-    about; whether a target checks the fence it cannot know. Histories are asked with --check only. A task of
-    a guarded application that no guard wraps is listed with the level "none", and fails --require unless it
-    has guarded=False.
+    The command looks at the settings, the parameters of the service, and whether the resolver reads any of
+    its parameters. It cannot know whether a target checks the fence. It connects to histories only with
+    --check. For a guarded application, it also lists tasks that no guard wraps, with the level "none". Such a
+    task fails --require, unless it has guarded=False.
     """
     state = State.of(context)
     if module is None:

@@ -40,13 +40,18 @@ def bytes_of(store: StoreCost, messages: float, result: int | None) -> float:
 @with_general_options
 def size(
     context: typer.Context,
-    rate: str = typer.Option(..., help="How many new messages: 2000/s, 5000/h, 1000000/d."),
-    keep: str = typer.Option("7d", help="How long each is remembered, history_time_to_live: 36h, 7d."),
-    result: int | None = typer.Option(None, min=0, help="Mean bytes of a kept result, with keep_result=."),
+    rate: str = typer.Option(..., help="How many new messages arrive, such as 2000/s, 5000/h or 1000000/d."),
+    keep: str = typer.Option(
+        "7d", help="How long each message is remembered (history_time_to_live), such as 36h or 7d."
+    ),
+    result: int | None = typer.Option(
+        None, min=0, help="Mean size of a kept result in bytes, for a trigger with keep_result=."
+    ),
 ) -> None:
     """Estimate how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs.
 
-    Duplicates need nothing. Parked messages come besides, whole; a stream or queue keeps its own messages.
+    Duplicates need no space. Parked messages need additional space, because each is stored whole. A stream or
+    queue needs its own space for its messages.
     """
     state = State.of(context)
     messages = rate_of("--rate", rate) * duration_of("--keep", keep).total_seconds()

@@ -48,7 +48,7 @@ app = typer.Typer(
     help="Look at parked messages (In Doubt, rejected, unreadable), and run, settle or discard them.",
 )
 
-_ID: Any = typer.Argument(help="The id, or a beginning of it that is unique.")
+_ID: Any = typer.Argument(help="The id, or the beginning of the id if that is unique.")
 _DECISION_COLUMNS = ["at", "trigger", "decision", "by", "messages", "reason", "outcome"]
 
 
@@ -62,7 +62,10 @@ def list_(
     limit: int = limit_option(),
     local: bool = LOCAL_OPTION,
 ) -> None:
-    """List parked messages, oldest first; In Doubt ones whose original has completed are closed first."""
+    """List parked messages, the oldest first.
+
+    Before that, the command closes In Doubt messages if their original has completed.
+    """
     trigger = selection.trigger
     with _lot(history, local=local) as (lot, store):
         if store is not None and not local:
@@ -91,10 +94,10 @@ def show(
     history: str | None = HISTORY_OPTION,
     local: bool = LOCAL_OPTION,
 ) -> None:
-    """Show one parked message whole, as JSON: headers, body, evidence, error and its traceback.
+    """Show one whole parked message as JSON: headers, body, evidence, error and its traceback.
 
-    A body of bytes is shown as text where it is UTF-8, else in base64; "body-kind" says which. The traceback,
-    "error_trace", is also printed on standard error, line by line, unless --json is given.
+    A body of bytes is shown as text if it is UTF-8, else in base64. "body-kind" says which. Without --json,
+    the traceback ("error_trace") is printed line by line on standard error as well.
     """
     with _lot(history, local=local) as (lot, _):
         parked = get(lot, parked_id)
@@ -114,11 +117,11 @@ def run(
     request: Request,
     module: str = typer.Argument(help="The module of the trigger."),
 ) -> None:
-    """Run the service on parked messages after all: somebody has decided that they are NEW.
+    """Run the service on parked messages, after a person has decided that they are NEW.
 
-    The entry is taken over, so a run that is still alive somewhere cannot complete it as well; a message that
-    has completed meanwhile is a DUPLICATE and is closed. What filters choose and the module cannot run stays
-    parked. The exit code is 1 when one of them stays parked.
+    The command takes the entry over, so a run that is still alive elsewhere cannot complete it as well. If a
+    message has completed in the meantime, it is a DUPLICATE and is closed. If filters select a message that
+    the module cannot run, it stays parked. The exit code is 1 if a message stays parked.
     """
     from triggers.cli.parked.running import left_row, planned, run_each  # noqa: PLC0415  (others run nothing)
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
@@ -174,10 +177,10 @@ def _show(state: State, rows: Iterable[dict[str, Any]]) -> bool:
 @with_general_options
 @with_request
 def done(context: typer.Context, request: Request) -> None:
-    """Settle parked messages as done: somebody has found that their effects are there.
+    """Settle parked messages as done, after a person has found that their effects are there.
 
-    Their entries are completed, so that further copies are duplicates, and they are taken out. One that is
-    running, or that was started again since it was parked, is left alone: then the exit code is 1.
+    The command completes their entries, so that further copies are duplicates, and removes the messages. A
+    message stays parked if it is running, or was started again since it was parked. The exit code is then 1.
     """
     with _lot(request.history, local=request.local, entries=True) as (lot, store):
         if store is None:
@@ -192,10 +195,10 @@ def done(context: typer.Context, request: Request) -> None:
 @with_general_options
 @with_request
 def discard(context: typer.Context, request: Request) -> None:
-    """Drop parked messages for good: somebody has decided that they are not wanted.
+    """Delete parked messages permanently, after a person has decided that they are not wanted.
 
-    Their entries stay as they are, so that a further copy of an In Doubt message is In Doubt again. If the
-    effect is there, settle the message as "done".
+    Their entries stay as they are, so a further copy of an In Doubt message is In Doubt again. If the effect
+    is there, settle the message with "parked done" instead.
     """
     with _lot(request.history, local=request.local) as (lot, store):
         labels = _chosen(lot, store, request)
@@ -211,9 +214,9 @@ def resolve(
     history: str | None = HISTORY_OPTION,
     local: bool = LOCAL_OPTION,
 ) -> None:
-    """Ask the trigger's resolver what a parked message is now; nothing is changed.
+    """Ask the trigger's resolver what a parked message is now, and change nothing.
 
-    It is asked with the evidence that was parked. The exit code is 1 when it fails.
+    The resolver gets the parked evidence. The exit code is 1 if the resolver fails.
     """
     from triggers.cli.parked.resolving import answer_now  # noqa: PLC0415  (the others ask no resolver)
     from triggers.cli.parked.running import trigger_of  # noqa: PLC0415  (as above)
@@ -243,9 +246,9 @@ def decisions(
     limit: int = limit_option(),
     local: bool = LOCAL_OPTION,
 ) -> None:
-    """Show who has run, settled or discarded parked messages, why, and what came of it, the newest first.
+    """Show who has run, settled or discarded parked messages, why, and the result, the newest first.
 
-    None of it is ever deleted; --json names the messages.
+    Decisions are never deleted. --json names the messages.
     """
     with _lot(history, local=local) as (lot, store):
         names = [trigger] if trigger is not None else lot_names(lot, None if local else store)

@@ -12,23 +12,30 @@ from triggers.cli.shared.durations import duration_of
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, YES_OPTION
 from triggers.cli.shared.signatures import Options, take
 
-LOCAL_OPTION: Any = typer.Option(False, "--local", help="In this machine's file, not beside the history.")
-_IDS: Any = typer.Argument(
-    None, metavar="[PARKED_ID]...", help="Ids, or their unique beginnings. Or give filters."
+LOCAL_OPTION: Any = typer.Option(
+    False, "--local", help="Use the messages in this machine's file, not those of the history."
 )
-_REASON_OPTION: Any = typer.Option(None, "--reason", help="Why; it is kept with the decision.")
-_BY_OPTION: Any = typer.Option(None, "--by", help="Who has decided; the name of the login by default.")
-_DRY_RUN_OPTION: Any = typer.Option(False, "--dry-run", help="Only show which messages it would change.")
+_IDS: Any = typer.Argument(
+    None, metavar="[PARKED_ID]...", help="Ids, or unique beginnings of ids. Or give filters."
+)
+_REASON_OPTION: Any = typer.Option(None, "--reason", help="The reason. It is stored with the decision.")
+_BY_OPTION: Any = typer.Option(None, "--by", help="Who has decided. By default: the name of the login.")
+_DRY_RUN_OPTION: Any = typer.Option(
+    False, "--dry-run", help="Only show which messages the command would change."
+)
 
 _FILTERS: Options = {
     "trigger": (str | None, TRIGGER_OPTION),
-    "kind": (KindWord | None, typer.Option(None, help="Only those of this kind.")),
-    "uuid": (str | None, typer.Option(None, help='Only uuids that match: "order-*", "?" is any character.')),
+    "kind": (KindWord | None, typer.Option(None, help="Only messages of this kind.")),
+    "uuid": (
+        str | None,
+        typer.Option(None, help='Only uuids of this form, such as "order-*". "?" is any one character.'),
+    ),
     "containing": (
         str | None,
-        typer.Option(None, help="Only those whose reason or error contains this text."),
+        typer.Option(None, help="Only messages with this text in the reason or the error."),
     ),
-    "host": (str | None, typer.Option(None, help="Only those that a worker on this host started.")),
+    "host": (str | None, typer.Option(None, help="Only messages that a worker on this host started.")),
     "older": (
         str | None,
         typer.Option(None, help="Only messages that were parked longer ago than this: 90s, 15m, 2h, 7d."),

@@ -50,7 +50,9 @@ def _group() -> None:
 @with_general_options
 def show(
     context: typer.Context,
-    module: str | None = typer.Argument(None, help="A module: its triggers' settings are shown, too."),
+    module: str | None = typer.Argument(
+        None, help="A module. The settings of its triggers are shown as well."
+    ),
     provider: str | None = PROVIDER_OPTION,
     history: str | None = DEFAULT_HISTORY_OPTION,
     sink: list[str] | None = SINKS_OPTION,
@@ -58,10 +60,11 @@ def show(
     log_format: LogFormat = LOG_FORMAT_OPTION,
     log_verdicts: bool = LOG_VERDICTS_OPTION,
 ) -> None:
-    """Show each setting, its value without secrets, and who said it. Give it what "doubtless run" is given.
+    """Show each setting, its value without secrets, and where it comes from.
 
-    The command line wins over the environment, that over the file, and that over the code. Nothing is
-    connected. What is wrong in the file or the environment is an error with the name of the key.
+    Give it the same arguments as "doubtless run". The command line wins over the environment, the environment
+    over the file, and the file over the code. The command connects to nothing. If the file or the environment
+    has a wrong value, the command fails and names the key.
     """
     state = State.of(context)
     configuration = configuration_of(state)

@@ -34,13 +34,13 @@ _NEXT = (
 def init(
     context: typer.Context,
     folder: Path = typer.Argument(
-        Path(), help="Where to write it; by default this folder.", show_default=False
+        Path(), help="The folder to write to. By default: this folder.", show_default=False
     ),
 ) -> None:
     """Write a small service with its test and its configuration. They run without changes.
 
-    It needs no server: messages, history and bookings are in one SQLite file. What is there already is never
-    overwritten: then nothing is written at all.
+    The service needs no server: messages, history and bookings are in one SQLite file. The command never
+    overwrites a file: if one of its files already exists, it writes nothing.
     """
     state = State.of(context)
     files = dict(_files(folder))

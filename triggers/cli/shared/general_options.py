@@ -14,7 +14,7 @@ from triggers.cli.shared.logs import log_more
 from triggers.cli.shared.output import State, UserExitError
 from triggers.cli.shared.signatures import Options, take
 
-_JSON_OPTION: Any = typer.Option(False, "--json", help="Print data as JSON, one document.")
+_JSON_OPTION: Any = typer.Option(False, "--json", help="Print the data as one JSON document.")
 _VERBOSE_OPTION: Any = typer.Option(
     False, "--verbose", "-v", help="Log more, and show the traceback of an error."
 )
@@ -22,7 +22,8 @@ _CONFIG_OPTION: Any = typer.Option(
     None,
     "--config",
     show_default=False,
-    help="Read this file; by default what DOUBTLESS_CONFIG names, else doubtless.toml in this folder.",
+    help="Read this configuration file. By default: the file that DOUBTLESS_CONFIG names, else "
+    "doubtless.toml in this folder.",
 )
 _GENERAL: Options = {
     "json": (bool, _JSON_OPTION),

@@ -37,7 +37,8 @@ HISTORY_OPTION: Any = typer.Option(
     None,
     "--history",
     envvar="DOUBTLESS_HISTORY",
-    help=f"{_LASTING_HISTORIES}; by default the file {FILE} in this folder, where there is one",
+    help=f"URL of the history. By default: the file {FILE} in this folder, if it exists. "
+    f"Forms: {_LASTING_HISTORIES}",
 )
 
 #: The option that names the provider.
@@ -45,12 +46,15 @@ PROVIDER_OPTION: Any = typer.Option(
     None,
     "--provider",
     envvar="DOUBTLESS_PROVIDER",
-    help=f"{_LASTING_PROVIDERS}; by default the file {FILE} in this folder",
+    help=f"URL of the provider. By default: the file {FILE} in this folder. Forms: {_LASTING_PROVIDERS}",
 )
 
 #: The option that names the history of what a module's triggers do not name.
 DEFAULT_HISTORY_OPTION: Any = typer.Option(
-    None, "--history", envvar="DOUBTLESS_HISTORY", help=f"For triggers that name none: {HISTORY_URLS}"
+    None,
+    "--history",
+    envvar="DOUBTLESS_HISTORY",
+    help=f"URL of the history for triggers that name none. Forms: {HISTORY_URLS}",
 )
 
 #: The option that has a consumer tell of itself.
@@ -58,8 +62,8 @@ METRICS_OPTION: Any = typer.Option(
     None,
     "--metrics",
     envvar="DOUBTLESS_METRICS",
-    help="Answer /metrics (Prometheus), /livez and /readyz at HOST:PORT, such as 127.0.0.1:9464; "
-    "process N of --processes at PORT + N, from 0.",
+    help="Answer /metrics (Prometheus), /livez and /readyz at HOST:PORT, such as 127.0.0.1:9464. "
+    "With --processes, process N answers at PORT + N. The first process is number 0.",
 )
 
 #: The option that says how records are written.
@@ -67,7 +71,7 @@ LOG_FORMAT_OPTION: Any = typer.Option(
     LogFormat.TEXT,
     "--log-format",
     envvar="DOUBTLESS_LOG_FORMAT",
-    help="How to write the log; json is one object a line.",
+    help="Format of the log. json writes one JSON object on each line.",
 )
 
 #: The option that says whether verdicts are logged that are no reason to worry.
@@ -75,11 +79,11 @@ LOG_VERDICTS_OPTION: Any = typer.Option(
     True,
     "--log-verdicts/--no-log-verdicts",
     envvar="DOUBTLESS_LOG_VERDICTS",
-    help="Log each duplicate, and why the resolver or a take-over had a message run.",
+    help="Log each duplicate, and the reason if the resolver or a take-over makes a message run.",
 )
 
 #: The option that chooses among a module's triggers.
-ONLY_OPTION: Any = typer.Option(None, "--trigger", "-t", help="Only this trigger; may be repeated.")
+ONLY_OPTION: Any = typer.Option(None, "--trigger", "-t", help="Only this trigger. May be repeated.")
 
 #: The option that narrows a command down to one trigger.
 TRIGGER_OPTION: Any = typer.Option(
@@ -92,7 +96,7 @@ YES_OPTION: Any = typer.Option(False, "--yes", "-y", help="Do not ask for confir
 
 #: The option for how many processes run.
 PROCESSES_OPTION: Any = typer.Option(
-    1, min=1, max=MOST_PROCESSES, help="How many processes to run; crashed ones start again."
+    1, min=1, max=MOST_PROCESSES, help="How many processes to run. A process that crashes is started again."
 )
 
 

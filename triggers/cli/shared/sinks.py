@@ -19,7 +19,7 @@ SINKS_OPTION: Any = typer.Option(
     None,
     "--sink",
     envvar="DOUBTLESS_SINKS",
-    help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
+    help=f"Where events of given-up messages go. May be repeated. Forms: {SINK_URLS}",
 )
 
 

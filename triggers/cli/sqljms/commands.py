@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.views import SourceView
 
 app = typer.Typer(
-    no_args_is_help=True, help="Queues, topics, subscriptions and the limbo in a SQL database: look and mend."
+    no_args_is_help=True,
+    help="Inspect and repair the queues, topics, subscriptions and limbo of a SQL database.",
 )
 app.add_typer(sqljms_limbo.app, name="limbo")
 
@@ -43,7 +44,7 @@ _BACKLOG = ["messages", "held", "later", "oldest"]
 @app.command("clients")
 @with_general_options
 def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
-    """List the consumers, whether they live and how much they hold."""
+    """List the consumers, whether they are running, and how many messages they hold."""
     with opened_admin(provider) as admin:
         rows = [asdict(client) for client in drive(admin.clients())]
     State.of(context).show("clients", ["name", "id", "alive", "held", "lease_until"], rows)
@@ -52,7 +53,7 @@ def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> N
 @app.command("queues")
 @with_general_options
 def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
-    """List the queues: how much waits there, and for how long the oldest has."""
+    """List the queues, how many messages wait in each, and for how long the oldest has been due."""
     with opened_admin(provider) as admin:
         found = drive(admin.queues())
     _show_places(State.of(context), "queues", found, ["name", *_BACKLOG, "consumers"])
@@ -71,10 +72,10 @@ def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
 @with_general_options
 def subscriptions(
     context: typer.Context,
-    topic: str | None = typer.Argument(None, help="Of this topic; of all by default."),
+    topic: str | None = typer.Argument(None, help="Only this topic. By default all topics."),
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """List the subscriptions: a forgotten one keeps messages for ever."""
+    """List the subscriptions. A forgotten subscription keeps its messages forever."""
     with opened_admin(provider) as admin:
         found = drive(admin.subscriptions(topic))
         if topic is not None and not found:
@@ -92,7 +93,7 @@ def entries(
     limit: int = LIMIT_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """List what waits at a place, in the order of its delivery; "client" is who handles it."""
+    """List the messages at a place, in the order of delivery. "client" is the consumer that handles one."""
     with opened_admin(provider) as admin:
         rows = [asdict(entry) for entry in drive(admin.entries(place, subscription, limit=limit))]
     columns = ["id", "uuid", "type", "priority", "delivery_count", "due", "size", "client", "alive"]
@@ -106,7 +107,7 @@ def show(
     number: int = typer.Argument(help="The number of the message."),
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Show a message whole, and where it waits, as JSON."""
+    """Show a whole message, and where it waits, as JSON."""
     with opened_admin(provider) as admin:
         found = drive(admin.message(number))
     places = [asdict(view) for view in found.places]
@@ -118,14 +119,14 @@ def show(
 def move(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
-    target: str = typer.Argument(help="Where to; a plain name that nobody knows is a new queue."),
+    target: str = typer.Argument(help="The destination. A plain name that is unknown becomes a new queue."),
     numbers: list[int] | None = SOME_ARGUMENT,
     every: bool = ALL_OPTION,
     subscription: str | None = SUBSCRIPTION_OPTION,
     force: bool = FORCE_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Move messages to another destination, under their JMSMessageIDs and uuids, in one transaction."""
+    """Move messages to another destination in one transaction. They keep their JMSMessageIDs and uuids."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         moved = drive(admin.move(place, target, some, subscription=subscription, force=force))
@@ -137,13 +138,13 @@ def move(
 def copy(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
-    target: str = typer.Argument(help="Where to; a plain name that nobody knows is a new queue."),
+    target: str = typer.Argument(help="The destination. A plain name that is unknown becomes a new queue."),
     numbers: list[int] | None = SOME_ARGUMENT,
     every: bool = ALL_OPTION,
     subscription: str | None = SUBSCRIPTION_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Copy messages to another destination, under the same uuids; a trigger runs one of the two copies."""
+    """Copy messages to another destination, with the same uuids. A trigger runs one of the two copies."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         copied = drive(admin.move(place, target, some, subscription=subscription, keep=True))
@@ -157,7 +158,9 @@ def requeue(
     place: str = PLACE_ARGUMENT,
     numbers: list[int] | None = SOME_ARGUMENT,
     every: bool = ALL_OPTION,
-    to: str | None = typer.Option(None, "--to", help="Where to, where the messages do not say."),
+    to: str | None = typer.Option(
+        None, "--to", help="Another destination. Required if a message does not say where it came from."
+    ),
     subscription: str | None = SUBSCRIPTION_OPTION,
     force: bool = FORCE_OPTION,
     provider: str | None = PROVIDER_OPTION,
@@ -180,7 +183,7 @@ def delete(
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Delete messages for good."""
+    """Delete messages permanently."""
     with opened_admin(provider) as admin:
         if not yes:
             confirm(f"Delete for good from {place}: {', '.join(map(str, numbers))}?")
@@ -198,7 +201,7 @@ def purge(
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Delete all that waits at a place for good."""
+    """Delete all messages of a place permanently."""
     with opened_admin(provider) as admin:
         if not yes:
             confirm(f"Delete for good all messages of {place}?")
@@ -216,7 +219,7 @@ def release(
     subscription: str | None = SUBSCRIPTION_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Make delayed messages of a place due now; for those in limbo, see limbo release."""
+    """Make delayed messages of a place due now. For messages in limbo, use "limbo release"."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         due = drive(admin.release_now(place, some, subscription=subscription))
@@ -227,13 +230,13 @@ def release(
 @with_general_options
 def reset(
     context: typer.Context,
-    client: str = typer.Argument(help="The client's name, as clients shows it."),
-    forget: bool = typer.Option(False, "--forget", help="And forget the client."),
+    client: str = typer.Argument(help='The name of the client, as "sqljms clients" shows it.'),
+    forget: bool = typer.Option(False, "--forget", help="Forget the client as well."),
     force: bool = FORCE_OPTION,
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Give back all that a client holds; one that lives is refused without --force."""
+    """Give back all messages that a client holds. If the client is running, this needs --force."""
     with opened_admin(provider) as admin:
         if not yes:
             confirm(f"Give to others what {client} holds?")
@@ -249,11 +252,11 @@ def reset(
 def unsubscribe(
     context: typer.Context,
     topic: str = typer.Argument(help="The topic."),
-    subscription: str = typer.Argument(help="The subscription's name."),
+    subscription: str = typer.Argument(help="The name of the subscription."),
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """End a subscription that nobody is attached to, with all that it has not read."""
+    """End a subscription that no consumer is attached to, and delete all messages that it has not read."""
     with opened_admin(provider) as admin:
         if not yes:
             confirm(f"End {subscription} of {topic}, and delete what it has not read?")
@@ -270,7 +273,7 @@ def drop(
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Delete a queue or topic with all that waits there, for good."""
+    """Delete a queue or topic and all its messages permanently."""
     with opened_admin(provider) as admin:
         if not yes:
             confirm(f"Delete {place}, and all that waits there?")

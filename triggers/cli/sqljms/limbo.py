@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from triggers.providers.sqljms.limbo.limbo import Waiting
 
 app = typer.Typer(
-    no_args_is_help=True, help="Messages that wait until they are due, or for their next attempt: look, mend."
+    no_args_is_help=True,
+    help="Inspect and repair messages that wait until they are due, or for their next attempt.",
 )
 
 #: How many that wait are looked through for the names of their inputs.
@@ -36,11 +37,13 @@ _COLUMNS = ["id", "component", "port", "uuid", "due", "attempts", "failures", "b
 @with_general_options
 def list_(
     context: typer.Context,
-    input_name: str | None = typer.Option(None, "--input", help="Only those that wait for this input again."),
+    input_name: str | None = typer.Option(
+        None, "--input", help="Only messages that wait for another attempt at this input."
+    ),
     limit: int = LIMIT_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """List what waits, the next to be due first."""
+    """List the waiting messages. The message that is due next comes first."""
     from triggers.providers.sqljms.limbo.admin import list_limbo  # noqa: PLC0415  (loads a driver)
 
     with opened_limbo(provider) as limbo:
@@ -61,7 +64,7 @@ def show(
     number: int = typer.Argument(help="The number of the message in limbo."),
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Show a waiting message whole, as JSON."""
+    """Show a whole waiting message as JSON."""
     from triggers.providers.sqljms.limbo.admin import get_from_limbo  # noqa: PLC0415  (loads a driver)
 
     with opened_limbo(provider) as limbo:
@@ -94,7 +97,7 @@ def delete(
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Delete waiting messages for good."""
+    """Delete waiting messages permanently."""
     from triggers.providers.sqljms.limbo.admin import drop_from_limbo  # noqa: PLC0415  (loads a driver)
 
     with opened_limbo(provider) as limbo:

@@ -26,18 +26,22 @@ PROVIDER_OPTION: Any = typer.Option(
     None,
     "--provider",
     envvar="DOUBTLESS_PROVIDER",
-    help=f"{_URLS}; by default the file {FILE} in this folder",
+    help=f"URL of the database. By default: the file {FILE} in this folder, if it exists. Forms: {_URLS}",
 )
 PLACE_ARGUMENT: Any = typer.Argument(
-    help="queue://NAME or topic://NAME; a plain NAME is the queue's, else the topic's."
+    help="queue://NAME or topic://NAME. A plain NAME means the queue, else the topic."
 )
-IDS_ARGUMENT: Any = typer.Argument(help="The numbers of messages, as the list shows them.")
-SOME_ARGUMENT: Any = typer.Argument(None, help="The numbers of messages, as the list shows them; or --all.")
-ALL_OPTION: Any = typer.Option(False, "--all", help="All that wait there.")
+IDS_ARGUMENT: Any = typer.Argument(help="The numbers of the messages, as the list shows them.")
+SOME_ARGUMENT: Any = typer.Argument(
+    None, help="The numbers of the messages, as the list shows them. Or give --all."
+)
+ALL_OPTION: Any = typer.Option(False, "--all", help="All messages that wait there.")
 SUBSCRIPTION_OPTION: Any = typer.Option(
-    None, "--subscription", "-s", help="Of a topic; may be left out where there is one."
+    None, "--subscription", "-s", help="The subscription of a topic. Not needed if the topic has only one."
 )
-FORCE_OPTION: Any = typer.Option(False, "--force", help="Also what a living consumer is handling.")
+FORCE_OPTION: Any = typer.Option(
+    False, "--force", help="Also change messages that a running consumer handles."
+)
 LIMIT_OPTION: Any = limit_option()
 
 

@@ -19,18 +19,20 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 
-app = typer.Typer(no_args_is_help=True, help="Links: guaranteed, ordered delivery between two databases.")
+app = typer.Typer(
+    no_args_is_help=True, help="Run and control links: guaranteed, ordered delivery between two databases."
+)
 
-_SETTINGS: Any = typer.Argument(help="The links of this database: a TOML file.")
-_LINK: Any = typer.Argument(help="The link's name.")
-_ONLY: Any = typer.Option(None, "--link", "-l", help="Only this link; may be repeated.")
-_MODULE: Any = typer.Argument(help="The module whose triggers apply what arrives.")
+_SETTINGS: Any = typer.Argument(help="A TOML file with the links of this database.")
+_LINK: Any = typer.Argument(help="The name of the link.")
+_ONLY: Any = typer.Option(None, "--link", "-l", help="Only this link. May be repeated.")
+_MODULE: Any = typer.Argument(help="The module with the triggers that apply what arrives.")
 
 
 @app.command()
 @with_general_options
 def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
-    """Create the tables and the links' rows; what is there stays, with its settings renewed."""
+    """Create the tables and the rows of the links. Existing rows stay, and get the new settings."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
@@ -43,7 +45,7 @@ def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | 
 def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Show how far each link got: what is sent, confirmed and received, what is missing, and why it stopped.
 
-    The exit code is 1 when one stands still.
+    The exit code is 1 if a link is stopped.
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
@@ -57,9 +59,9 @@ def stop(
     context: typer.Context,
     settings: Path = _SETTINGS,
     link: str = _LINK,
-    reason: str = typer.Option("somebody stopped it", help="Shown by status."),
+    reason: str = typer.Option("somebody stopped it", help="The reason. Status shows it."),
 ) -> None:
-    """Let a link stand still; its agent notices within a second or two, between two transactions."""
+    """Stop a link. Its agent notices this within a second or two, between two transactions."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
@@ -71,7 +73,7 @@ def stop(
 @app.command()
 @with_general_options
 def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK) -> None:
-    """Let a link go on that was stopped, or halted for a reason that is gone."""
+    """Start a link again that was stopped, or that halted for a reason that is gone."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
@@ -88,17 +90,19 @@ def reset(
     settings: Path = _SETTINGS,
     link: str = _LINK,
     peer: str | None = typer.Option(
-        None, metavar="EPOCH:OFFSET", help="This end was extracted from the peer: begin behind that."
+        None,
+        metavar="EPOCH:OFFSET",
+        help="Begin after this position of the peer, if this end was extracted from the peer.",
     ),
     confirmed: int | None = typer.Option(
-        None, min=0, help="The peer was restored: send again all that follows this offset."
+        None, min=0, help="Send everything after this offset again, if the peer was restored."
     ),
     yes: bool = YES_OPTION,
 ) -> None:
-    """Begin anew, after a restore: by default with what is sent from here, at the end of the log.
+    """Reset a link after a restore. By default, sending begins again at the end of the log.
 
-    What was not sent yet stays unsent, so extract the peer from this database in the same moment. Then reset
-    the other end, too, with --peer and what this command prints.
+    Transactions that were not sent yet stay unsent, so extract the peer from this database at the same
+    moment. Then reset the other end as well, with --peer and the position that this command prints.
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
@@ -133,19 +137,23 @@ def extract(
     context: typer.Context,
     settings: Path = _SETTINGS,
     link: str = _LINK,
-    to: Path = typer.Option(..., "--to", "-o", help="The file to write; it must not be there."),
+    to: Path = typer.Option(..., "--to", "-o", help="The file to write. It must not exist."),
     table: list[str] | None = typer.Option(
-        None, "--table", "-t", help="Instead of the tables of the settings; may be repeated, parents first."
+        None,
+        "--table",
+        "-t",
+        help="A table to copy, instead of those in the settings. May be repeated, parents first.",
     ),
     beyond: str | None = typer.Option(
-        None, metavar="EPOCH:OFFSET", help="Where the log of the other end is, if load asks for that."
+        None, metavar="EPOCH:OFFSET", help="The position of the other end's log, if load asks for it."
     ),
     yes: bool = YES_OPTION,
 ) -> None:
-    """Copy the tables of a link into a file for its peer, and begin anew behind that, in one transaction.
+    """Copy the tables of a link into a file for its peer, and begin again after it, in one transaction.
 
-    Take the file to the other end, and run there: doubtless sqlremote load. Until then the link stands still
-    there; what is committed here meanwhile is sent, and applied behind the extract.
+    Take the file to the other end, and run "doubtless sqlremote load" there. Until then, the link does
+    not continue there. Transactions that are committed here in the meantime are sent, and applied after the
+    extract.
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
@@ -170,11 +178,13 @@ def load(
     link: str = _LINK,
     file: Path = typer.Argument(help="The file that extract has written at the other end."),
     discard: bool = typer.Option(
-        False, "--discard", help="Give up what was published here and not confirmed by the peer."
+        False,
+        "--discard",
+        help="Discard transactions that were published here and that the peer has not confirmed.",
     ),
     yes: bool = YES_OPTION,
 ) -> None:
-    """Replace the rows of the tables of an extract, and go on behind it, in one transaction."""
+    """Replace the rows of the tables in an extract, and continue after it, in one transaction."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     state = State.of(context)
@@ -193,7 +203,7 @@ def load(
 @app.command()
 @with_general_options
 def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
-    """Hear what the peers say, send what the schedule lets go, and end; work that arrived stays there."""
+    """Read what peers report, send what the schedule allows, and end. Work that arrived is not applied."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
@@ -209,7 +219,7 @@ def receive(
     module: str = _MODULE,
     only: list[str] | None = _ONLY,
 ) -> None:
-    """Apply what has arrived, confirm it, and end; ask again at once for what is missing."""
+    """Apply what has arrived, confirm it, and end. Ask again immediately for what is missing."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
@@ -221,11 +231,13 @@ def receive(
 def run(
     context: typer.Context,
     settings: Path = _SETTINGS,
-    module: str | None = typer.Argument(None, help="The module whose triggers apply what arrives."),
+    module: str | None = typer.Argument(None, help="The module with the triggers that apply what arrives."),
     only: list[str] | None = _ONLY,
-    batch: bool = typer.Option(False, "--batch", "-b", help="Receive, send, and end."),
-    until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without work."),
-    name: str | None = typer.Option(None, help="The name of this consumer, unique among running consumers."),
+    batch: bool = typer.Option(False, "--batch", "-b", help="Receive and send once, then end."),
+    until_idle: float | None = typer.Option(None, min=0, help="End after this many seconds without work."),
+    name: str | None = typer.Option(
+        None, help="The name of this consumer. It must be unique among running consumers."
+    ),
     metrics: str | None = METRICS_OPTION,
     log_format: LogFormat = LOG_FORMAT_OPTION,
     log_verdicts: bool = LOG_VERDICTS_OPTION,

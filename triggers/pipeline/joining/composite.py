@@ -21,7 +21,7 @@ JOINED = "doubtless-join"
 
 
 class Joined(Mapping[str, Message]):
-    """The messages of a complete join by destination, in the order in which the trigger names these."""
+    """The messages of a complete join, by destination, in the order of the trigger's destinations."""
 
     __module__ = "triggers"
 

@@ -35,7 +35,7 @@ WAITING = "waiting"
 
 
 class NoActivationError(FatalError):
-    """A message does not say to which others it belongs."""
+    """A message of a join has no property ``activation``."""
 
     __module__ = "triggers"
 
@@ -47,7 +47,7 @@ class NoActivationError(FatalError):
 
 
 class PlaceTakenError(FatalError):
-    """Another message of the same destination and activation waits already."""
+    """Another message of the same destination and activation is already waiting."""
 
     __module__ = "triggers"
 
