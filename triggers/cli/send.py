@@ -69,6 +69,9 @@ def send(
     time_to_live: float | None = typer.Option(None, min=0.001, help="Seconds until each message expires."),
     delay: float | None = typer.Option(None, min=0.001, help="Seconds before which no message is delivered."),
     queue: Path | None = typer.Option(None, help="The file that takes messages while the provider is away."),
+    encrypt: str | None = typer.Option(
+        None, metavar="KEY", help="Encrypt that file with this key: file:/path or env:NAME."
+    ),
     queue_limit: int = typer.Option(
         DEFAULT_QUEUE_LIMIT, min=-1, help="How many it may hold; -1 for any number."
     ),
@@ -91,7 +94,7 @@ def send(
     with (
         _opened(file, strict=strict) as source,
         connected(provider_or_file(provider, state)) as link,
-        Producer(link, alias=alias, queue=queue, queue_limit=queue_limit) as producer,
+        Producer(link, alias=alias, queue=queue, encrypt=encrypt, queue_limit=queue_limit) as producer,
     ):
         plain = not options and queue is None
         emit = partial(_send_as_they_are, link) if plain else partial(_send_with, producer, options)
