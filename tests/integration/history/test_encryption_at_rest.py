@@ -20,7 +20,7 @@ from history.store.parking import Parked, ParkedKind, ParkedLabel
 from history.store.results import KeptResult, results_of
 from history.store.sealing import why_locked
 from history.support.encryption import DecryptionError, MissingKeyError
-from tests.fixtures.keys import CARD, a_key, encrypting, write_keys
+from tests.fixtures.keys import CARD, a_key, encrypting, write_keys, written_to
 from tests.fixtures.servers.redis import connected
 from triggers import FatalError, trigger
 
@@ -67,9 +67,7 @@ def fill(store: HistoryStore) -> None:
 def everything_in(url: str, folder: Path) -> bytes:
     """Return all that a store has written: files of SQLite, all keys and values of Redis, all rows."""
     if url.startswith("sqlite"):
-        files = sorted(folder.glob("history.sqlite3*"))
-        assert files
-        return b"".join(file.read_bytes() for file in files)
+        return written_to(folder, "history.sqlite3*")
     if url.startswith("redis"):
         with connected(url) as client:
             return b"".join(repr((key, _value(client, key))).encode() for key in client.scan_iter())
@@ -289,7 +287,7 @@ def test_a_message_that_no_server_could_take_is_encrypted_in_the_local_file(
     pay.close()
 
     assert outcome.parked
-    assert CARD.encode() not in b"".join(one.read_bytes() for one in tmp_path.glob("local.sqlite3*"))
+    assert CARD.encode() not in written_to(tmp_path, "local.sqlite3*")
     local = open_history(f"sqlite:///{file}?encrypt={reference}")
     (aside,) = list[Parked](drive(local.parking.list()))
     assert aside.message is not None

@@ -8,7 +8,7 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
-from tests.fixtures.keys import CARD, a_key, write_keys
+from tests.fixtures.keys import CARD, a_key, write_keys, written_to
 from tests.unit.triggers.producer.producers import Line, StillShell, arrived
 from triggers import ClientQueue, Producer
 from triggers.producer.queue.drain import Drained, Drainer
@@ -32,7 +32,7 @@ def message(uuid: str) -> Message:
 
 
 def on_disk(file: Path) -> bytes:
-    return b"".join(one.read_bytes() for one in file.parent.glob(f"{file.name}*"))
+    return written_to(file.parent, f"{file.name}*")
 
 
 def uuids_in(queue: ClientQueue) -> list[str | None]:
