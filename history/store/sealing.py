@@ -107,9 +107,10 @@ def read_document(
         return read_parked(document, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
     try:
         sealed = _SealedParked.model_validate_json(document)
-        found: str | bytes = _decrypted(cipher, sealed.encrypted, _about_parked(trigger, parked_id))
     except ValidationError:
-        found = document
+        return read_parked(document, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+    try:
+        found = _decrypted(cipher, sealed.encrypted, _about_parked(trigger, parked_id))
     except DecryptionError as error:
         facts = {"trigger_name": trigger, "id": parked_id, "copies": copies, "error_message": _told(error)}
         return _locked(sealed, facts)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 
 from history import ConfigurationError
-from history.bridge import drive, settled
+from history.bridge import drive
 from history.contract.parking import labels_once, parked
 from history.message import Message, Uuid
 from history.opening import open_history
@@ -130,8 +130,8 @@ async def test_the_asyncio_form_of_a_history_has_the_same_key(url: str, store: H
     results = results_of(another)
     assert results is not None
 
-    assert await settled(another.parking.get(WITH_CARD[0].id)) == WITH_CARD[0]
-    assert await settled(results.get(TRIGGER, "u1")) == KEPT
+    assert await another.parking.get(WITH_CARD[0].id) == WITH_CARD[0]
+    assert await results.get(TRIGGER, "u1") == KEPT
     await another.close()
 
 
