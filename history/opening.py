@@ -7,6 +7,7 @@ from platformdirs import user_state_path
 
 from history.errors import ConfigurationError
 from history.store import HistoryStore
+from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.references import dereferenced
 from history.support.urls import guarded, refuse_unknown, split_url
 
@@ -23,6 +24,9 @@ def open_history(url: str) -> HistoryStore:
     ``env:NAME`` and ``file:/path`` stand for a URL there, see :mod:`history.support.references`. Nothing is
     connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one process
     all that open ``memory://`` share one store, and so do all that open ``memory://name``.
+
+    With ``?encrypt=file:/run/secrets/key`` or ``?encrypt=env:NAME`` in the URL, Redis, SQLite and PostgreSQL
+    keep parked messages and kept results encrypted (extra ``encryption``).
 
     Raises:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.
@@ -50,6 +54,25 @@ def _open(url: str) -> HistoryStore:
             return shared_history(name)
         case scheme:
             raise ConfigurationError("history", f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
+
+
+def cipher_of_url(url: str | None) -> Cipher | None:
+    """Return what the history at a URL encrypts with; None where it does not, or where there is no URL.
+
+    Raises:
+        ConfigurationError: the key cannot be read.
+    """
+    if not url:
+        return None
+    query = parse_qsl(split_url(dereferenced(url, "history")).query, keep_blank_values=True)
+    return cipher_of(dict(query).get(SETTING))
+
+
+def open_local_parking(file: Path, cipher: Cipher | None) -> HistoryStore:
+    """Open a local parking file, to be encrypted as what lies beside the history is."""
+    from history.sql.history import SqlHistory  # noqa: PLC0415  (as above)
+
+    return SqlHistory.from_url(f"sqlite:///{file}", encrypt=cipher)
 
 
 def local_parking_file() -> Path:

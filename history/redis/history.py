@@ -32,6 +32,7 @@ from history.errors import HistoryUnavailableError, NotPermittedError
 from history.redis.connection.checks import refuse_eviction, remarks_on, servers_of, warnings_about
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
+from history.redis.connection.urls import split_option
 from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
 from history.redis.fingerprints import RedisFingerprints
@@ -76,6 +77,7 @@ from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
+from history.support.encryption import SETTING, Cipher, cipher_of
 
 _log = logging.getLogger(__name__)
 
@@ -108,21 +110,33 @@ class RedisHistory(SingleVerbs):
     runs, and what is parked, counts only once so many replicas have it; else the history counts as away. Not
     of a Cluster.
 
+    With ``encrypt="file:/run/secrets/key"`` or ``"env:NAME"``, or with ``?encrypt=...`` in the URL, parked
+    messages and kept results are encrypted; see :class:`~history.support.encryption.Cipher`.
+
     Raises:
-        ConfigurationError: ``durability`` is something else, or the client is one of a Cluster.
+        ConfigurationError: ``durability`` is something else, or the client is one of a Cluster; or
+            ``encrypt`` names no key.
 
     Guarantee: in doubt; fenced, where the effect's target checks the fence. A replica that takes over may
     have lost the last entries, unless ``durability`` waits for it.
     """
 
-    def __init__(self, client: Any, *, circuit: bool = True, durability: str | None = None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        *,
+        circuit: bool = True,
+        durability: str | None = None,
+        encrypt: str | Cipher | None = None,
+    ) -> None:
         own = isinstance(client, RedisClient)
+        self._cipher = cipher_of(encrypt)
         self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
-        self._parking = RedisParking(self._redis)
+        self._parking = RedisParking(self._redis, self._cipher)
         self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis)
         self._progress = RedisProgress(self._redis)
-        self._results = RedisResults(self._redis)
+        self._results = RedisResults(self._redis, self._cipher)
         self._fingerprints = RedisFingerprints(self._redis)
         self._journal = RedisJournal(self._redis)
         self._checked = False
@@ -134,7 +148,8 @@ class RedisHistory(SingleVerbs):
     @classmethod
     def from_url(cls, url: str) -> Self:
         """Open ``redis://``, ``rediss://`` or ``unix://``; nothing is connected before the first use."""
-        return cls(RedisClient.from_url(url))
+        rest, encrypt = split_option(url, SETTING)
+        return cls(RedisClient.from_url(rest, options=(SETTING,)), encrypt=encrypt)
 
     @property
     def parking(self) -> Parking:
@@ -173,7 +188,9 @@ class RedisHistory(SingleVerbs):
 
     def for_asyncio(self) -> HistoryStore:
         """Return the same history through redis.asyncio."""
-        return self if self._redis.is_asyncio else RedisHistory(self._redis.for_asyncio())
+        if self._redis.is_asyncio:
+            return self
+        return RedisHistory(self._redis.for_asyncio(), encrypt=self._cipher)
 
     async def check(self) -> Sequence[str]:
         """Refuse a server that evicts; warn about one that keeps nothing on disk.

@@ -30,8 +30,9 @@ from history.store.parking import (
     all_labels,
     encodable,
     oldest_first,
-    read_parked,
 )
+from history.store.sealing import document_of, label_of, read_document, read_label
+from history.support.encryption import Cipher
 from history.support.spoilt import readable
 
 #: How many messages one command takes.
@@ -47,7 +48,8 @@ PAGE = 1000
 class RedisParking:
     """Parked messages of each trigger in ``...:parked`` (id -> JSON) and ``...:parked:order`` (by time)."""
 
-    def __init__(self, client: RedisClient) -> None:
+    def __init__(self, client: RedisClient, cipher: Cipher | None = None) -> None:
+        self.cipher = cipher
         self._redis = client
         self._scripts = ScriptsOfTriggers(client)
 
@@ -60,8 +62,10 @@ class RedisParking:
             await self._call(client.sadd, TRIGGERS_KEY, name)
             for start in range(0, len(mine), PIECE):
                 some = mine[start : start + PIECE]
-                await self._scripts[name].run("parking/label", [word for one in some for word in _label(one)])
-                texts = {message.id: message.model_dump_json() for message in some}
+                await self._scripts[name].run(
+                    "parking/label", [word for one in some for word in _label(one, self.cipher)]
+                )
+                texts = {message.id: document_of(message, self.cipher) for message in some}
                 # Behind the others, so that replicas which have this one have all of them.
                 keep = partial(_keep, messages, texts)
                 await self._redis.write("using the parking lot", keep)
@@ -151,7 +155,7 @@ class RedisParking:
         found: list[ParkedLabel] = []
         others: list[bytes] = []
         for (id_, score), text, count in zip(pairs, texts, counts, strict=True):
-            label = None if text is None else _read_label(text)
+            label = None if text is None else self._read_label(text)
             if label is None or label.id.encode() != id_ or label.parked_at.timestamp() != score:
                 others.append(id_)
             else:
@@ -207,7 +211,7 @@ class RedisParking:
                 if text is None:
                     continue
                 name, many = id_.decode(errors="replace"), int(count or 1)
-                parked = read_parked(text, trigger=trigger, parked_id=name, copies=many)
+                parked = read_document(text, cipher=self.cipher, trigger=trigger, parked_id=name, copies=many)
                 if parked.parked_at.timestamp() == 0:  # its own record does not say it
                     at = await self._call(self._redis.client.zscore, order, id_)
                     parked = parked.model_copy(update={"parked_at": datetime.fromtimestamp(at or 0, UTC)})
@@ -217,23 +221,21 @@ class RedisParking:
     async def _call(self, command: Any, *arguments: Any) -> Any:
         return await self._redis.call("using the parking lot", lambda: command(*arguments))
 
+    def _read_label(self, text: bytes) -> ParkedLabel | None:
+        try:
+            return read_label(text, self.cipher)
+        except ValidationError:
+            return None
 
-def _label(parked: Parked) -> list[bytes]:
-    label = ParkedLabel.of(parked).model_dump_json(exclude={"copies"})
+
+def _label(parked: Parked, cipher: Cipher | None) -> list[bytes]:
     at = repr(parked.parked_at.timestamp()).encode()
-    return [parked.id.encode(), at, label.encode(), _member(parked)]
+    return [parked.id.encode(), at, label_of(parked, cipher).encode(), _member(parked)]
 
 
 def _member(parked: Parked | ParkedLabel | Decided) -> bytes:
     """Return by what a message is found whose uuid is known; what has none has the digest of none."""
     return digest(encodable(parked.uuid or "")) + parked.id.encode()
-
-
-def _read_label(text: bytes) -> ParkedLabel | None:
-    try:
-        return ParkedLabel.model_validate_json(text)
-    except ValidationError:
-        return None
 
 
 def _ending(settlement: Settlement | None) -> tuple[bytes, bytes]:

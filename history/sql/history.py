@@ -36,6 +36,7 @@ from history.sql.database.engine import (
     open_engine,
     refuse_other_drivers,
     split_circuit,
+    split_option,
 )
 from history.sql.database.probe import circuit_for
 from history.sql.database.riders import Ending, carry
@@ -87,6 +88,7 @@ from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
+from history.support.encryption import SETTING, Cipher, cipher_of
 
 T = TypeVar("T")
 
@@ -107,16 +109,27 @@ class SqlHistory(SingleVerbs):
     unless ``circuit`` is false, or ``?circuit=off`` stands in the URL. Behind PgBouncer,
     :meth:`from_url` notices it and prepares no statements; an engine of your own has to be made so.
 
+    With ``encrypt="file:/run/secrets/key"`` or ``"env:NAME"``, or with ``?encrypt=...`` in the URL, parked
+    messages and kept results are encrypted; see :class:`~history.support.encryption.Cipher`.
+
     Safe to share between threads; one over an asyncio engine belongs to one event loop.
 
     Raises:
-        ConfigurationError: the engine is for another database or another driver.
+        ConfigurationError: the engine is for another database or another driver, or ``encrypt`` names no key.
 
     Guarantee: in doubt; fenced, where the effect's target checks the fence; atomic, where the effects happen
     on the connection that :meth:`joined` was given: history entry and effects share one SQL transaction.
     """
 
-    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
+    def __init__(
+        self,
+        engine: AnyEngine,
+        *,
+        owned: bool = False,
+        circuit: bool = True,
+        encrypt: str | Cipher | None = None,
+    ) -> None:
+        self._cipher = cipher_of(encrypt)
         refuse_other_drivers(engine)
         self._engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -124,22 +137,26 @@ class SqlHistory(SingleVerbs):
         greeting = HISTORY.greet if engine.dialect.name == Dialect.POSTGRESQL else None
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
-        self._parking = SqlParking(self._database)
+        self._parking = SqlParking(self._database, self._cipher)
         self._joining = SqlJoining(self._database)
         self._progress = SqlProgress(self._database)
-        self._results = SqlResults(self._database)
+        self._results = SqlResults(self._database, self._cipher)
         self._fingerprints = SqlFingerprints(self._database)
         self._journal = SqlJournal(self._database)
 
     @classmethod
-    def from_url(cls, url: str | URL) -> Self:
+    def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
         """Open the history at ``sqlite:///file.db`` or ``postgresql://user@host/database``.
+
+        ``encrypt`` counts where the URL does not say it.
 
         Raises:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
-        rest, circuit = split_circuit(url)
-        return cls(open_engine(rest, asyncio=False), owned=True, circuit=circuit)
+        rest, named = split_option(url, SETTING)
+        rest, circuit = split_circuit(rest)
+        engine = open_engine(rest, asyncio=False, options=("circuit", SETTING))
+        return cls(engine, owned=True, circuit=circuit, encrypt=encrypt if named is None else named)
 
     def for_asyncio(self) -> "SqlHistory":
         """Return the same database through an asyncio engine of its own; itself, if it has one.
@@ -149,7 +166,7 @@ class SqlHistory(SingleVerbs):
         """
         if self.is_for_asyncio:
             return self
-        return SqlHistory(self._asyncio_engine(), owned=True, circuit=self._circuit)
+        return SqlHistory(self._asyncio_engine(), owned=True, circuit=self._circuit, encrypt=self._cipher)
 
     @property
     def is_for_asyncio(self) -> bool:
@@ -204,7 +221,7 @@ class SqlHistory(SingleVerbs):
         """The parking lot in the same database."""
         # A view inside somebody's transaction is another database.
         parking = self._parking
-        return parking if parking.database is self._database else SqlParking(self._database)
+        return parking if parking.database is self._database else SqlParking(self._database, self._cipher)
 
     @property
     def joining(self) -> Joining:

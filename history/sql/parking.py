@@ -33,8 +33,9 @@ from history.store.parking import (
     all_labels,
     encodable,
     oldest_first,
-    read_parked,
 )
+from history.store.sealing import document_of, label_of, read_document, read_label
+from history.support.encryption import Cipher
 from history.support.spoilt import UNREADABLE, readable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -51,8 +52,9 @@ class SqlParking:
     Guarantee: a message is kept once ``park`` has returned, as safely as the database keeps a commit.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, cipher: Cipher | None = None) -> None:
         self.database = database
+        self.cipher = cipher
         self._run = AddedTables(
             database,
             look=_exist,
@@ -64,22 +66,22 @@ class SqlParking:
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages, all or none."""
         if parked:
-            await self._run("parking", partial(_park, parked=parked), atomic=True)
+            await self._run("parking", partial(_park, parked=parked, cipher=self.cipher), atomic=True)
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
         if trigger is not None:
             whole = partial(fetch, statement=statements.FIND_WHOLE, id=parked_id, trigger=trigger)
             if one := await self._run("looking for a parked message", whole):
-                return _read(one[0])
+                return self._read(one[0])
         find = partial(fetch, statement=statements.FIND, beginning=parked_id, trigger=trigger)
         found = await self._run("looking for a parked message", find)
-        return _read(found[0]) if len(found) == 1 else None
+        return self._read(found[0]) if len(found) == 1 else None
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
         """Return parked messages, oldest first."""
         read = partial(fetch, statement=statements.LIST, trigger=trigger, limit=limit)
-        return [_read(row) for row in await self._run("listing parked messages", read)]
+        return [self._read(row) for row in await self._run("listing parked messages", read)]
 
     async def labels(
         self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
@@ -107,14 +109,24 @@ class SqlParking:
 
     async def _label(self, row: AnyRow) -> ParkedLabel:
         if row.label is None:
-            return ParkedLabel.of(_read(row))
+            return ParkedLabel.of(self._read(row))
         try:
-            label = ParkedLabel.model_validate_json(row.label)
+            label = read_label(row.label, self.cipher)
         except ValidationError:
             read = partial(fetch, statement=statements.READ, trigger=row.trigger_name, id=row.id)
             whole = await self._run("reading a parked message", read)
-            return ParkedLabel.of(_read(whole[0] if whole else row))
+            return ParkedLabel.of(self._read(whole[0] if whole else row))
         return label.model_copy(update={"copies": row.copies})
+
+    def _read(self, row: AnyRow) -> Parked:
+        return read_document(
+            row.document if isinstance(row.document, str | bytes) else str(row.document),
+            cipher=self.cipher,
+            trigger=row.trigger_name,
+            parked_id=row.id,
+            parked_at=_instant(row.parked_at),
+            copies=row.copies if isinstance(row.copies, int) else 1,
+        )
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take one message out."""
@@ -157,7 +169,7 @@ async def _exist(connection: AnyConnection) -> bool:
     return await table_exists(connection, PARKING_TABLES[-1])
 
 
-async def _park(connection: AnyConnection, *, parked: Sequence[Parked]) -> None:
+async def _park(connection: AnyConnection, *, parked: Sequence[Parked], cipher: Cipher | None) -> None:
     keys: list[dict[str, Any]] = [
         {
             "trigger": message.trigger_name,
@@ -166,8 +178,8 @@ async def _park(connection: AnyConnection, *, parked: Sequence[Parked]) -> None:
         }
         for message in parked
     ]
-    labels = [in_ascii(ParkedLabel.of(message).model_dump_json(exclude={"copies"})) for message in parked]
-    documents = [in_ascii(message.model_dump_json()) for message in parked]
+    labels = [in_ascii(label_of(message, cipher)) for message in parked]
+    documents = [in_ascii(document_of(message, cipher)) for message in parked]
     digests = [digest(message.uuid or "") for message in parked]
     values: Sequence[Any]
     for statement, name, values in (
@@ -229,17 +241,6 @@ def _is_settled(settlement: Settlement | None, settled: Mapping[bytes, bool]) ->
 
 def _ids(connection: AnyConnection, ids: Sequence[str]) -> str | Sequence[str]:
     return list(ids) if connection.dialect.name == Dialect.POSTGRESQL else json.dumps(ids)
-
-
-def _read(row: AnyRow) -> Parked:
-    document = row.document if isinstance(row.document, str | bytes) else str(row.document)
-    return read_parked(
-        document,
-        trigger=row.trigger_name,
-        parked_id=row.id,
-        parked_at=_instant(row.parked_at),
-        copies=row.copies if isinstance(row.copies, int) else 1,
-    )
 
 
 def _instant(microseconds: Any) -> datetime:

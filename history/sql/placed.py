@@ -12,6 +12,7 @@ from history.entry import EntryOutcome, Settlement
 from history.message import Uuid
 from history.sql.database.engine import AnyConnection, AnyEngine
 from history.sql.history import SqlHistory
+from history.support.encryption import Cipher
 
 #: What a view inside of a transaction notes of a message that it has claimed.
 Mine = TypeVar("Mine")
@@ -23,8 +24,15 @@ REMEMBERED = timedelta(days=36_500)
 class PlacedHistory(SqlHistory, Generic[Mine]):
     """What the histories of links and of Kafka's offsets have in common."""
 
-    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
-        super().__init__(engine, owned=owned, circuit=circuit)
+    def __init__(
+        self,
+        engine: AnyEngine,
+        *,
+        owned: bool = False,
+        circuit: bool = True,
+        encrypt: str | Cipher | None = None,
+    ) -> None:
+        super().__init__(engine, owned=owned, circuit=circuit, encrypt=encrypt)
         self._mine: dict[str, Mine] = {}
 
     def joined(self, connection: AnyConnection) -> Self:

@@ -12,6 +12,8 @@ from history.sql.tables.history import RESULTS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store import milliseconds
 from history.store.results import KeptResult
+from history.store.sealing import opened_result, sealed_result
+from history.support.encryption import Cipher
 
 #: How many results that have expired each new one takes away; so that they never pile up.
 PIECE = 10
@@ -20,7 +22,8 @@ PIECE = 10
 class SqlResults:
     """Results in a table of their own, created at first use; safe to share as the history is."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, cipher: Cipher | None = None) -> None:
+        self._cipher = cipher
         self._run = AddedTables(
             database,
             look=partial(table_exists, table=RESULTS),
@@ -31,6 +34,7 @@ class SqlResults:
 
     async def put(self, trigger: str, uuid: str, kept: KeptResult, time_to_live: timedelta) -> bool:
         """Keep this in the place of what was kept before."""
+        kept = sealed_result(trigger, uuid, kept, self._cipher)
         values: dict[str, Any] = {
             "trigger": trigger,
             "digest": digest(uuid),
@@ -53,7 +57,9 @@ class SqlResults:
             return await fetch(connection, GET, trigger=trigger, digest=digest(uuid))
 
         rows = await self._run("reading a result", read)
-        return KeptResult(rows[0].fence, bytes(rows[0].data)) if rows else None
+        if not rows:
+            return None
+        return opened_result(trigger, uuid, KeptResult(rows[0].fence, bytes(rows[0].data)), self._cipher)
 
 
 async def forget_result(connection: AnyConnection, *, trigger: str, key: bytes) -> bool:

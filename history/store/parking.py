@@ -75,7 +75,8 @@ class Evidence(BaseModel):
 class Parked(BaseModel):
     """One message kept aside.
 
-    ``message`` is None only for an unreadable delivery, whose bytes stand in ``raw``, field by field.
+    ``message`` is None only for an unreadable delivery, whose bytes stand in ``raw``, field by field; and for
+    an encrypted message whose key is not here: ``error_message`` says so, and ``raw`` has its ciphertext.
     ``reason`` is in the words of the decision table. ``error_trace`` is the traceback of the user code that
     failed, without our own frames at its beginning, and cut in the middle where it is long. ``copies`` counts
     how often it was parked: copies that a publisher sent twice, and redeliveries, have one place.

@@ -7,6 +7,7 @@
 ``rendering.py``       shows exceptions as text
 ``urls.py``            quotes URLs in errors without passwords
 ``references.py``      reads secrets from the environment or files
+``encryption.py``      encrypts what is stored, with the keys of a file or variable
 ``private_files.py``   makes files for one user alone
 ``open_files.py``      notices that a file was deleted or replaced while it is open
 ``spoilt.py``          passes over records that cannot be read

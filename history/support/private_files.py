@@ -66,6 +66,15 @@ def refuse_open_secret(file: Path, setting: str) -> None:
         raise ConfigurationError(setting, f"all users may read {file} (mode {mode})", f"chmod 600 {file}")
 
 
+def state_of(file: Path) -> tuple[int, ...] | None:
+    """Return what tells whether a file was written, replaced or made readable; None where it is gone."""
+    try:
+        about = file.stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns, about.st_size, about.st_mode
+
+
 def _create(file: Path) -> None:
     try:
         # Without a descriptor: closing one lets go of SQLite's locks on it in this process.

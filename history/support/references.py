@@ -25,36 +25,48 @@ def dereferenced(url: str, setting: str) -> str:
     Raises:
         ConfigurationError: there is no such variable or file, or it is empty.
     """
-    if _is_reference(url):
-        url = _read(url, setting)
+    if is_reference(url):
+        url = read_secret(url, setting)
     with guarded(url, setting):
         parts = split_url(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
-    found = {name: value for name, value in query if name in _CREDENTIALS and _is_reference(value)}
+    found = {name: value for name, value in query if name in _CREDENTIALS and is_reference(value)}
     if not found:
         return url
     rest = [(name, value) for name, value in query if name not in found]
-    secrets = {name: _read(value, setting) for name, value in found.items()}
+    secrets = {name: read_secret(value, setting) for name, value in found.items()}
     account = _with_credentials(parts.netloc, secrets)
     return urlunsplit(parts._replace(netloc=account, query=urlencode(rest)))
 
 
-def _is_reference(text: str) -> bool:
+def is_reference(text: str) -> bool:
+    """Whether a text names where a secret is."""
     # SQLite's URLs begin with sqlite:, and no provider's with file: or env:.
     return text.startswith(("env:", "file:"))
 
 
-def _read(reference: str, setting: str) -> str:
+def secret_file(reference: str) -> Path | None:
+    """Return the file that a reference names; None for a variable."""
+    kind, _, name = reference.partition(":")
+    return Path(name.removeprefix("//")) if kind == "file" else None
+
+
+def read_secret(reference: str, setting: str) -> str:
+    """Return the text that a reference names, without blanks around it.
+
+    Raises:
+        ConfigurationError: there is no such variable or file, it is empty, or all users may read it.
+    """
     kind, _, name = reference.partition(":")
     if "@" in name and (kind == "env" or (name.startswith("//") and not name.startswith("///"))):
         # A URL with an account: nothing of it is to be quoted.
         raise ConfigurationError(
             setting, f"{kind}: must be followed by a name, not by an account", "write env:NAME or file:/path"
         )
-    if kind == "env":
+    path = secret_file(reference)
+    if path is None:
         value, remedy = os.environ.get(name, ""), f"set the environment variable {name}"
     else:
-        path = Path(name.removeprefix("//"))
         remedy = f"write the value into the file {path}, readable by this user"
         try:
             refuse_open_secret(path, setting)

@@ -6,13 +6,17 @@ every day, and the rest by ``make prove``.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
 from history.contract import HistoryContract
 from history.contract.claims import ClaimContract
 from history.contract.common import TRIGGER
+from history.contract.decisions import DecisionContract
+from history.contract.parking import ParkingContract
 from history.contract.races import RaceContract
+from history.contract.results import ResultContract
 from history.contract.rollback import Restore
 from history.memory import MemoryHistory
 from history.opening import open_history
@@ -20,6 +24,7 @@ from history.redis.history import RedisHistory
 from history.store import HistoryStore
 from history.store.parking import Parked
 from tests.fixtures.backups import backup_of
+from tests.fixtures.keys import a_key, encrypting, write_keys
 from tests.fixtures.spoiling import spoil_batch, spoil_entry, spoil_parked, spoil_report
 
 #: Opens one more client of the store under test.
@@ -121,3 +126,17 @@ class TestEverythingThroughAsyncio(OnServers, HistoryContract):
     @pytest.fixture(params=ASYNCIO)
     def kind(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)
+
+
+class TestEncryptedStores(OnServers, ParkingContract, DecisionContract, ResultContract):
+    """What is stored encrypted is kept, found and decided as if it were plain."""
+
+    @pytest.fixture(params=["redis-encrypted", "sqlite-encrypted"])
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @pytest.fixture
+    def opening(self, tmp_path: Path, _remember_the_server: None) -> Opening:
+        assert self.server is not None
+        url = encrypting(self.server, write_keys(tmp_path / "key", a_key()))
+        return lambda: open_history(url)

@@ -24,7 +24,7 @@ BROUGHT = ROOT / "build" / "pythons"
 #: Every extra for users.
 EXTRAS = (
     *("asyncio", "postgres", "http", "spark", "jms", "amqp", "rabbitmq", "kafka", "nats", "sqs"),
-    *("celery", "dramatiq", "taskiq", "faststream", "dashboard", "metrics", "otel"),
+    *("celery", "dramatiq", "taskiq", "faststream", "dashboard", "encryption", "metrics", "otel"),
 )
 
 

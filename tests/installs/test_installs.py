@@ -55,6 +55,7 @@ DRIVERS = {
     "pyspark": "spark",
     "prometheus_client": "metrics",
     "opentelemetry": "otel",
+    "cryptography": "encryption",
     "starlette": "dashboard",
     "jinja2": "dashboard",
     "markupsafe": "dashboard",

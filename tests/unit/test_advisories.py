@@ -15,6 +15,7 @@ SAFE = {
     "h11": ("0.16", "request smuggling by chunked bodies (CVE-2025-43859)"),
     "jinja2": ("3.1.6", "a way out of the sandbox (CVE-2025-27516)"),
     "pyspark": ("3.5.2", "the key of an encrypted channel is not checked (CVE-2025-55039)"),
+    "cryptography": ("46.0.5", "points of some curves are not checked (CVE-2026-26007)"),
     "redis": ("4.5.4", "answers go to another caller after a cancellation (CVE-2023-28859)"),
 }
 

@@ -16,7 +16,7 @@ FULLER = {
     "triggers": 19,
     "triggers/cli": 17,
     "triggers/pipeline": 19,
-    "history/store": 18,
+    "history/store": 19,
     "history/redis/lua/entries": 18,
     "history/contract": 20,
 }

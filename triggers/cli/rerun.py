@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from history.entry import EntryOutcome
-from history.errors import ConfigurationError
 from history.message import UNDEFINED_COUNT, Message
 from history.store.parking import Evidence, Parked, Parking, parked_id
 from resolvers.resolution import Resolution, Resolved, asking
+from triggers.cli.shared.messages import without_message
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import Decision, Found, HistoryUse, Word, decide
 from triggers.pipeline.judge import Judge
@@ -77,10 +77,11 @@ async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -
     Without a document history there is nothing to compare: who decides twice runs it twice.
 
     Raises:
-        ConfigurationError: the delivery was unreadable: there is no message to run.
+        ConfigurationError: the delivery was unreadable, or is encrypted and the key is not here: there is no
+            message to run.
     """
     if parked.message is None:
-        raise ConfigurationError("PARKED_ID", f"{parked.id} was no message", "send it mended, or discard it")
+        raise without_message(parked, "PARKED_ID", f"{parked.id} was no message")
     pipeline = trigger.async_pipeline() if trigger.is_async else trigger.pipeline()
     message = parked.message.model_copy(update={"delivery_count": UNDEFINED_COUNT, "expiration": None})
     outcome = await pipeline.judged(partial(_deciding, parked.evidence)).handle(message)

@@ -71,6 +71,9 @@ def send(
         None, min=0.001, help="Seconds to wait before each message is delivered."
     ),
     queue: Path | None = typer.Option(None, help="The file that stores messages while the provider is away."),
+    encrypt: str | None = typer.Option(
+        None, metavar="KEY", help="Encrypt that file with this key: file:/path or env:NAME."
+    ),
     queue_limit: int = typer.Option(
         DEFAULT_QUEUE_LIMIT, min=-1, help="How many messages the queue may hold. -1: any number."
     ),
@@ -93,7 +96,7 @@ def send(
     with (
         _opened(file, strict=strict) as source,
         connected(provider_or_file(provider, state)) as link,
-        Producer(link, alias=alias, queue=queue, queue_limit=queue_limit) as producer,
+        Producer(link, alias=alias, queue=queue, encrypt=encrypt, queue_limit=queue_limit) as producer,
     ):
         plain = not options and queue is None
         emit = partial(_send_as_they_are, link) if plain else partial(_send_with, producer, options)

@@ -71,7 +71,7 @@ def why(
     configuration = configuration_of(state)
     triggers = [] if module is None else collect(module, configuration=configuration)
     known = {judged.name: Judging(judged.settings.policy, judged.resolver is not None) for judged in triggers}
-    with opened(history) as store, opened_local() as local, ExitStack() as ends:
+    with opened(history) as store, opened_local(history) as local, ExitStack() as ends:
         journals = Journals(store, everywhere=journal, triggers=triggers, configuration=configuration)
         ends.callback(journals.close)
         if local is not None:

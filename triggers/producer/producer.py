@@ -53,6 +53,8 @@ class Producer:
         alias: the producer's name, in logs and events, and the owner of its queue.
         queue: the file that takes messages while the provider is away; without one, sending raises then. The
             queue is drained in the background, from the first use of the producer on.
+        encrypt: where the key is that the queue is encrypted with: ``file:/path`` or ``env:NAME`` (extra
+            ``encryption``). What was queued in plain before is sent, too.
         queue_limit: how many messages may wait in it; -1 for any number, 0 for none.
         ordered: while messages wait, new ones wait behind them; False lets new ones go directly.
         retry: further tries of one send, under the same uuid, before it raises or is queued.
@@ -68,12 +70,13 @@ class Producer:
     document history runs once for it. With a queue, "sent" includes "on this disk".
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (its options are its parameters)
         self,
         provider: str | Provider,
         *,
         alias: str = "default",
         queue: Path | str | None = None,
+        encrypt: str | None = None,
         queue_limit: int = DEFAULT_QUEUE_LIMIT,
         ordered: bool = True,
         retry: Retry = DEFAULT_SEND_RETRY,
@@ -92,10 +95,17 @@ class Producer:
                 tracing=tracing,
             )
             self._provider = open_provider(provider) if isinstance(provider, str) else provider
+            self.queue = self._open_queue(encrypt)
         self._owned = isinstance(provider, str)
-        file = self._settings.queue
-        self.queue = None if file is None else ClientQueue(file, alias=alias, limit=queue_limit)
         self._begin()
+
+    def _open_queue(self, encrypt: str | None) -> ClientQueue | None:
+        settings, file = self._settings, self._settings.queue
+        if file is not None:
+            return ClientQueue(file, alias=settings.alias, limit=settings.queue_limit, encrypt=encrypt)
+        if encrypt is not None:
+            raise ConfigurationError("encrypt", "there is no queue to encrypt", "give queue=")
+        return None
 
     def _begin(self) -> None:
         self._process = os.getpid()

@@ -88,14 +88,17 @@ class RedisClient:
         )
 
     @classmethod
-    def from_url(cls, url: str, *, asyncio: bool = False) -> "RedisClient":
+    def from_url(cls, url: str, *, asyncio: bool = False, options: Sequence[str] = ()) -> "RedisClient":
         """Make a client for ``url``; nothing is connected yet.
 
-        It may say ``?circuit=off`` and ``?durability=replicas:1``.
+        It may say ``?circuit=off`` and ``?durability=replicas:1``. ``options`` are those that its opener has
+        taken out, for the error about one there is not.
         """
         redis_url, durability = split_option(url, "durability")
         redis_url, circuit = split_circuit(redis_url)
-        client = open_client(redis_url, setting="history", asyncio=asyncio, connect=TIMEOUT, answer=TIMEOUT)
+        client = open_client(
+            redis_url, setting="history", asyncio=asyncio, connect=TIMEOUT, answer=TIMEOUT, options=options
+        )
         return cls(client, url, circuit=circuit, durability=durability)
 
     def for_asyncio(self) -> "RedisClient":

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
 
 from sqlalchemy import (
     URL,
@@ -146,12 +147,24 @@ def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
     Raises:
         ConfigurationError: it is neither.
     """
+    rest, value = split_option(url, "circuit")
+    return rest, is_on(value)
+
+
+def split_option(url: str | URL, name: str) -> tuple[str | URL, str | None]:
+    """Return a URL without one of its options, which is no driver's, and what that says, if only nothing."""
     try:
         parsed = parsed_url(url)
     except (ArgumentError, ValueError):
-        return url, True  # open_engine says so
-    value = parsed.query.get("circuit")
-    return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
+        return url, None  # open_engine says so
+    value = parsed.query.get(name)
+    if value is None and isinstance(url, str) and (name, "") in _pairs(url):
+        value = ""  # SQLAlchemy passes over it
+    return parsed.difference_update_query([name]), None if value is None else str(value)
+
+
+def _pairs(url: str) -> Sequence[tuple[str, str]]:
+    return parse_qsl(url.partition("?")[2], keep_blank_values=True)
 
 
 def _note_full(engine: AnyEngine, doing: str) -> None:

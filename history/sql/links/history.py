@@ -28,6 +28,7 @@ from history.sql.statements.watermark import LOCK, SAVE_APPLIED, SAVE_FAILED
 from history.sql.tables.watermark import history_with_links_exists
 from history.store import Owner
 from history.store.watermark import Epoch, Incoming, Offset
+from history.support.encryption import Cipher
 
 #: What becomes of a transaction that cannot be applied.
 ApplyErrorPolicy = Literal["park", "skip", "halt"]
@@ -108,8 +109,15 @@ class LinkHistory(PlacedHistory[Handing]):
     SQL transaction.
     """
 
-    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
-        super().__init__(engine, owned=owned, circuit=circuit)
+    def __init__(
+        self,
+        engine: AnyEngine,
+        *,
+        owned: bool = False,
+        circuit: bool = True,
+        encrypt: str | Cipher | None = None,
+    ) -> None:
+        super().__init__(engine, owned=owned, circuit=circuit, encrypt=encrypt)
         self._database.look = history_with_links_exists
         self.watermarks = SqlWatermarks(self._database)
         self._out = _HandedOut()
@@ -124,7 +132,7 @@ class LinkHistory(PlacedHistory[Handing]):
         """
         if self.is_for_asyncio:
             return self
-        twin = LinkHistory(self._asyncio_engine(), owned=True, circuit=self._circuit)
+        twin = LinkHistory(self._asyncio_engine(), owned=True, circuit=self._circuit, encrypt=self._cipher)
         twin._out = self._out
         return twin
 

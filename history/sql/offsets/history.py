@@ -54,6 +54,7 @@ from history.sql.statements.offsets import READ_FOR_CLAIM, SAVE, these
 from history.sql.tables.history import Prepared
 from history.sql.tables.offsets import create_history_with_offsets, history_with_offsets_exists
 from history.store import BatchOwner, Owner
+from history.support.encryption import Cipher
 
 _PREFIX = "kafka:"
 
@@ -106,8 +107,15 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
     #: Only atomic triggers may have it as their history, and they know messages by their offsets.
     keeps_offsets: ClassVar[bool] = True
 
-    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
-        super().__init__(engine, owned=owned, circuit=circuit)
+    def __init__(
+        self,
+        engine: AnyEngine,
+        *,
+        owned: bool = False,
+        circuit: bool = True,
+        encrypt: str | Cipher | None = None,
+    ) -> None:
+        super().__init__(engine, owned=owned, circuit=circuit, encrypt=encrypt)
         if engine.dialect.name == "sqlite" and in_memory(engine.url):
             raise ConfigurationError(
                 "offsets", "a SQLite database in memory forgets them", "use a file, or PostgreSQL"
@@ -123,7 +131,7 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         """
         if self.is_for_asyncio:
             return self
-        twin = OffsetHistory(self._asyncio_engine(), owned=True, circuit=self._circuit)
+        twin = OffsetHistory(self._asyncio_engine(), owned=True, circuit=self._circuit, encrypt=self._cipher)
         twin.seen = self.seen
         return twin
 

@@ -351,9 +351,9 @@ def test_what_was_parked_in_the_local_file_is_found_there(doubtless: InProcess, 
     assert left.json == []
 
 
-def park_locally(file: Path, parked: Parked) -> None:
+def park_locally(file: Path, parked: Parked, key: str | None = None) -> None:
     file.parent.mkdir(parents=True)
-    store = open_history(f"sqlite:///{file}")
+    store = open_history(f"sqlite:///{file}" + ("" if key is None else f"?encrypt={key}"))
     park(store, parked)
     drive(store.close())
 

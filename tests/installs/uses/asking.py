@@ -1,6 +1,7 @@
 """Ask for everything that needs an extra; print, as JSON, what came of each."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -17,6 +18,8 @@ from triggers.sinks import open_sink
 def book(body: bytes) -> None:
     """Do nothing."""
 
+
+os.environ["DOUBTLESS_KEY"] = "00" * 32
 
 #: What is asked for, by the extra that it needs.
 ASKED: dict[str, list[Callable[[], Any]]] = {
@@ -54,6 +57,11 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
     "taskiq": [lambda: import_module("triggers.guards.taskiq").guarded(history="memory://")],
     "faststream": [lambda: import_module("triggers.guards.faststream").guarded],
     "metrics": [lambda: Consumer([book], "memory://", metrics="127.0.0.1:0")],
+    "encryption": [
+        lambda: open_history("sqlite:///x.db?encrypt=env:DOUBTLESS_KEY"),
+        lambda: open_history("redis://h?encrypt=env:DOUBTLESS_KEY"),
+        lambda: Producer("memory://", queue="x.queue", encrypt="env:DOUBTLESS_KEY"),
+    ],
     "otel": [
         lambda: trigger("orders", name="traced", history="memory://", tracing=True)(print),
         lambda: Producer("memory://", tracing=True),

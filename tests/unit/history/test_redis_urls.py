@@ -85,7 +85,7 @@ def test_a_url_in_the_place_of_a_client_is_refused_with_the_remedy(kind: Callabl
 @pytest.mark.parametrize(
     ("opening", "option", "remedy"),
     [
-        (open_history, "claim_idel=1", "use circuit, durability, or leave it out"),
+        (open_history, "claim_idel=1", "use circuit, durability, encrypt, or leave it out"),
         (open_history, "durabilty=replicas:1", "did you mean durability?"),
         (open_history, "socket_timout=1", "did you mean socket_timeout?"),
         (open_provider, "claim_idel=1", "did you mean claim_idle?"),

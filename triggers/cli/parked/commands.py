@@ -12,6 +12,7 @@ from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
+from history.store.sealing import why_locked
 from triggers.cli.parked.choosing import Selection, chosen, get, nothing_like, summary, walk
 from triggers.cli.parked.deciding import (
     COLUMNS,
@@ -104,6 +105,8 @@ def show(
     shown = parked.model_dump(mode="json")
     state = State.of(context)
     state.document(shown | {"message": None if parked.message is None else whole(parked.message)})
+    if (locked := why_locked(parked)) is not None:
+        raise ConfigurationError(parked.id, "its message cannot be shown", locked)
     if parked.error_trace is not None and not state.as_json:
         for line in parked.error_trace.splitlines():
             state.note(line)
@@ -281,7 +284,7 @@ def _lot(
         with opened(history) as store:
             yield store.parking, store
         return
-    with opened_local() as lot:
+    with opened_local(history) as lot:
         if lot is None:
             raise ConfigurationError("--local", "this machine has parked nothing", "leave it out")
         if not history or not entries:

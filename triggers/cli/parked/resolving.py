@@ -10,6 +10,7 @@ from history.errors import ConfigurationError
 from history.store.parking import Parked
 from history.support.rendering import told_of
 from resolvers.resolution import Asked, Resolved
+from triggers.cli.shared.messages import without_message
 from triggers.consumer.options import AnyTrigger
 
 
@@ -29,7 +30,7 @@ def answer_now(trigger: AnyTrigger | None, parked: Parked) -> ResolverAnswer:
     """
     asked = _resolver_of(trigger, parked)
     if parked.message is None:
-        raise ConfigurationError(parked.id, "it was no message", "send it mended, or discard it")
+        raise without_message(parked, parked.id, "it was no message")
     message = parked.message.copied()
     asking = asked.ask(parked.uuid or "", parked.trigger_name, message, parked.evidence)
     try:

@@ -7,6 +7,7 @@ from typing import Any
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
 from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
+from history.store.sealing import why_locked
 from history.support.rendering import repr_of, text_of
 from triggers.cli.rerun import run_parked
 from triggers.consumer.options import AnyTrigger
@@ -110,6 +111,8 @@ def _run_row(lot: Parking, label: ParkedLabel, trigger: AnyTrigger, history: str
     parked = drive(lot.get(label.id, trigger=label.trigger_name))
     if parked is None:  # somebody else has decided meanwhile
         return _row(label, closed=True, reason="it is not parked any more")
+    if (locked := why_locked(parked)) is not None:
+        return _row(label, closed=False, reason=locked)
     return _outcome_row(parked, _run(trigger, parked, lot, history))
 
 

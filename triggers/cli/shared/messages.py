@@ -3,13 +3,23 @@
 import base64
 from typing import Any
 
+from history.errors import ConfigurationError
 from history.message import Message
+from history.store.parking import Parked
+from history.store.sealing import why_locked
 
 
 def whole(message: Message) -> dict[str, Any]:
     """Return a message as JSON shows it: headers, and the body as text where it can be."""
     kind, body = _shown(message)
     return {"headers": message.headers(), "body-kind": kind, "body": body}
+
+
+def without_message(parked: Parked, setting: str, problem: str) -> ConfigurationError:
+    """Return the error about a parked message of which there is nothing to run."""
+    if (locked := why_locked(parked)) is not None:
+        return ConfigurationError(setting, f"{parked.id} cannot be read", locked)
+    return ConfigurationError(setting, problem, "send it mended, or discard it")
 
 
 def _shown(message: Message) -> tuple[str, Any]:

@@ -11,7 +11,13 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.opening import HISTORY_URLS, local_parking_file, open_history
+from history.opening import (
+    HISTORY_URLS,
+    cipher_of_url,
+    local_parking_file,
+    open_history,
+    open_local_parking,
+)
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.support.references import dereferenced
@@ -145,14 +151,21 @@ def _at_once(history: str) -> str:
 
 
 @contextmanager
-def opened_local() -> Generator[Parking | None]:
-    """Open the parking lot in this machine's file; None where nothing was ever parked in it."""
+def opened_local(history: str | None) -> Generator[Parking | None]:
+    """Open the parking lot in this machine's file; None where nothing was ever parked in it.
+
+    It is read with the key of the history that the command was given.
+    """
     file = local_parking_file()
     if not file.exists():
         yield None
         return
-    with opened(f"sqlite:///{file}") as store:
+    with named("--history", _LASTING_HISTORIES):
+        store = open_local_parking(file, cipher_of_url(history))
+    try:
         yield store.parking
+    finally:
+        drive(store.close())
 
 
 @contextmanager

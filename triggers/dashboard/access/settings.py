@@ -11,6 +11,7 @@ from secrets import token_urlsafe
 from threading import Lock
 
 from history.errors import ConfigurationError
+from history.support.private_files import state_of
 from triggers.dashboard.access.roles import Role
 
 _log = logging.getLogger(__name__)
@@ -114,13 +115,13 @@ class TokenFile:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = Lock()
-        self._state = self._look()
+        self._state = state_of(self._file)
         self._tokens = read_tokens(file)
 
     def read(self) -> Sequence[Token]:
         """Return the tokens that are in it."""
         with self._lock:
-            state = self._look()
+            state = state_of(self._file)
             if state != self._state:
                 self._state = state
                 try:
@@ -128,13 +129,6 @@ class TokenFile:
                 except ConfigurationError as error:
                     _log.error("%s; until that is corrected, the tokens from before count", error)
             return self._tokens
-
-    def _look(self) -> tuple[int, ...] | None:
-        try:
-            about = self._file.stat()
-        except OSError:
-            return None
-        return about.st_ino, about.st_mtime_ns, about.st_size, about.st_mode
 
 
 def _check_secrets(tokens: Sequence[Token]) -> None:

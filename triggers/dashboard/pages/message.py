@@ -8,6 +8,7 @@ from history.bridge import drive
 from history.store import HistoryStore
 from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
+from history.store.sealing import why_locked
 from triggers.cli.history import state_of
 from triggers.cli.parked.deciding import decided_about
 from triggers.cli.parked.resolving import ResolverAnswer
@@ -46,6 +47,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
     operations, trigger = visit.operations, parked.trigger_name
     entry = None if parked.uuid is None else drive(operations.store.lookup(trigger, [parked.uuid]))[0]
     code, whole = operations.triggers.get(trigger), visit.sees_bodies
+    locked = why_locked(parked)
     return visit.show(
         "desk/message.html",
         parked=parked,
@@ -64,7 +66,8 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         ),
         headers=parked.message.headers() if whole and parked.message is not None else None,
         body=body_of(parked.message) if whole and parked.message is not None else None,
-        raw=parked.raw if whole else None,
+        raw=parked.raw if whole and locked is None else None,
+        locked=locked,
         decisions=decisions_about(visit, trigger, parked.kind),
         not_run=why_not_run(visit, trigger, parked.kind),
         has_code=code is not None,

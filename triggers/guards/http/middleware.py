@@ -11,12 +11,13 @@ from functools import partial
 from time import monotonic
 from typing import Any, Unpack, cast
 
-from history.errors import ConfigurationError, UnavailableError
+from history.errors import ConfigurationError, HistoryUnavailableError, UnavailableError
 from history.message import Message
 from history.shell import to_its_end
 from history.store import HistoryStore
 from history.store.parking import parked_id
 from history.store.results import KeptResult, Results, results_of
+from history.support.encryption import DecryptionError
 from history.support.rendering import told_of
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard, protect, running
@@ -383,7 +384,11 @@ class _Work:
         return self.middleware.guard.settings.history_time_to_live
 
     async def _record(self) -> tuple[int, dict[str, Any]] | None:
-        kept = await self.middleware.results().get(self.middleware.guard.name, self.uuid)
+        try:
+            kept = await self.middleware.results().get(self.middleware.guard.name, self.uuid)
+        except DecryptionError as error:  # with the right key it may be read
+            self.middleware.say_once(f"a kept answer cannot be read: {error}")
+            raise HistoryUnavailableError("reading a kept answer") from error
         return None if kept is None else (kept.fence, json.loads(kept.data))
 
     async def is_for_another_body(self) -> bool:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from history.bridge import drive
-from history.opening import local_parking_file, open_history
+from history.opening import local_parking_file, open_local_parking
 from history.store import HistoryStore
 from history.store.parking import Parked, Parking
+from history.store.sealing import cipher_of_lot
+from history.support.encryption import Cipher
 from history.support.private_files import make_folder, make_private
 from history.support.rendering import text_of
 
@@ -19,6 +21,7 @@ class ParkingLot:
 
     The file is the last resort of a message that must be acknowledged while its history is away; it is as
     durable as the disk it is on, and only this user may read it. ``doubtless parked list --local`` shows it.
+    It is encrypted as ``primary`` is.
     ``owned`` is a history that was opened for its lot alone; :meth:`close` closes it.
     """
 
@@ -56,7 +59,7 @@ class ParkingLot:
 
     def _open_local(self) -> HistoryStore:
         if self._local is None:
-            self._local = _open_local(self._local_file)
+            self._local = _open_local(self._local_file, cipher_of_lot(self._primary))
         return self._local
 
     async def close(self) -> None:
@@ -67,8 +70,8 @@ class ParkingLot:
                 await store.close()
 
 
-def _open_local(file: Path | None) -> HistoryStore:
+def _open_local(file: Path | None, cipher: Cipher | None) -> HistoryStore:
     path = file or local_parking_file()
     make_folder(path.parent)
     make_private(path)
-    return open_history(f"sqlite:///{path}")
+    return open_local_parking(path, cipher)

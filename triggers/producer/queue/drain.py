@@ -16,7 +16,8 @@ from history.errors import ConfigurationError, DoubtlessError, NotPermittedError
 from history.shell import Flag, Shell
 from history.support.outage import Outage
 from triggers.producer.delivery_failure import DeliveryFailureEvent, publish
-from triggers.producer.queue.queue import ClientQueue, Queued
+from triggers.producer.queue.queue import ClientQueue
+from triggers.producer.queue.rows import LockedRowError, Queued
 from triggers.providers.provider import Answering, Provider, ProviderUnavailableError, capabilities_of
 from triggers.service.failures import Retry
 
@@ -215,12 +216,19 @@ class Drainer:
             self.reached.clear()
 
     def _next_run(self, state: _Pass) -> Sequence[Queued]:
-        run = self.queue.next_run(skip=state.blocked, limit=RUN_LENGTH, size=RUN_BYTES)
+        run = self._oldest(state)
         while run and run[0].message.uuid in state.given_up:
             # A handler has queued it again: once more in this pass, and the two would never end.
             state.blocked.add(run[0].destination)
-            run = self.queue.next_run(skip=state.blocked, limit=RUN_LENGTH, size=RUN_BYTES)
+            run = self._oldest(state)
         return run[:1] if run and run[0].destination in state.singly else run
+
+    def _oldest(self, state: _Pass) -> Sequence[Queued]:
+        while True:
+            try:
+                return self.queue.next_run(skip=state.blocked, limit=RUN_LENGTH, size=RUN_BYTES)
+            except LockedRowError as error:
+                state.hold_up(error.destination, error)
 
     async def _send(self, run: Sequence[Queued], state: _Pass) -> None:
         """Send messages of one destination, and find out what their failure means."""

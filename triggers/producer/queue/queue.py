@@ -13,12 +13,12 @@ import sqlite3
 import threading
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from history.errors import UnavailableError
 from history.message import Message
+from history.support.encryption import Cipher, MissingKeyError, cipher_of
 from history.support.forks import at_fork, keep
 from history.support.open_files import Identity, OpenFile
 from history.support.private_files import make_private
@@ -26,6 +26,7 @@ from history.support.rendering import name_of, text_of
 from history.support.spoilt import readable
 from triggers.producer.delivery_failure import DeliveryFailureEvent
 from triggers.producer.queue.file import BUSY_TIMEOUT_SECONDS, prepare
+from triggers.producer.queue.rows import LockedRowError, Queued, Rows, UnreadableRow
 from triggers.producer.settings import DEFAULT_QUEUE_LIMIT, UNLIMITED
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -53,26 +54,6 @@ class ClientQueueUnavailableError(UnavailableError):
         super().__init__(f"the client-side queue {file}", f"{doing} ({error})")
 
 
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """A message on disk; ``number`` is its position, ``attempts`` how often sending it failed."""
-
-    number: int
-    destination: str
-    message: Message
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableRow:
-    """What could not be read as a message, as it stood in the queue, and what is wrong with it."""
-
-    number: int
-    destination: str
-    text: str | bytes
-    problem: str
-
-
 class ClientQueue:
     """Messages that wait for their provider, in order, and those that were given up.
 
@@ -80,13 +61,23 @@ class ClientQueue:
         file: made at first use, beside others that begin with its name; only this user may read them.
         alias: whose queue it is.
         limit: how many messages may wait; -1 for any number, 0 stores none.
+        encrypt: where the key is that the messages are encrypted with, ``file:/path`` or ``env:NAME``.
 
     Raises:
-        ConfigurationError: at first use, when the file is something else, or of another alias.
+        ConfigurationError: ``encrypt`` names no key; or, at first use, the file is something else, or of
+            another alias.
         ClientQueueUnavailableError: the disk is full, or the file cannot be read or written.
     """
 
-    def __init__(self, file: Path, *, alias: str, limit: int = DEFAULT_QUEUE_LIMIT) -> None:
+    def __init__(
+        self,
+        file: Path,
+        *,
+        alias: str,
+        limit: int = DEFAULT_QUEUE_LIMIT,
+        encrypt: str | Cipher | None = None,
+    ) -> None:
+        self._rows = Rows(alias, cipher_of(encrypt))
         self.file = file.absolute()
         self.alias = alias
         self.limit = limit
@@ -130,7 +121,7 @@ class ClientQueue:
         Raises:
             ClientQueueFullError: there is no room for all of them.
         """
-        rows = [(destination, message.to_json().decode()) for message in messages]
+        rows = [(destination, self._rows.of_message(destination, message)) for message in messages]
         with self._using("storing messages", writing=True) as connection:
             waiting = _count(connection)
             if self.limit != UNLIMITED and waiting + len(rows) > self.limit:
@@ -153,6 +144,9 @@ class ClientQueue:
 
         At most ``limit`` of them, and no more once their texts are longer than ``size``; maybe none. A row
         that cannot be read is taken out of the way: it would keep all behind it waiting for ever.
+
+        Raises:
+            LockedRowError: the first is encrypted, and its key is not here. It stays where it is.
         """
         while True:
             run, spoilt = self._read_run(skip, limit, size)
@@ -182,7 +176,11 @@ class ClientQueue:
             spoilt: dict[int, str] = {}
             for number, destination, text, attempts in rows:
                 try:
-                    run.append(Queued(number, destination, Message.from_json(text), attempts))
+                    run.append(Queued(number, destination, self._rows.message(destination, text), attempts))
+                except MissingKeyError as error:
+                    if run or spoilt:
+                        break
+                    raise LockedRowError(destination, error) from error
                 except (ValueError, TypeError, LookupError, AttributeError) as error:
                     spoilt[number] = text_of(error).replace("\n", " ")
                     continue
@@ -244,7 +242,7 @@ class ClientQueue:
         with self._using("giving up a message", writing=True) as connection:
             connection.execute(
                 "INSERT INTO failed (number, event, told) VALUES (?, ?, 0)",
-                (queued.number, event.model_dump_json()),
+                (queued.number, self._rows.of_failure(event)),
             )
             connection.execute("DELETE FROM queued WHERE number = ?", (queued.number,))
         return event
@@ -268,7 +266,7 @@ class ClientQueue:
                 f"SELECT number, event FROM failed {which} ORDER BY number"  # noqa: S608
             ).fetchall()
         what = f"in the client-side queue {self.file}, the failed message"
-        return list(readable(what, rows, DeliveryFailureEvent.model_validate_json))
+        return list(readable(what, ((number, (number, row)) for number, row in rows), self._rows.failure))
 
     def requeue(
         self, numbers: Collection[int] | None = None, *, time_to_live: timedelta | None = None
@@ -285,10 +283,9 @@ class ClientQueue:
             for event in chosen:
                 gone = connection.execute("DELETE FROM failed WHERE number = ?", (event.number,)).rowcount
                 if gone:  # else somebody else has decided by now
-                    text = _renewed(event.message, now, time_to_live).to_json().decode()
-                    connection.execute(
-                        "INSERT INTO queued (destination, message) VALUES (?, ?)", (event.destination, text)
-                    )
+                    message = _renewed(event.message, now, time_to_live)
+                    row = (event.destination, self._rows.of_message(event.destination, message))
+                    connection.execute("INSERT INTO queued (destination, message) VALUES (?, ?)", row)
                     requeued += 1
         return requeued
 

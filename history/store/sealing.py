@@ -1,0 +1,180 @@
+"""Between a store and what it stores: parked messages and kept results, encrypted if the store has a cipher.
+
+An encrypted parked message is a JSON object that begins with ``{"encrypted":``, which no plain one does::
+
+    {"encrypted": "AGRidGUB...", "label": {"id": ..., "trigger_name": ..., "reason": ...}}
+
+In its label, the facts that lists and look-ups need stay plain: the trigger, the id, the uuid, the
+destination, the kind, the reason, the class of the error, the evidence and the time. The text of the error is
+encrypted there, too.
+"""
+
+import base64
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from pydantic import BaseModel, ValidationError
+
+from history.store.parking import Parked, ParkedLabel, Parking, read_parked
+from history.store.results import KeptResult
+from history.support.encryption import Cipher, DecryptionError, decrypted, is_encrypted
+
+#: How the document of an encrypted message begins, and the name of the one field of what cannot be decrypted.
+_ENCRYPTED = "encrypted"
+_BEGINNING = f'{{"{_ENCRYPTED}":'
+
+
+class _SealedParked(BaseModel):
+    encrypted: str
+    label: ParkedLabel
+
+
+class _StoredLabel(ParkedLabel):
+    """A label, and in it the text of the error, encrypted."""
+
+    encrypted: str | None = None
+
+
+@runtime_checkable
+class Encrypting(Protocol):
+    """A parking lot that says how it encrypts."""
+
+    @property
+    def cipher(self) -> Cipher | None:
+        """What it encrypts with; None where it does not."""
+        ...
+
+
+def cipher_of_lot(lot: Parking | None) -> Cipher | None:
+    """Return what a parking lot encrypts with; None where it does not, or does not say."""
+    return lot.cipher if isinstance(lot, Encrypting) else None
+
+
+def document_of(parked: Parked, cipher: Cipher | None) -> str:
+    """Return what is stored of a parked message: a JSON document, encrypted if there is a cipher."""
+    document = parked.model_dump_json()
+    if cipher is None:
+        return document
+    sealed = _SealedParked(
+        encrypted=_encrypted(cipher, document, _about_parked(parked.trigger_name, parked.id)),
+        label=_plain(ParkedLabel.of(parked)),
+    )
+    return sealed.model_dump_json()
+
+
+def label_of(parked: Parked, cipher: Cipher | None) -> str:
+    """Return the label that is stored beside a parked message, as JSON."""
+    label = ParkedLabel.of(parked)
+    if cipher is None or label.error_message is None:
+        return label.model_dump_json(exclude={"copies"})
+    sealed = _encrypted(cipher, label.error_message, _about_label(label))
+    return _StoredLabel(**_plain(label).model_dump(), encrypted=sealed).model_dump_json(exclude={"copies"})
+
+
+def read_label(text: str | bytes, cipher: Cipher | None) -> ParkedLabel:
+    """Return a label as it was; where its error cannot be decrypted, the label says so in its place.
+
+    Raises:
+        pydantic.ValidationError: it cannot be read.
+    """
+    stored = _StoredLabel.model_validate_json(text)
+    label = ParkedLabel(**stored.model_dump(exclude={_ENCRYPTED}))
+    if stored.encrypted is None:
+        return label
+    try:
+        error = _decrypted(cipher, stored.encrypted, _about_label(label)).decode("utf-8", "replace")
+    except DecryptionError as failure:
+        error = _told(failure)
+    return label.model_copy(update={"error_message": error})
+
+
+def read_document(
+    document: str | bytes,
+    *,
+    cipher: Cipher | None,
+    trigger: str,
+    parked_id: str,
+    parked_at: datetime | None = None,
+    copies: int = 1,
+) -> Parked:
+    """Read what :func:`document_of` made; see :func:`~history.store.parking.read_parked`.
+
+    What cannot be decrypted comes without its message: ``error_message`` says why, and what to do.
+    """
+    beginning = document[: len(_BEGINNING)]
+    if beginning not in {_BEGINNING, _BEGINNING.encode()}:
+        return read_parked(document, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+    try:
+        sealed = _SealedParked.model_validate_json(document)
+    except ValidationError:
+        return read_parked(document, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+    try:
+        found = _decrypted(cipher, sealed.encrypted, _about_parked(trigger, parked_id))
+    except DecryptionError as error:
+        facts = {"trigger_name": trigger, "id": parked_id, "copies": copies, "error_message": _told(error)}
+        return _locked(sealed, facts)
+    return read_parked(found, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+
+
+def why_locked(parked: Parked) -> str | None:
+    """Return why a message cannot be decrypted here, and what to do; None for one that can be read."""
+    if parked.message is None and parked.raw is not None and parked.raw.keys() == {_ENCRYPTED}:
+        return parked.error_message
+    return None
+
+
+def sealed_result(trigger: str, uuid: str, kept: KeptResult, cipher: Cipher | None) -> KeptResult:
+    """Return what is stored of a kept result: encrypted if there is a cipher."""
+    if cipher is None:
+        return kept
+    return KeptResult(kept.fence, cipher.encrypt(kept.data, about=_about_result(trigger, uuid, kept.fence)))
+
+
+def opened_result(trigger: str, uuid: str, stored: KeptResult, cipher: Cipher | None) -> KeptResult:
+    """Return a kept result as it was.
+
+    Raises:
+        DecryptionError: it cannot be decrypted.
+    """
+    about = _about_result(trigger, uuid, stored.fence)
+    return KeptResult(stored.fence, decrypted(cipher, stored.data, about=about))
+
+
+def _about_parked(trigger: str, parked_id: str) -> list[str]:
+    return ["parked", trigger, parked_id]
+
+
+def _about_label(label: ParkedLabel) -> list[str]:
+    return ["label", label.trigger_name, label.id]
+
+
+def _about_result(trigger: str, uuid: str, fence: int) -> list[str]:
+    return ["result", trigger, uuid, str(fence)]
+
+
+def _plain(label: ParkedLabel) -> ParkedLabel:
+    return label.model_copy(update={"error_message": None})
+
+
+def _encrypted(cipher: Cipher, text: str, about: list[str]) -> str:
+    return base64.b64encode(cipher.encrypt(text.encode(), about=about)).decode("ascii")
+
+
+def _decrypted(cipher: Cipher | None, text: str, about: list[str]) -> bytes:
+    try:
+        value = base64.b64decode(text, validate=True)
+    except ValueError:
+        value = b""
+    if not is_encrypted(value):
+        raise DecryptionError("it was changed after it was encrypted", "restore it, or discard it")
+    return decrypted(cipher, value, about=about)
+
+
+def _locked(sealed: _SealedParked, known: Mapping[str, object]) -> Parked:
+    facts = {name: getattr(sealed.label, name) for name in ParkedLabel.model_fields}
+    return Parked.model_validate({**facts, **known, "raw": {_ENCRYPTED: sealed.encrypted}})
+
+
+def _told(error: DecryptionError) -> str:
+    return f"{error.problem}; {error.remedy}"

@@ -1,0 +1,145 @@
+"""What stands between a store and what it stores: parked messages and kept results, encrypted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from history.contract.parking import parked
+from history.message import Message, Uuid
+from history.store.parking import Parked, ParkedKind, ParkedLabel
+from history.store.results import KeptResult
+from history.store.sealing import (
+    document_of,
+    label_of,
+    opened_result,
+    read_document,
+    read_label,
+    sealed_result,
+    why_locked,
+)
+from history.support.encryption import Cipher, DecryptionError, MissingKeyError
+from tests.fixtures.keys import CARD, a_key, write_keys
+
+MESSAGE = Message(body={"card": CARD}, uuid=Uuid("u1"), properties={"holder": CARD})
+FAILED = parked(
+    1,
+    message=MESSAGE,
+    kind=ParkedKind.REJECTED,
+    destination="orders",
+    error_class="ValueError",
+    error_message=f"bad card {CARD}",
+    error_trace=f"ValueError: bad card {CARD}",
+)
+
+
+@pytest.fixture
+def cipher(tmp_path: Path) -> Cipher:
+    return Cipher(write_keys(tmp_path / "key", a_key()))
+
+
+def read(document: str | bytes, cipher: Cipher | None, *, id_: str = FAILED.id) -> Parked:
+    return read_document(document, cipher=cipher, trigger=FAILED.trigger_name, parked_id=id_)
+
+
+def test_without_a_cipher_everything_is_stored_as_before() -> None:
+    assert document_of(FAILED, None) == FAILED.model_dump_json()
+    assert label_of(FAILED, None) == ParkedLabel.of(FAILED).model_dump_json(exclude={"copies"})
+    assert sealed_result("t", "u1", KeptResult(1, b"result:1"), None) == KeptResult(1, b"result:1")
+
+
+def test_an_encrypted_message_comes_back_whole_and_shows_only_its_label(cipher: Cipher) -> None:
+    document = document_of(FAILED, cipher)
+
+    assert read(document, cipher) == read(document.encode(), cipher) == FAILED
+    assert CARD not in document
+    label = json.loads(document)["label"]
+    assert (label["uuid"], label["destination"], label["reason"]) == ("u1", "orders", FAILED.reason)
+    assert (label["error_class"], label["error_message"]) == ("ValueError", None)
+
+
+def test_a_message_that_was_stored_in_plain_is_read(cipher: Cipher) -> None:
+    assert read(FAILED.model_dump_json(), cipher) == FAILED
+
+
+@pytest.mark.parametrize("has_other_key", [False, True])
+def test_a_message_whose_key_is_not_here_says_so_and_keeps_its_label(
+    cipher: Cipher, tmp_path: Path, *, has_other_key: bool
+) -> None:
+    other = Cipher(write_keys(tmp_path / "other", a_key())) if has_other_key else None
+
+    found = read(document_of(FAILED, cipher), other)
+
+    assert found.message is None
+    assert found.error_trace is None
+    assert why_locked(found) is not None
+    assert why_locked(found) == found.error_message
+    assert found.raw is not None
+    assert (found.id, found.uuid, found.kind, found.reason, found.parked_at) == (
+        *(FAILED.id, FAILED.uuid, FAILED.kind, FAILED.reason, FAILED.parked_at),
+    )
+
+
+def test_a_message_that_was_moved_to_another_id_is_refused(cipher: Cipher) -> None:
+    moved = read(document_of(FAILED, cipher), cipher, id_="another")
+
+    assert moved.message is None
+    assert moved.id == "another"
+    assert "moved" in (why_locked(moved) or "")
+
+
+@pytest.mark.parametrize("changed", ["", "AAAA", "not base64", "ruhig Blut"])
+def test_a_message_whose_ciphertext_was_changed_is_refused(cipher: Cipher, changed: str) -> None:
+    document = json.loads(document_of(FAILED, cipher)) | {"encrypted": changed}
+
+    found = read(json.dumps(document, separators=(",", ":")), cipher)
+
+    assert found.message is None
+    assert why_locked(found) is not None
+    assert found.uuid == "u1"
+
+
+@pytest.mark.parametrize("text", ['{"encrypted":', '{"encrypted":1}', '{"encrypted":"AAAA","label":{}}'])
+def test_a_broken_envelope_is_an_unreadable_record(cipher: Cipher, text: str) -> None:
+    found = read(text, cipher)
+
+    assert found.kind is ParkedKind.UNREADABLE
+    assert found.raw == {"record": text}
+    assert why_locked(found) is None
+
+
+def test_the_error_of_a_label_is_encrypted_and_read(cipher: Cipher) -> None:
+    text = label_of(FAILED, cipher)
+
+    assert CARD not in text
+    assert read_label(text, cipher) == ParkedLabel.of(FAILED)
+    assert read_label(label_of(FAILED, None), cipher) == ParkedLabel.of(FAILED)
+    without_key = read_label(text, None)
+    facts = (without_key.uuid, without_key.reason, without_key.error_class)
+    assert facts == ("u1", FAILED.reason, "ValueError")
+    assert "encrypt=" in (without_key.error_message or "")
+
+
+def test_a_label_without_an_error_is_plain(cipher: Cipher) -> None:
+    assert read_label(label_of(parked(1), cipher), None) == ParkedLabel.of(parked(1))
+
+
+def test_an_older_version_meets_an_encrypted_message_as_an_unreadable_record(cipher: Cipher) -> None:
+    with pytest.raises(ValueError, match="Field required"):
+        Parked.model_validate_json(document_of(FAILED, cipher))
+
+
+def test_a_kept_result_comes_back_to_its_uuid_and_its_run_alone(cipher: Cipher) -> None:
+    kept = KeptResult(7, CARD.encode())
+
+    stored = sealed_result("t", "u1", kept, cipher)
+
+    assert stored.fence == 7
+    assert kept.data not in stored.data
+    assert opened_result("t", "u1", stored, cipher) == kept
+    assert opened_result("t", "u1", kept, cipher) == kept
+    for trigger, uuid, fence in (("t", "u2", 7), ("t2", "u1", 7), ("t", "u1", 8)):
+        with pytest.raises(DecryptionError):
+            opened_result(trigger, uuid, KeptResult(fence, stored.data), cipher)
+    with pytest.raises(MissingKeyError):
+        opened_result("t", "u1", stored, None)
