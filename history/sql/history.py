@@ -55,7 +55,7 @@ from history.sql.entries.settlements import (
 )
 from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
 from history.sql.joining import SqlJoining
-from history.sql.journal import SqlJournal
+from history.sql.journal import SqlJournal, SqlSecurityLog
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.results import SqlResults, forget_result
@@ -87,6 +87,7 @@ from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
+from history.store.security import SecurityLog
 
 T = TypeVar("T")
 
@@ -130,6 +131,7 @@ class SqlHistory(SingleVerbs):
         self._results = SqlResults(self._database)
         self._fingerprints = SqlFingerprints(self._database)
         self._journal = SqlJournal(self._database)
+        self._security_log = SqlSecurityLog(self._database)
 
     @classmethod
     def from_url(cls, url: str | URL) -> Self:
@@ -225,6 +227,11 @@ class SqlHistory(SingleVerbs):
     def journal(self) -> Journal:
         """The journal in the same database."""
         return self._journal
+
+    @property
+    def security_log(self) -> SecurityLog:
+        """The security log in the same database."""
+        return self._security_log
 
     @property
     def progress(self) -> Progress:
