@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from history.contract.common import TRIGGER
+from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.journal import Journal, JournalLine, journal_of
 from history.store.security import (
@@ -166,6 +167,13 @@ class SecurityLogContract:
         assert await _journal(store).read(TRIGGER) == []
         (record,) = await _all_records(store)
         assert record.user == "x" * LONGEST_NAME
+
+    async def test_a_cursor_that_is_none_is_refused(self, store: HistoryStore) -> None:
+        await _security_log(store).append([_sign_in("ann")])
+
+        for cursor in ("", "x", "1-\ud800", "-1", "9" * 40):
+            with pytest.raises(ConfigurationError, match="cursor"):
+                await _security_log(store).read(cursor=cursor)
 
     async def test_nothing_is_deleted_or_read_where_nothing_was_written(self, store: HistoryStore) -> None:
         await _security_log(store).delete_older(timedelta(0))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from history.store.journal import JOURNAL_LENGTH, JournalLine, told_once
-from history.store.security import SecurityPage, SecurityRecord
+from history.store.security import SecurityPage, SecurityRecord, wrong_cursor
 
 
 class MemoryJournal:
@@ -54,10 +54,8 @@ class MemorySecurityLog:
         with self._lock:
             newest = reversed(list(self._records.values()))
             older = (record for at, record in newest if before is None or at < before)
-            if cursor is not None:
-                for record in older:
-                    if record.id == cursor:
-                        break
+            if cursor is not None and not any(record.id == cursor for record in older):
+                raise wrong_cursor()
             found = list(islice(older, limit))
         return SecurityPage(found, found[-1].id if len(found) == limit else None)
 

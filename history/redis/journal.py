@@ -1,5 +1,6 @@
 """The journal in Redis: one stream for each trigger, cut to its youngest entries; and the security log."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -8,12 +9,15 @@ from typing import Any
 from history.entry import digest
 from history.redis.connection.client import PAGE, RedisClient, keys_of
 from history.store.journal import JOURNAL_LENGTH, JournalLine, told_once
-from history.store.security import SecurityPage, SecurityRecord, recorded_once
+from history.store.security import SecurityPage, SecurityRecord, recorded_once, wrong_cursor
 from history.store.times import milliseconds_of
 from history.support.spoilt import readable
 
 #: The stream of the security log, which is of no trigger.
 SECURITY_KEY = "doubtless:security"
+
+#: How the name of an entry looks.
+_ENTRY = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 
 
 class RedisJournal:
@@ -106,7 +110,10 @@ class RedisSecurityLog:
     ) -> SecurityPage:
         """Return some records, the newest first; the cursor is the entry of the last one."""
         last = "+" if before is None else str(milliseconds_of(before) - 1)
-        last = last if cursor is None else f"({cursor}"
+        if cursor is not None:
+            if _ENTRY.fullmatch(cursor) is None:
+                raise wrong_cursor()
+            last = f"({cursor}"
         found = await self._latest(last, limit)
         named = ((f"security record {name.decode()}", fields) for name, fields in found)
         records = readable(

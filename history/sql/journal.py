@@ -1,5 +1,6 @@
 """The journal and the security log in a SQL database, beside the document history."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from history.sql.statements.journal import APPEND, DELETE_SECURITY, LATEST, READ
 from history.sql.tables.history import JOURNAL
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store.journal import JOURNAL_LENGTH, JournalLine
-from history.store.security import SecurityPage, SecurityRecord
+from history.store.security import SecurityPage, SecurityRecord, wrong_cursor
 from history.store.times import milliseconds, milliseconds_of
 from history.support.spoilt import readable
 
@@ -23,6 +24,9 @@ NO_TRIGGER = ""
 
 #: An instant after that of every record.
 _LAST = 2**63 - 1
+
+#: Time and id of a record.
+_CURSOR = re.compile(r"([0-9]{1,18})-([0-9a-f]+)")
 
 
 class SqlJournal:
@@ -96,8 +100,10 @@ class SqlSecurityLog:
         """Return some records, the newest first; the cursor is time and id of the last one."""
         at, id_ = _LAST if before is None else milliseconds_of(before), ""
         if cursor is not None:
-            words = cursor.partition("-")
-            at, id_ = int(words[0]), words[2]
+            found = _CURSOR.fullmatch(cursor)
+            if found is None:
+                raise wrong_cursor()
+            at, id_ = int(found[1]), found[2]
 
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
             if not await table_exists(connection, JOURNAL):
