@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Condition, Thread
 
 from history.bridge import drive
-from history.errors import ConfigurationError, DoubtlessError
+from history.errors import ConfigurationError
 from history.store.security import KEPT_FOR, SecurityLog, SecurityOutcome, SecurityRecord
 from history.support.rendering import class_of, text_of
 from triggers.security.file import SecurityFile
@@ -98,12 +98,12 @@ class Recorder:
         """Write records of what is about to be done; if the history does not take them, it must not be.
 
         Raises:
-            DoubtlessError: it does not. The log and the file say so.
+            Exception: it does not, with the store's own error. The log and the file say so.
         """
         if self._security_log is not None and records:
             try:
                 drive(self._security_log.append(records))
-            except DoubtlessError:
+            except Exception:
                 for record in records:
                     self._say(record.after(SecurityOutcome.FAILED, NOT_KEPT))
                 raise

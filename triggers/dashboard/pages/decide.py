@@ -19,6 +19,7 @@ from triggers.dashboard.jobs import Job
 from triggers.dashboard.pages.parked import why_not_run
 from triggers.dashboard.visit import Visit
 from triggers.security.commands import targets
+from triggers.security.recorder import Recorder
 
 #: How long the answer to a decision waits for its end, in seconds; then the next page says how far it is.
 PATIENCE = 1.0
@@ -105,18 +106,20 @@ def decide(visit: Visit) -> Response:
     labels = choice.labels()
     records = [visit.record_of(SecurityEvent(word.value), **target) for target in targets(labels)]
     with visit.recorded(records):
-        job = visit.operations.jobs.start(decision, labels, ended=partial(_ended, visit, records))
+        job = visit.operations.jobs.start(
+            decision, labels, ended=partial(_ended, visit.operations.recorder, records)
+        )
     job.finished.wait(PATIENCE)
     return visit.go("/job", key=job.key)
 
 
-def _ended(visit: Visit, records: Sequence[SecurityRecord], job: Job) -> None:
+def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> None:
     """Record for which triggers a decision broke off, and how many messages were closed before."""
     closed = {share.trigger: share.closed for share in job.shares if share.error is not None}
     for record in records:
         if record.trigger in closed:
             why = f"it broke off when {closed[record.trigger]} of {record.messages} messages were closed"
-            visit.operations.recorder.note(record.after(SecurityOutcome.FAILED, why))
+            recorder.note(record.after(SecurityOutcome.FAILED, why))
 
 
 def _barred(visit: Visit, word: DecisionKind, part: Part) -> str | None:
