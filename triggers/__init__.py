@@ -13,7 +13,7 @@
 ``guards/``            the same for tasks of Celery and others, and for HTTP requests
 ``spark/``             the same for micro-batches of Spark
 ``patchbay/``          components that a file wires to destinations
-``metrics/``           what monitoring is told
+``metrics/``           what monitoring is told; ``security/``: the security log
 ``configuration/``     ``doubtless.toml`` and the environment
 ``cli/``               the command line; ``dashboard/``: the same in a browser; ``demo/``: its main job
 ``testing/``           what users test their triggers with

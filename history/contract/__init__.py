@@ -40,7 +40,7 @@ from history.contract.fingerprints import FingerprintContract
 from history.contract.forks import ForkContract
 from history.contract.join_periods import JoinPeriodContract
 from history.contract.joining import JoiningContract
-from history.contract.journal import JournalContract
+from history.contract.journal import JournalContract, SecurityLogContract
 from history.contract.parking import ParkingContract
 from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.races import RaceContract
@@ -70,6 +70,7 @@ class HistoryContract(
     ResultContract,
     FingerprintContract,
     JournalContract,
+    SecurityLogContract,
     RaceContract,
     ForkContract,
     RollbackContract,

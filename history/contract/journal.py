@@ -1,10 +1,24 @@
-"""The journal; a store that keeps none passes."""
+"""The journal and the security log; a store that keeps none passes."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from history.contract.common import TRIGGER
+from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.journal import Journal, JournalLine, journal_of
+from history.store.security import (
+    LONGEST_NAME,
+    SecurityEvent,
+    SecurityLog,
+    SecurityOutcome,
+    SecurityRecord,
+    security_log_of,
+)
+from history.support.paging import pages
 
 
 def _journal(store: HistoryStore) -> Journal:
@@ -65,3 +79,103 @@ class JournalContract:
     async def test_nothing_is_read_where_nothing_was_written(self, store: HistoryStore) -> None:
         assert await _journal(store).read(TRIGGER, "u1") == []
         assert await _journal(store).read(TRIGGER) == []
+
+
+def _security_log(store: HistoryStore) -> SecurityLog:
+    log = security_log_of(store)
+    if log is None:
+        pytest.skip("it keeps no security log")
+    return log
+
+
+def _sign_in(user: str, outcome: SecurityOutcome = SecurityOutcome.ALLOWED) -> SecurityRecord:
+    return SecurityRecord(event=SecurityEvent.SIGN_IN, outcome=outcome, user=user, source="10.0.0.7")
+
+
+async def _all_records(store: HistoryStore, *, limit: int = 100) -> Sequence[SecurityRecord]:
+    records: list[SecurityRecord] = []
+    async for page in pages(lambda cursor: _security_log(store).read(cursor=cursor, limit=limit)):
+        assert len(page.records) <= limit
+        records += page.records
+    return records
+
+
+class SecurityLogContract:
+    """What is written there every client reads, the newest first, and nothing but age deletes it."""
+
+    async def test_a_record_is_read_by_another_client_as_it_was_written(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        record = SecurityRecord(
+            event=SecurityEvent.DISCARD,
+            outcome=SecurityOutcome.ALLOWED,
+            user="ann→\0",
+            role="operator",
+            source="10.0.0.7",
+            trigger=TRIGGER,
+            message="u1\ud800",
+            messages=1,
+        )
+
+        await _security_log(store).append([record])
+
+        assert await _all_records(another) == [record]
+
+    async def test_records_are_read_in_pages_the_newest_first(self, store: HistoryStore) -> None:
+        for number in range(4):
+            await _security_log(store).append([_sign_in(f"{number}a"), _sign_in(f"{number}b")])
+
+        names = [record.user for record in await _all_records(store, limit=3)]
+
+        assert names == [f"{number}{letter}" for number in (3, 2, 1, 0) for letter in "ba"]
+
+    async def test_a_record_that_is_sent_twice_is_read_once(self, store: HistoryStore) -> None:
+        record = _sign_in("ann")
+        for _ in range(2):
+            await _security_log(store).append([record])
+
+        assert await _all_records(store) == [record]
+
+    async def test_only_records_from_before_an_instant_are_read(self, store: HistoryStore) -> None:
+        await _security_log(store).append([_sign_in("ann")])
+        far = timedelta(hours=1)
+
+        before = await _security_log(store).read(before=datetime.now(UTC) - far)
+        after = await _security_log(store).read(before=datetime.now(UTC) + far)
+
+        assert [record.user for record in before.records] == []
+        assert [record.user for record in after.records] == ["ann"]
+
+    async def test_nothing_but_age_deletes_records(self, store: HistoryStore) -> None:
+        await _security_log(store).append([_sign_in("ann")])
+        await store.purge("")
+        await store.purge(TRIGGER)
+        await _security_log(store).delete_older(timedelta(hours=1))
+        kept = await _all_records(store)
+        await asyncio.sleep(0.1)  # their age is what this is about
+        await _security_log(store).append([_sign_in("bob")])
+
+        await _security_log(store).delete_older(timedelta(seconds=0.05))
+
+        assert [record.user for record in kept] == ["ann"]
+        assert "ann" not in {record.user for record in await _all_records(store)}
+
+    async def test_the_security_log_is_no_trigger_and_no_journal(self, store: HistoryStore) -> None:
+        await _security_log(store).append([_sign_in("x" * 1_000)])
+
+        assert await store.triggers() == []
+        assert await _journal(store).read(TRIGGER) == []
+        (record,) = await _all_records(store)
+        assert record.user == "x" * LONGEST_NAME
+
+    async def test_a_cursor_that_is_none_is_refused(self, store: HistoryStore) -> None:
+        await _security_log(store).append([_sign_in("ann")])
+
+        for cursor in ("", "x", "1-\ud800", "-1", "9" * 40):
+            with pytest.raises(ConfigurationError, match="cursor"):
+                await _security_log(store).read(cursor=cursor)
+
+    async def test_nothing_is_deleted_or_read_where_nothing_was_written(self, store: HistoryStore) -> None:
+        await _security_log(store).delete_older(timedelta(0))
+
+        assert await _all_records(store) == []

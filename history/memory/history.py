@@ -28,7 +28,7 @@ from history.entry import (
 from history.memory.control import MemoryControl
 from history.memory.fingerprints import MemoryFingerprints
 from history.memory.joining import MemoryJoining
-from history.memory.journal import MemoryJournal
+from history.memory.journal import MemoryJournal, MemorySecurityLog
 from history.memory.parking import MemoryParking
 from history.memory.progress import MemoryProgress
 from history.memory.results import MemoryResults
@@ -51,6 +51,7 @@ from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
+from history.store.security import SecurityLog
 
 #: How many entries or batches a piece of a purge looks at.
 PIECE = 1000
@@ -121,6 +122,7 @@ class MemoryHistory(SingleVerbs):
         self._results = MemoryResults(clock)
         self._fingerprints = MemoryFingerprints(clock)
         self._journal = MemoryJournal(clock)
+        self._security_log = MemorySecurityLog(clock)
         self._joining = MemoryJoining(
             lock=self._lock,
             clock=clock,
@@ -158,6 +160,11 @@ class MemoryHistory(SingleVerbs):
     def journal(self) -> Journal:
         """The journal in the same memory."""
         return self._journal
+
+    @property
+    def security_log(self) -> SecurityLog:
+        """The security log in the same memory."""
+        return self._security_log
 
     @property
     def progress(self) -> Progress:

@@ -37,7 +37,7 @@ from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
 from history.redis.fingerprints import RedisFingerprints
 from history.redis.joining import RedisJoining
-from history.redis.journal import RedisJournal
+from history.redis.journal import RedisJournal, RedisSecurityLog
 from history.redis.parking import RedisParking
 from history.redis.progress import RedisProgress, record_words
 from history.redis.replies import (
@@ -76,6 +76,7 @@ from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
+from history.store.security import SecurityLog
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 
@@ -139,6 +140,7 @@ class RedisHistory(SingleVerbs):
         self._results = RedisResults(self._redis, self._cipher)
         self._fingerprints = RedisFingerprints(self._redis)
         self._journal = RedisJournal(self._redis)
+        self._security_log = RedisSecurityLog(self._redis)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -180,6 +182,11 @@ class RedisHistory(SingleVerbs):
     def journal(self) -> Journal:
         """The journal in the same Redis."""
         return self._journal
+
+    @property
+    def security_log(self) -> SecurityLog:
+        """The security log in the same Redis."""
+        return self._security_log
 
     @property
     def progress(self) -> Progress:

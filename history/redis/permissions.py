@@ -6,6 +6,7 @@ from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.connection.permissions import Use, commands_of, refusals_of
 from history.redis.control import CONTROL_KEY
+from history.redis.journal import SECURITY_KEY
 from history.redis.scripts import text_of
 from history.store.inspection import Capability, Refusal
 
@@ -35,12 +36,18 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
         *("ZCARD", "ZRANGE", "ZRANGEBYLEX", "ZSCAN", "ZSCORE"),
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
+    Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
     Capability.RESULTS: ("GET",),
     Capability.LOOKING: ("SSCAN",),
 }
 
 #: What waits for replicas, where that is asked for.
-_WAITING = frozenset(Capability) - {Capability.CONTROL, Capability.JOURNAL, Capability.LOOKING}
+_WAITING = frozenset(Capability) - {
+    Capability.CONTROL,
+    Capability.JOURNAL,
+    Capability.SECURITY,
+    Capability.LOOKING,
+}
 
 #: A trigger's keys, by what follows its prefix.
 _KEYS: Mapping[Capability, tuple[str, ...]] = {
@@ -75,6 +82,8 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
     keys, patterns = keys_of(trigger, *_KEYS.get(capability, ("history", "history:origin"))), ["~doubtless:*"]
     if capability is Capability.CONTROL:
         keys = [CONTROL_KEY]
+    if capability is Capability.SECURITY:
+        keys = [SECURITY_KEY]
     if "SADD" in commands:
         keys.append(TRIGGERS_KEY)
     if client.durability is not None and capability in _WAITING:

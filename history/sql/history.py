@@ -56,7 +56,7 @@ from history.sql.entries.settlements import (
 )
 from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
 from history.sql.joining import SqlJoining
-from history.sql.journal import SqlJournal
+from history.sql.journal import SqlJournal, SqlSecurityLog
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.results import SqlResults, forget_result
@@ -88,6 +88,7 @@ from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
+from history.store.security import SecurityLog
 from history.support.encryption import SETTING, Cipher, cipher_of
 
 T = TypeVar("T")
@@ -143,6 +144,7 @@ class SqlHistory(SingleVerbs):
         self._results = SqlResults(self._database, self._cipher)
         self._fingerprints = SqlFingerprints(self._database)
         self._journal = SqlJournal(self._database)
+        self._security_log = SqlSecurityLog(self._database)
 
     @classmethod
     def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
@@ -242,6 +244,11 @@ class SqlHistory(SingleVerbs):
     def journal(self) -> Journal:
         """The journal in the same database."""
         return self._journal
+
+    @property
+    def security_log(self) -> SecurityLog:
+        """The security log in the same database."""
+        return self._security_log
 
     @property
     def progress(self) -> Progress:

@@ -17,6 +17,7 @@
 ``fingerprints.py``    the fingerprint of the first body that came with it,
 ``journal.py``         and one line for each verdict that is not plain
 ``sealing.py``         between a store and what it stores: encrypts parked messages and kept results
+``security.py``        the security log: who signed in, was refused, decided or gave a command
 ``inspection.py``      what an account may not do, and for how many connections there is room, which a
                        store may tell to ``doubtless doctor``
 ``owners.py``          who claims, and tokens that nobody else has

@@ -37,12 +37,16 @@ class OperatorDecision(BaseModel):
 
     With ``ended`` it is no decision, but says what came of one: of that whose token begins with
     ``outcome_of``, or of itself, where nothing was done and it has no other record.
+
+    ``by`` is a name that somebody gives. ``as_user`` is the user of the operating system who gave it on the
+    command line, such as "root@host"; None for the dashboard, where ``by`` has signed in.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     kind: DecisionKind
     by: EncodableText
+    as_user: EncodableText | None = None
     reason: EncodableText | None = None
     token: str = Field(default_factory=owner_token)
     outcome_of: str | None = None

@@ -17,6 +17,7 @@ class Capability(StrEnum):
     RESULTS = "keep results"
     FINGERPRINTS = "keep fingerprints"
     BATCHES = "claim batches of Spark and keep their progress"
+    SECURITY = "keep the security log"
     LOOKING = "show and forget entries"
 
 

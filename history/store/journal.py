@@ -16,7 +16,8 @@ JOURNAL_LENGTH = 10_000
 REASON_LENGTH = 2_000
 
 
-def _line_id() -> str:
+def line_id() -> str:
+    """Return an id that no other line has; ids of a process are in the order of time."""
     return f"{time.time_ns():016x}{os.urandom(4).hex()}"
 
 
@@ -38,7 +39,7 @@ class JournalLine:
     delivery_count: int = -1
     by: str | None = None
     at: datetime | None = None
-    id: str = field(default_factory=_line_id)
+    id: str = field(default_factory=line_id)
 
     def to_json(self) -> str:
         """Return it as JSON in ASCII, without its time."""

@@ -14,3 +14,8 @@ def instant(milliseconds: int) -> datetime:
 def milliseconds(duration: timedelta) -> int:
     """Return a duration in whole milliseconds, the unit that the servers keep."""
     return duration // _MILLISECOND
+
+
+def milliseconds_of(at: datetime) -> int:
+    """Return an aware instant in whole milliseconds since 1970, rounded up."""
+    return -((_EPOCH - at) // _MILLISECOND)

@@ -13,7 +13,7 @@ MOST = 16
 
 #: Folders that may have more: rooms, types and helpers that every store needs, files for many subjects.
 FULLER = {
-    "triggers": 19,
+    "triggers": 20,
     "triggers/cli": 17,
     "triggers/pipeline": 19,
     "history/store": 19,

@@ -8,12 +8,14 @@ import typer
 
 from history.bridge import drive
 from history.store.control import Beat, Control, Counts, Overview, TriggerState, Verb
+from history.store.security import SecurityEvent
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.known_names import known_triggers, refuse_unknown, refuse_unknown_trigger
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.shared.output import State
 from triggers.configuration.nearest import listed
 from triggers.events.hearing import wildcard
+from triggers.security.commands import command_record, recorded
 
 #: How often the consumers are looked at while they are waited for, in seconds.
 LOOK_INTERVAL = 0.1
@@ -184,7 +186,9 @@ def _give_order(
             for name in names:
                 refuse_unknown("TRIGGER", "trigger", name, known)
             names = [name for name in names if name in known]
-        rows = order_and_wait(store.control, verb, names, reason, wait) if names else []
+        records = [command_record(SecurityEvent(verb.value), trigger=name) for name in names]
+        with recorded(store, records):
+            rows = order_and_wait(store.control, verb, names, reason, wait) if names else []
     idle = [name for name in names if name not in {row["trigger"] for row in rows}]
     state.show(verb.value, _ANSWERS, rows, none="no consumer runs it" if names else "no trigger is called so")
     for name in idle if rows else []:

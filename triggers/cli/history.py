@@ -9,6 +9,7 @@ import typer
 from history.bridge import drive, drive_each
 from history.entry import Entry, digest
 from history.store import HistoryStore, ScannedEntry
+from history.store.security import SecurityEvent
 from history.support.paging import pages
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.known_names import refuse_unknown_trigger
@@ -22,6 +23,7 @@ from triggers.cli.shared.options import (
     trigger_names,
 )
 from triggers.cli.shared.output import State, moment
+from triggers.security.commands import command_record, recorded
 
 app = typer.Typer(no_args_is_help=True, help="Look into the document history, and remove entries from it.")
 
@@ -110,7 +112,8 @@ def forget(
         if entry is not None and not yes:
             since = f"{state_of(entry)} since {moment(entry.started_at)}"
             confirm(f"{uuid} is {since}. Forget it, so that {trigger} runs its next message?")
-        gone = drive(store.forget(trigger, uuid))
+        with recorded(store, [command_record(SecurityEvent.FORGET, trigger=trigger, message=uuid)]):
+            gone = drive(store.forget(trigger, uuid))
         if not gone:
             refuse_unknown_trigger(store, trigger)
     if state.as_json:

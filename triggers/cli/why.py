@@ -16,7 +16,7 @@ from history.store import HistoryStore
 from history.store.journal import JournalLine
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from triggers.cli.history import entry_row
-from triggers.cli.parked.deciding import decided_about
+from triggers.cli.parked.deciding import decided_about, decider
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.journals import Journals
@@ -217,5 +217,5 @@ def _print(state: State, row: dict[str, Any]) -> None:
         state.say(f"  {when} {line['verdict']}: {line['reason']}")
     for one in row["decisions"]:
         why = f" ({one['reason']})" if one["reason"] else ""
-        state.say(f"  {moment(one['at'])} {one['by']} decided: {one['decision']}{why}: {one['outcome']}")
+        state.say(f"  {moment(one['at'])} {decider(one)} decided: {one['decision']}{why}: {one['outcome']}")
     state.say(f"  next delivery: {row['next']}")

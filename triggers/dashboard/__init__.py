@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from triggers.dashboard.access.roles import Role
     from triggers.dashboard.access.settings import Access, ProxyHeader, Token
     from triggers.dashboard.app import create_app
+    from triggers.security.recorder import SecurityLogging
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
 
-__all__ = ["Access", "ProxyHeader", "Role", "Token", "create_app"]
+__all__ = ["Access", "ProxyHeader", "Role", "SecurityLogging", "Token", "create_app"]

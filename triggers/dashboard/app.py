@@ -8,23 +8,26 @@ from history.bridge import drive
 from history.errors import DoubtlessError, MissingExtraError
 from history.opening import open_history
 from history.store import HistoryStore
+from history.store.security import security_log_of
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
-from triggers.dashboard.access.sessions import Sessions
+from triggers.dashboard.access.sessions import Session, Sessions
 from triggers.dashboard.access.settings import Access
 from triggers.dashboard.operations import Operations
+from triggers.security.recorder import Recorder
 
 try:
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
-    from starlette.requests import Request
+    from starlette.requests import HTTPConnection, Request
     from starlette.responses import PlainTextResponse, Response
     from starlette.routing import BaseRoute, Mount, Route
     from starlette.staticfiles import StaticFiles
 
     from triggers.dashboard.access.gate import Gate
+    from triggers.dashboard.access.records import denial_of, end_of
     from triggers.dashboard.pages import (
         decide,
         decisions,
@@ -33,6 +36,7 @@ try:
         overview,
         parked,
         providers,
+        security,
         spark,
         story,
         triggers,
@@ -63,6 +67,7 @@ SHOWN: dict[str, tuple[Page, Role]] = {
     "/spark": (spark.queries, Role.VIEWER),
     "/query": (spark.query, Role.VIEWER),
     "/failures": (failures.failures, Role.VIEWER),
+    "/security": (security.security, Role.ADMIN),
 }
 
 #: What changes something, and who may do it.
@@ -94,13 +99,28 @@ def create_app(
     messages anew for each page, for tests. Once ``stopping`` says so, pages that watch are let go.
 
     Raises:
-        ConfigurationError: the history cannot be opened.
+        ConfigurationError: the history cannot be opened, or the file not be written.
     """
+    file, kept_for = access.security_log.opened(), access.security_log.kept_for
     opened = store or open_history(history)
+    recorder = Recorder(security_log_of(opened), file, kept_for=kept_for, background=background)
     operations = Operations.over(
-        opened, history, triggers, providers, configuration=configuration, background=background
+        opened,
+        history,
+        triggers,
+        providers,
+        configuration=configuration,
+        background=background,
+        recorder=recorder,
     )
-    gate = Gate(access, Sessions(access.idle, access.longest))
+
+    def ended(session: Session, why: str) -> None:
+        recorder.count(end_of(session, why))
+
+    def refused(connection: HTTPConnection) -> None:
+        recorder.count(denial_of(connection, "the host name is not allowed"))
+
+    gate = Gate(access, Sessions(access.idle, access.longest, ended=ended), recorder)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -111,7 +131,7 @@ def create_app(
 
     app = Starlette(
         routes=_routes(gate, operations, Live(gate, operations, stopping)),
-        middleware=[Middleware(Secured, hosts=access.hosts, https=access.https)],
+        middleware=[Middleware(Secured, hosts=access.hosts, https=access.https, refused=refused)],
         lifespan=lifespan,
     )
     app.state.operations, app.state.gate = operations, gate
@@ -119,7 +139,7 @@ def create_app(
 
 
 def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
-    entrance = SignIn(gate)
+    entrance = SignIn(gate, operations.recorder)
     pages: list[BaseRoute] = [
         Route(path, endpoint(page, gate=gate, operations=operations, role=role), methods=[method])
         for method, known in (("GET", SHOWN), ("POST", DONE))

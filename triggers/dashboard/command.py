@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from history.errors import ConfigurationError, MissingExtraError
+from history.store.security import KEPT_FOR
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, URL, history_or_file
 from triggers.cli.shared.general_options import with_general_options
@@ -23,6 +24,7 @@ from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.settings import Access, ProxyHeader, Token, TokenFile
+from triggers.security.recorder import SecurityLogging
 
 try:
     import jinja2 as jinja2  # noqa: PLC0414  (the pages need it, and say so here)
@@ -61,6 +63,11 @@ _ADDRESSES: Any = typer.Option(
 )
 
 
+_SECURITY_LOG: Any = typer.Option(
+    None, help="A file for the security log, too: one JSON object a line. Made for you alone."
+)
+
+
 @with_general_options
 def dashboard(
     context: typer.Context,
@@ -84,6 +91,10 @@ def dashboard(
         "operator", help="The lowest role that sees headers and bodies: viewer, operator or admin."
     ),
     idle: float = typer.Option(30, min=1, help="A session ends after this many minutes without a request."),
+    security_log: Path | None = _SECURITY_LOG,
+    security_log_days: int = typer.Option(
+        KEPT_FOR.days, min=1, max=36_500, help="For how many days the history keeps the security log."
+    ),
 ) -> None:
     """Serve web pages that show what happens and what is parked, and let people decide.
 
@@ -100,6 +111,7 @@ def dashboard(
         bodies=Role.named(bodies, "--bodies"),
         hosts=frozenset({*LOOPBACK, host, *(name.lower() for name in allowed_host or ())}),
         https=https,
+        security_log=SecurityLogging(file=security_log, kept_for=timedelta(days=security_log_days)),
     )
     configuration = configuration_of(state)
     triggers = [

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -72,6 +72,8 @@ class Job:
     shares: Sequence[Share]
     key: str = field(default_factory=lambda: token_hex(8))
     finished: Event = field(default_factory=Event)
+    #: Called once all of it has ended.
+    ended: Callable[["Job"], None] | None = None
 
     @property
     def triggers(self) -> Sequence[str]:
@@ -164,12 +166,21 @@ class Jobs:
         self._slots = _Slots()
         self._threads: dict[_Queue, Thread] = {}
 
-    def start(self, decision: OperatorDecision, labels: Sequence[ParkedLabel]) -> Job:
-        """Begin to carry a decision out about messages, those of each trigger in its turns."""
+    def start(
+        self,
+        decision: OperatorDecision,
+        labels: Sequence[ParkedLabel],
+        *,
+        ended: Callable[[Job], None] | None = None,
+    ) -> Job:
+        """Begin to carry a decision out about messages, those of each trigger in its turns.
+
+        ``ended`` is called with the job once all of it has ended.
+        """
         mine: dict[str, list[ParkedLabel]] = {}
         for label in labels:
             mine.setdefault(label.trigger_name, []).append(label)
-        job = Job(decision, [Share(name, len(some)) for name, some in mine.items()])
+        job = Job(decision, [Share(name, len(some)) for name, some in mine.items()], ended=ended)
         with self._lock:
             self._known[job.key] = job
             while len(self._known) > REMEMBERED:
@@ -255,8 +266,11 @@ class Jobs:
     def _finish(self, job: Job, share: Share) -> None:
         with self._lock:
             share.finished = True
-            if all(one.finished for one in job.shares):
-                job.finished.set()
+            is_last = all(one.finished for one in job.shares)
+        if is_last:
+            if job.ended is not None:
+                job.ended(job)
+            job.finished.set()
 
     def _settle(
         self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision

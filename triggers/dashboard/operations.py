@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from history.store import HistoryStore
+from history.store.security import security_log_of
 from triggers.cli.checks.size import STORES, StoreCost, bytes_of
 from triggers.cli.shared.journals import Journals
 from triggers.configuration import Configuration
@@ -13,6 +14,7 @@ from triggers.dashboard.places import Places
 from triggers.dashboard.pulse import Pulse
 from triggers.dashboard.questions import Questions
 from triggers.dashboard.survey import Surveyor
+from triggers.security.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Operations:
     jobs: Jobs
     places: Places
     journals: Journals
+    recorder: Recorder
     questions: Questions = field(default_factory=Questions)
 
     @classmethod
@@ -50,17 +53,21 @@ class Operations:
         *,
         configuration: Configuration | None = None,
         background: bool = True,
+        recorder: Recorder | None = None,
     ) -> "Operations":
         """Return the operations over an open history; ``history`` is its URL, ``providers`` are URLs.
 
-        The configuration says where the journals of triggers are that are not among these.
+        The configuration says where the journals of triggers are that are not among these. ``recorder``
+        writes the security log; by default to the history and the log.
         """
         surveyor = Surveyor(store, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
         jobs = Jobs(store, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
         journals = Journals(store, triggers=triggers, configuration=configuration)
-        return cls(store, store.control.address, by_name, surveyor, Pulse(store), jobs, places, journals)
+        recorder = recorder or Recorder(security_log_of(store), background=background)
+        address = store.control.address
+        return cls(store, address, by_name, surveyor, Pulse(store), jobs, places, journals, recorder)
 
     def bytes_of(self, entries: float) -> int | None:
         """Return about how many bytes so many stored entries take; None for a store that is not known."""
@@ -87,3 +94,4 @@ class Operations:
         self.surveyor.close()
         self.places.close()
         self.journals.close()
+        self.recorder.close()

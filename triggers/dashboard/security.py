@@ -1,9 +1,10 @@
 """What every answer says to browsers, and by which names they may ask."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,11 +31,19 @@ HEADERS = {
 class Secured:
     """Puts :data:`HEADERS` on every answer, and refuses to be asked by names that are not ours.
 
-    A page elsewhere whose name was made to lead to this machine asks by that name, and learns nothing.
+    A page elsewhere whose name was made to lead to this machine asks by that name, and learns nothing;
+    ``refused`` hears of it.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], *, https: bool = False) -> None:
-        self._app, self._hosts = app, frozenset(hosts)
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        *,
+        https: bool = False,
+        refused: Callable[[HTTPConnection], None],
+    ) -> None:
+        self._app, self._hosts, self._refused = app, frozenset(hosts), refused
         self._headers = HEADERS | ({"strict-transport-security": "max-age=31536000"} if https else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,6 +60,7 @@ class Secured:
         if self._is_ours(Headers(scope=scope).get("host", "")):
             await self._app(scope, receive, send_secured)
         else:
+            self._refused(HTTPConnection(scope))
             refusal = PlainTextResponse("unknown host name: start with --allowed-host\n", status_code=400)
             await refusal(scope, receive, send_secured)
 

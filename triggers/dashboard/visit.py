@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,13 +13,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.support.rendering import reason_of
 from triggers.cli.shared.known_names import UnknownNameError, refuse_unknown_trigger
 from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself, is_ours
+from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.rendering import render, url
+from triggers.security.commands import recorded_by
 
 #: The largest form that is read, in bytes, and the most fields of one.
 LARGEST_FORM, MOST_FIELDS = 262_144, 2_000
@@ -70,6 +74,24 @@ class Visit:
         """Return a field of the form."""
         return next(iter(self.form.get(name, ())), None)
 
+    def record_of(
+        self, event: SecurityEvent, outcome: SecurityOutcome = SecurityOutcome.ALLOWED, **facts: Any
+    ) -> SecurityRecord:
+        """Return the record of something that this person does."""
+        return record_of(event, outcome, self.request, self.session, **facts)
+
+    def record(self, event: SecurityEvent, **facts: Any) -> None:
+        """Have in the security log what this person does."""
+        self.operations.recorder.note(self.record_of(event, **facts))
+
+    def refused(self, why: str, event: SecurityEvent = SecurityEvent.ACCESS, **facts: Any) -> None:
+        """Have in the security log that this person was refused something."""
+        self.operations.recorder.count(self.record_of(event, SecurityOutcome.DENIED, why=why, **facts))
+
+    def recorded(self, records: Sequence[SecurityRecord]) -> AbstractContextManager[None]:
+        """Have in the security log what is done inside, before it is done, and if it fails."""
+        return recorded_by(self.operations.recorder, records)
+
     @property
     def page(self) -> int:
         """The number of the page of a list, from 1."""
@@ -116,6 +138,8 @@ def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> E
     async def serve(request: Request) -> Response:
         session = gate.session(request)
         if session is None:
+            if request.method != "GET" and not is_by_itself(request):
+                operations.recorder.count(denial_of(request, "nobody is signed in", page=request.url.path))
             return sign_in_first(request)
         make = partial(Visit, request=request, operations=operations, session=session, gate=gate)
         refusal = make(form={})
@@ -126,9 +150,14 @@ def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> E
             except WrongFormError as error:
                 return refusal.problem(error.status, "Not understood", str(error))
             if not is_ours(request) or not has_csrf(session, next(iter(form.get("csrf", ())), None)):
+                why = (
+                    "the form came from another site" if not is_ours(request) else "the form is of no session"
+                )
+                refusal.refused(why, page=request.url.path)
                 text = "The form was not one of this session: open the page again, and send it once more."
                 return refusal.problem(403, "Not done", text)
         if session.role < role:
+            refusal.refused(f"this needs the role {role.word}", page=request.url.path)
             text = f"This needs the role {role.word}, and you are {session.role.word}: ask an administrator."
             return refusal.problem(403, "Not allowed", text)
         response = await run_in_threadpool(_answer, page, make(form=form))

@@ -1,4 +1,4 @@
-"""Every SQL statement on the journal, each a named block with its purpose."""
+"""Every SQL statement on the journal and the security log, each a named block with its purpose."""
 
 from history.sql.statements.dialects import statement
 
@@ -28,4 +28,16 @@ TRIM = statement("""
     DELETE FROM doubtless_journal WHERE trigger_name = :trigger AND written_at < (
         SELECT written_at FROM doubtless_journal WHERE trigger_name = :trigger
         ORDER BY written_at DESC, id DESC LIMIT 1 OFFSET :kept)
+""")
+
+# Records of the security log, the newest first: the lines of the journal that are of no trigger.
+SECURITY = statement("""
+    SELECT id, written_at, document FROM doubtless_journal
+    WHERE trigger_name = '' AND (written_at, id) < (:at, :id)
+    ORDER BY written_at DESC, id DESC LIMIT :limit
+""")
+
+# Delete records of the security log that are too old.
+DELETE_SECURITY = statement("""
+    DELETE FROM doubtless_journal WHERE trigger_name = '' AND written_at < {now} - :age
 """)

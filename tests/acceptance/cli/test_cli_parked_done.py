@@ -17,6 +17,7 @@ from history.store.parking import Evidence, ParkedKind
 from tests.acceptance.cli.test_cli_parked import aside, ids_in, park, park_locally, start
 from tests.acceptance.in_process import InProcess
 from triggers import Status, trigger
+from triggers.security.people import os_user
 
 CRASHED = 1000
 
@@ -65,7 +66,7 @@ def test_an_operator_settles_a_crash_in_five_commands(
     assert re.match(r"Settle as done: book: 1000 in doubt \(order-\d+, .*, \.\.\.\)\? \[y/N\] ", settled.err)
     assert settled.out.startswith("done: book: 1000 in doubt")
     assert [line.split()[3:] for line in decisions.out.splitlines()[1:]] == [
-        ["done", "ann", "1000", "booked", "settled", "as", "done"]
+        ["done", "ann,", "as", *str(os_user()).split(), "1000", "booked", "settled", "as", "done"]
     ]
     stats = drive(at_place.stats("book"))
     assert (stats.started, stats.completed) == (0, CRASHED)

@@ -39,7 +39,7 @@ PUBLIC = (
 )
 
 #: What looks like a module of ours and is none: loggers.
-OTHERS = {"triggers.retrieval_failures", "triggers.verdicts"}
+OTHERS = {"triggers.retrieval_failures", "triggers.security", "triggers.verdicts"}
 
 _IMPORTED = re.compile(
     r"^ *from ((?:doubtless|history|resolvers|triggers)[\w.]*) import (\([^)]*\)|[^#\n]+)", re.MULTILINE

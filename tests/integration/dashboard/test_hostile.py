@@ -10,6 +10,7 @@ from history.store.control import Counts, Report
 from history.store.parking import Evidence, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
+from triggers.dashboard import Role
 from triggers.dashboard.app import SHOWN
 from triggers.dashboard.rendering import SHOWN as SHOWN_OF_A_BODY
 from triggers.dashboard.rendering import url
@@ -44,13 +45,15 @@ def test_names_and_errors_of_strangers_are_shown_escaped_on_every_page(
     )
     operator.decide(decision="discard", trigger="book", id=site.park("other").id, reason=name)
 
-    htmls = [operator.page(path) for path in PAGES]
+    admin = site.signed_in(Role.ADMIN)
+    htmls = [admin.page(path) for path in PAGES]
     htmls += [
         operator.page(f"/message?trigger=book&id={parked.id}"),
         operator.page(f"/group?key={site.group(operator)}"),
         operator.page("/parked?by=host"),
         operator.page(url("/story", uuid=name)) if len(name) < 1_000 else "",
         operator.page(f"/decide?decision=done&trigger=book&id={parked.id}"),
+        admin.page("/security?what=view_body"),
     ]
 
     for html in htmls:

@@ -25,6 +25,7 @@ SLOW = 0.05
 #: What no trigger needs of a history, but those who share its account may.
 OF_OTHERS: Mapping[str, str] = {
     Capability.BATCHES: "only Spark does that",
+    Capability.SECURITY: "only the dashboard and the commands of operators do that",
     Capability.LOOKING: 'only "doubtless history" and the dashboard do that',
 }
 

@@ -18,6 +18,8 @@ from triggers.cli.parked.deciding import (
     COLUMNS,
     SHOWN,
     carry_out,
+    decided_under,
+    decider,
     decision_of,
     decision_rows,
     lot_names,
@@ -144,13 +146,14 @@ def run(
         if not request.yes:
             confirm(f"Run {_described(labels)}?")
         decision = decision_of(DecisionKind.RUN, request)
-        note(lot, labels, decision)
         left = [left_row(label, f"{why.problem}; {why.remedy}") for label, why in barred]
         outcomes = Outcomes(lot, decision)
-        try:
-            is_all_closed = _show(state, chain(left, run_each(lot, runs, request.history, outcomes)))
-        finally:
-            drive(outcomes.write())
+        with decided_under(decision, store, labels):
+            note(lot, labels, decision)
+            try:
+                is_all_closed = _show(state, chain(left, run_each(lot, runs, request.history, outcomes)))
+            finally:
+                drive(outcomes.write())
     if not is_all_closed:
         raise typer.Exit(1)
     return None
@@ -191,7 +194,7 @@ def done(context: typer.Context, request: Request) -> None:
                 "--history", "is missing: it has the entries of what was parked in the local file", "give it"
             )
         labels = _chosen(lot, store, request)
-        carry_out(State.of(context), DecisionKind.DONE, request, labels, lot=lot, store=store)
+        carry_out(State.of(context), DecisionKind.DONE, request, labels, lot=lot, store=store, security=store)
 
 
 @app.command()
@@ -205,7 +208,9 @@ def discard(context: typer.Context, request: Request) -> None:
     """
     with _lot(request.history, local=request.local) as (lot, store):
         labels = _chosen(lot, store, request)
-        carry_out(State.of(context), DecisionKind.DISCARD, request, labels, lot=lot, store=None)
+        carry_out(
+            State.of(context), DecisionKind.DISCARD, request, labels, lot=lot, store=None, security=store
+        )
 
 
 @app.command()
@@ -261,7 +266,7 @@ def decisions(
     newest = sorted(rows, key=lambda row: row["at"], reverse=True)[:limit]
     state = State.of(context)
     if not state.as_json:
-        newest = [row | {"messages": len(row["messages"])} for row in newest]
+        newest = [row | {"messages": len(row["messages"]), "by": decider(row)} for row in newest]
     state.show("decisions", _DECISION_COLUMNS, newest, none="nothing was decided")
 
 

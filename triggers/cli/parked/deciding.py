@@ -4,6 +4,7 @@ import getpass
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -20,11 +21,14 @@ from history.store.decisions import (
     OperatorDecision,
 )
 from history.store.parking import ParkedLabel, Parking
+from history.store.security import SecurityEvent
 from history.support.paging import pages
 from triggers.cli.parked.choosing import NAMED, Selection, nothing_like, summary, walk
 from triggers.cli.parked.options import Request
 from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import State
+from triggers.security.commands import command_record, recorded, targets
+from triggers.security.people import os_user
 
 #: How many rows a table of what was decided has.
 SHOWN = 50
@@ -55,15 +59,21 @@ def carry_out(
     *,
     lot: Parking,
     store: HistoryStore | None,
+    security: HistoryStore | None,
 ) -> None:
-    """Show what a decision is about, ask, and carry it out; the exit code is 1 where something is left."""
+    """Show what a decision is about, ask, and carry it out; the exit code is 1 where something is left.
+
+    ``store`` has the entries that are settled with it, ``security`` keeps the security log.
+    """
     from triggers.pipeline.parking.decisions import decide  # noqa: PLC0415  (listing needs no pipeline)
 
     if request.dry_run or not labels:
         return preview(state, labels, request, lot=lot)
     if not request.yes:
         confirm(f"{_QUESTIONS[kind]} {summary(labels)}?")
-    verdicts = drive(decide(labels, decision_of(kind, request), lot=lot, store=store))
+    decision = decision_of(kind, request)
+    with decided_under(decision, security, labels):
+        verdicts = drive(decide(labels, decision, lot=lot, store=store))
     closed = [verdict.label for verdict in verdicts if verdict.left is None]
     left = [verdict for verdict in verdicts if verdict.left is not None]
     if state.as_json:
@@ -104,7 +114,25 @@ def note(lot: Parking, labels: Sequence[ParkedLabel], decision: OperatorDecision
 
 def decision_of(kind: DecisionKind, request: Request) -> OperatorDecision:
     """Return the decision of a command, by who was named or is logged in."""
-    return OperatorDecision(kind=kind, by=request.by or _login(), reason=request.reason)
+    by = request.by or _login()
+    return OperatorDecision(kind=kind, by=by, as_user=str(os_user()), reason=request.reason)
+
+
+def decided_under(
+    decision: OperatorDecision, store: HistoryStore | None, labels: Sequence[ParkedLabel]
+) -> AbstractContextManager[None]:
+    """Have a decision in the security log before it is carried out, inside, and if that fails.
+
+    Raises:
+        DoubtlessError: the history does not take the record: nothing is done.
+    """
+    event = SecurityEvent(decision.kind.value)
+    return recorded(store, [command_record(event, by=decision.by, **target) for target in targets(labels)])
+
+
+def decider(row: Mapping[str, Any]) -> str:
+    """Return who has decided: "ana, as root@host" for the command line, else the name alone."""
+    return str(row["by"]) if row["as_user"] is None else f"{row['by']}, as {row['as_user']}"
 
 
 def _login() -> str:
@@ -163,6 +191,7 @@ def _decision_row(
         "trigger": trigger,
         "decision": first.kind.value,
         "by": first.by,
+        "as_user": first.as_user,
         "reason": first.reason,
         "messages": messages,
         "outcome": _in_short(str(message["outcome"]) for message in messages),
@@ -187,7 +216,7 @@ def decided_about(
     """
     wanted = None if uuid is None else uuid[:LONGEST_UUID]
     found = [
-        {key: row[key] for key in ("at", "decision", "by", "reason")}
+        {key: row[key] for key in ("at", "decision", "by", "as_user", "reason")}
         | {"id": message["id"], "outcome": message["outcome"], "closed": message["closed"]}
         for lot in lots
         for row in rows_of(trigger, islice(_records(lot, trigger), LOOKED_THROUGH))

@@ -6,9 +6,12 @@ import logging
 from starlette.requests import Request
 from starlette.responses import Response
 
+from history.store.security import SecurityEvent, SecurityOutcome
+from triggers.dashboard.access.records import address_of, denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session, Sessions
 from triggers.dashboard.access.settings import Access
+from triggers.security.recorder import Recorder
 
 _log = logging.getLogger(__name__)
 
@@ -23,11 +26,12 @@ _OWN = {"same-origin", "none"}
 
 
 class Gate:
-    """Lets people in, by what ``access`` says."""
+    """Lets people in, by what ``access`` says; ``recorder`` writes down whom a proxy has signed in."""
 
-    def __init__(self, access: Access, sessions: Sessions) -> None:
+    def __init__(self, access: Access, sessions: Sessions, recorder: Recorder | None = None) -> None:
         self.access = access
         self.sessions = sessions
+        self._recorder = recorder or Recorder(None)
 
     def session(self, request: Request) -> Session | None:
         """Return the session of a request; one that a reverse proxy vouches for begins by itself.
@@ -45,8 +49,15 @@ class Gate:
         if session is not None and vouched == (session.user, session.role):
             return session
         if session is not None:
-            self.sessions.end(session)
-        return None if vouched is None or by_itself else self.sessions.begin(*vouched, by_proxy=True)
+            self.sessions.end(session, "the proxy names somebody else, or nobody")
+        return None if vouched is None or by_itself else self._begin(request, *vouched)
+
+    def _begin(self, request: Request, user: str, role: Role) -> Session:
+        """Begin the session of somebody whom the proxy names."""
+        session = self.sessions.begin(user, role, by_proxy=True, address=address_of(request))
+        allowed = record_of(SecurityEvent.SIGN_IN, SecurityOutcome.ALLOWED, request, session, way="proxy")
+        self._recorder.count(allowed)  # a program behind the proxy may keep no cookie
+        return session
 
     def admits(self, request: Request) -> bool:
         """Whether a request may read without a session of its own: by a token in a header, as programs do."""
@@ -62,13 +73,15 @@ class Gate:
         """Return a session whose token still counts; end one of another."""
         if session is None or session.token is None or session.token in self.access.known_tokens():
             return session
-        self.sessions.end(session)
+        self.sessions.end(session, "its token counts no more")
         return None
 
-    def sign_in(self, secret: str) -> Session | None:
+    def sign_in(self, secret: str, address: str | None = None) -> Session | None:
         """Begin a session by a token; None where there is no such token."""
         token = self.access.token_of(secret)
-        return None if token is None else self.sessions.begin(token.name, token.role, token=token)
+        if token is None:
+            return None
+        return self.sessions.begin(token.name, token.role, token=token, address=address)
 
     def remember(self, response: Response, session: Session) -> None:
         """Have the browser hold the key of a session, where no script reads it."""
@@ -86,6 +99,8 @@ class Gate:
             return None
         user = _the_one(request, proxy.user_header)
         word = "" if proxy.role_header is None else _the_one(request, proxy.role_header)
+        if user is None or word is None:
+            self._recorder.count(denial_of(request, "a header of the proxy says more than one thing"))
         if not user or word is None:
             return None
         if not word:

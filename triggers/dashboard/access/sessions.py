@@ -17,6 +17,9 @@ from triggers.dashboard.access.settings import Token
 #: How many sessions there are at most. Then one of the user who has the most ends, so nobody ends another's.
 MOST = 1000
 
+#: Why sessions end by themselves.
+IDLE, TOO_LONG, TOO_MANY = "it was idle for too long", "it was long enough", "there were too many sessions"
+
 
 @dataclass(slots=True)
 class Session:
@@ -30,32 +33,57 @@ class Session:
     began: float
     seen: float
     by_proxy: bool = False
+    #: Where it was begun from.
+    address: str | None = None
     #: What it was begun with; None where a proxy has named its user.
     token: Token | None = field(default=None, repr=False)
     key: str = field(default_factory=token_urlsafe, repr=False)
     csrf: str = field(default_factory=token_urlsafe, repr=False)
 
 
+def _ignore(_: Session, __: str) -> None:
+    """Take no notice that a session has ended."""
+
+
 class Sessions:
-    """All sessions; safe to share between threads."""
+    """All sessions; safe to share between threads. ``ended`` hears of each that has ended, and why."""
 
     def __init__(
-        self, idle: timedelta, longest: timedelta, clock: Callable[[], float] = time.monotonic
+        self,
+        idle: timedelta,
+        longest: timedelta,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        ended: Callable[[Session, str], None] = _ignore,
     ) -> None:
         self._idle, self._longest = idle.total_seconds(), longest.total_seconds()
         self._clock = clock
+        self._ended = ended
         self._known: dict[str, Session] = {}
         self._lock = Lock()
 
-    def begin(self, user: str, role: Role, *, by_proxy: bool = False, token: Token | None = None) -> Session:
+    def begin(
+        self,
+        user: str,
+        role: Role,
+        *,
+        by_proxy: bool = False,
+        token: Token | None = None,
+        address: str | None = None,
+    ) -> Session:
         """Begin a session, under a key that nobody knows yet."""
         now = self._clock()
-        session = Session(user, role, now, now, by_proxy, token)
+        session = Session(user, role, now, now, by_proxy, address, token)
         with self._lock:
-            self._known = {key: one for key, one in self._known.items() if self._lasts(one)}
+            over = [(one, why) for one in self._known.values() if (why := self._why_over(one)) is not None]
+            for one, _ in over:
+                del self._known[one.key]
             if len(self._known) >= MOST:
-                del self._known[self._spare().key]
+                spare = self._spare()
+                over.append((self._known.pop(spare.key), TOO_MANY))
             self._known[session.key] = session
+        for one, why in over:
+            self._ended(one, why)
         return session
 
     def find(self, key: str | None, *, touch: bool = True) -> Session | None:
@@ -64,23 +92,29 @@ class Sessions:
             session = self._known.get(key or "")
             if session is None:
                 return None
-            if not self._lasts(session):
-                del self._known[session.key]
-                return None
-            if touch:
-                session.seen = self._clock()
-            return session
+            why = self._why_over(session)
+            if why is None:
+                session.seen = self._clock() if touch else session.seen
+                return session
+            del self._known[session.key]
+        self._ended(session, why)
+        return None
 
-    def end(self, session: Session) -> None:
-        """End a session."""
+    def end(self, session: Session, why: str) -> None:
+        """End a session, for a reason that is recorded."""
         with self._lock:
-            self._known.pop(session.key, None)
+            known = self._known.pop(session.key, None)
+        if known is not None:
+            self._ended(session, why)
 
     def _spare(self) -> Session:
         """Return the session that was idle for longest, of the user who has the most sessions."""
         of_each = Counter(one.user for one in self._known.values())
         return min(self._known.values(), key=lambda one: (-of_each[one.user], one.seen))
 
-    def _lasts(self, session: Session) -> bool:
+    def _why_over(self, session: Session) -> str | None:
+        """Return why a session is over; None while it lasts."""
         now = self._clock()
-        return now - session.seen < self._idle and now - session.began < self._longest
+        if now - session.seen >= self._idle:
+            return IDLE
+        return None if now - session.began < self._longest else TOO_LONG

@@ -13,6 +13,7 @@ from threading import Lock
 from history.errors import ConfigurationError
 from history.support.private_files import state_of
 from triggers.dashboard.access.roles import Role
+from triggers.security.recorder import SecurityLogging
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +71,8 @@ class Access:
     token is taken out of a :class:`TokenFile`, or has another role there. Headers and
     bodies of messages are shown from the role ``bodies`` on. ``hosts`` are the names by which browsers may
     ask: a page of another site that has its own name lead here is refused. ``https`` says that browsers come
-    over TLS, so that they send the session's cookie over nothing else.
+    over TLS, so that they send the session's cookie over nothing else. ``security_log`` says for how long the
+    history keeps the security log, and which file has it, too.
 
     Raises:
         ConfigurationError: nobody could sign in, or two tokens have the same secret.
@@ -83,6 +85,7 @@ class Access:
     bodies: Role = Role.OPERATOR
     hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     https: bool = False
+    security_log: SecurityLogging = field(default_factory=SecurityLogging)
 
     def __post_init__(self) -> None:
         if not self.known_tokens() and self.proxy is None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -12,9 +13,13 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedKind, ParkedLabel
+from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.dashboard.groups import Group
+from triggers.dashboard.jobs import Job
 from triggers.dashboard.pages.parked import why_not_run
 from triggers.dashboard.visit import Visit
+from triggers.security.commands import targets
+from triggers.security.recorder import Recorder
 
 #: How long the answer to a decision waits for its end, in seconds; then the next page says how far it is.
 PATIENCE = 1.0
@@ -98,9 +103,23 @@ def decide(visit: Visit) -> Response:
     if not reason:
         return _preview(visit, word, choice, 422, "Give a reason: it is kept with the decision.")
     decision = OperatorDecision(kind=word, by=visit.session.user, reason=reason)
-    job = visit.operations.jobs.start(decision, choice.labels())
+    labels = choice.labels()
+    records = [visit.record_of(SecurityEvent(word.value), **target) for target in targets(labels)]
+    with visit.recorded(records):
+        job = visit.operations.jobs.start(
+            decision, labels, ended=partial(_ended, visit.operations.recorder, records)
+        )
     job.finished.wait(PATIENCE)
     return visit.go("/job", key=job.key)
+
+
+def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> None:
+    """Record for which triggers a decision broke off, and how many messages were closed before."""
+    closed = {share.trigger: share.closed for share in job.shares if share.error is not None}
+    for record in records:
+        if record.trigger in closed:
+            why = f"it broke off when {closed[record.trigger]} of {record.messages} messages were closed"
+            recorder.note(record.after(SecurityOutcome.FAILED, why))
 
 
 def _barred(visit: Visit, word: DecisionKind, part: Part) -> str | None:

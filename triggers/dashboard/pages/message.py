@@ -9,6 +9,7 @@ from history.store import HistoryStore
 from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
 from history.store.sealing import why_locked
+from history.store.security import SecurityEvent
 from triggers.cli.history import state_of
 from triggers.cli.parked.deciding import decided_about
 from triggers.cli.parked.resolving import ResolverAnswer
@@ -48,6 +49,8 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
     entry = None if parked.uuid is None else drive(operations.store.lookup(trigger, [parked.uuid]))[0]
     code, whole = operations.triggers.get(trigger), visit.sees_bodies
     locked = why_locked(parked)
+    if whole and not (parked.message is None and parked.raw is None):
+        visit.record(SecurityEvent.VIEW_BODY, trigger=trigger, message=parked.uuid or parked.id)
     return visit.show(
         "desk/message.html",
         parked=parked,

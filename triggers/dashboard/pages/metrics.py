@@ -16,6 +16,7 @@ from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
 from triggers.cli.control import AWAY, status_rows
 from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.access.records import denial_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import Reading
 from triggers.metrics.exposition import VERDICTS
@@ -30,6 +31,8 @@ class Metrics:
     async def serve(self, request: Request) -> Response:
         """Serve one scrape."""
         if not self._gate.admits(request):
+            why = "there is neither a session nor such a token"
+            self._operations.recorder.count(denial_of(request, why, page="/metrics"))
             text = "send the header Authorization: Bearer TOKEN, with one of the dashboard's tokens\n"
             return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         registry = CollectorRegistry(auto_describe=False)

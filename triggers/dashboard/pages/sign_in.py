@@ -6,10 +6,13 @@ import math
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from history.store.security import SecurityEvent, SecurityOutcome
 from triggers.dashboard.access.gate import Gate, is_ours
+from triggers.dashboard.access.records import address_of, record_of
 from triggers.dashboard.access.throttle import Throttle
 from triggers.dashboard.rendering import render
 from triggers.dashboard.visit import Visit, WrongFormError, read_form
+from triggers.security.recorder import Recorder
 
 _log = logging.getLogger(__name__)
 
@@ -17,8 +20,8 @@ _log = logging.getLogger(__name__)
 class SignIn:
     """The two pages that need no session."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, gate: Gate, recorder: Recorder) -> None:
+        self._gate, self._recorder = gate, recorder
         self._throttle = Throttle()
 
     async def show(self, request: Request) -> Response:
@@ -27,8 +30,9 @@ class SignIn:
 
     async def sign_in(self, request: Request) -> Response:
         """Begin a session where the token is one; whoever has given wrong ones waits first."""
-        address = "" if request.client is None else request.client.host
+        address = address_of(request) or ""
         if (seconds := math.ceil(self._throttle.wait(address))) > 0:
+            self._refuse(request, "throttled: too many wrong tokens")
             response = self._asking(None, f"Too many wrong tokens: try again in {seconds} s.", 429)
             response.headers["retry-after"] = str(seconds)
             return response
@@ -38,19 +42,27 @@ class SignIn:
             return PlainTextResponse(f"{error}\n", error.status)
         token, wanted = (next(iter(form.get(name, ())), "") for name in ("token", "next"))
         if not is_ours(request):  # which says nothing of who sits at this address
+            self._refuse(request, "the form came from another site")
             return self._asking(wanted, "Sign in on this page.", 403)
-        session = self._gate.sign_in(token.strip())
+        session = self._gate.sign_in(token.strip(), address)
         if session is None:
             self._throttle.fail(address)
+            self._refuse(request, "there is no such token")
             _log.warning("nobody signs in from %s: there is no such token", address)
             return self._asking(wanted, "There is no such token.", 403)
         self._throttle.succeed(address)
         _log.info("%s signs in from %s as %s", session.user, address, session.role.word)
+        allowed = record_of(SecurityEvent.SIGN_IN, SecurityOutcome.ALLOWED, request, session, way="token")
+        self._recorder.note(allowed)
         if (before := self._gate.session(request)) is not None:
-            self._gate.sessions.end(before)
+            self._gate.sessions.end(before, "its browser has signed in again")
         response = RedirectResponse(inside(wanted), 303)
         self._gate.remember(response, session)
         return response
+
+    def _refuse(self, request: Request, why: str) -> None:
+        """Record that somebody was not let in; nothing that they gave is in it."""
+        self._recorder.count(record_of(SecurityEvent.SIGN_IN, SecurityOutcome.DENIED, request, why=why))
 
     def _asking(
         self, wanted: str | None, problem: str | None = None, status: int = 200, *, ended: bool = False
@@ -62,7 +74,8 @@ class SignIn:
 
 def sign_out(visit: Visit) -> Response:
     """End the session."""
-    visit.gate.sessions.end(visit.session)
+    visit.record(SecurityEvent.SIGN_OUT)
+    visit.gate.sessions.end(visit.session, "signed out")
     response = visit.go("/sign-in")
     visit.gate.forget(response)
     return response

@@ -8,6 +8,7 @@ from typing import Any
 from history.entry import Entry, State
 from history.store.journal import JournalLine
 from history.store.parking import Parked, ParkedKind
+from triggers.cli.parked.deciding import decider
 
 #: How owners' tokens begin that are not those of a usual run, and what that says.
 _ORIGINS = {"decided:": "by somebody's decision", "done:": "to settle it as done"}
@@ -97,7 +98,7 @@ def _journal(lines: Sequence[JournalLine]) -> Iterator[Event]:
 def _decided(decisions: Sequence[dict[str, Any]]) -> Iterator[Event]:
     for one in decisions:
         detail = ": ".join(filter(None, [one["reason"], one["outcome"]]))
-        yield Event(one["at"], f"{one['by']} decided: {one['decision']}", detail)
+        yield Event(one["at"], f"{decider(one)} decided: {one['decision']}", detail)
 
 
 def owner_in_words(owner: str | None, fence: int | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from history.store.control import Counts, Verb
+from history.store.security import SecurityEvent
 from triggers.cli.control import NO_CONSUMER, named_counts, order_and_wait, status_rows
 from triggers.cli.shared.guarantee_levels import guarantee_of
 from triggers.cli.shared.known_names import UnknownNameError
@@ -70,11 +71,13 @@ def order(visit: Visit) -> Response:
         raise UnknownNameError("name", "trigger", name, known)
     if visit.session.role < ROLES[verb]:
         text = f"To {verb} a trigger needs the role {ROLES[verb].word}."
+        visit.refused(f"this needs the role {ROLES[verb].word}", SecurityEvent(verb.value), trigger=name)
         return visit.problem(403, "Not allowed", text)
     if not reason:
         return visit.problem(422, "Not done", "Give a reason: the consumers show and log it.")
     by = f"{reason} ({visit.session.user})"
-    rows = order_and_wait(visit.operations.store.control, verb, [name], by, WAIT)
+    with visit.recorded([visit.record_of(SecurityEvent(verb.value), trigger=name)]):
+        rows = order_and_wait(visit.operations.store.control, verb, [name], by, WAIT)
     return visit.show("ordered.html", name=name, verb=verb, rows=rows)
 
 

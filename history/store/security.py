@@ -1,0 +1,162 @@
+"""The security log: who signed in, was refused, saw a body, decided or gave a command. It only grows."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
+
+from history.errors import ConfigurationError
+from history.store.history import HistoryStore
+from history.store.journal import line_id
+from history.store.texts import EncodableText
+
+#: For how long records are kept when nobody says otherwise.
+KEPT_FOR = timedelta(days=400)
+
+#: A longer name of a user, a trigger or a message is cut off there.
+LONGEST_NAME = 200
+
+
+class SecurityEvent(StrEnum):
+    """What somebody did, or tried to do."""
+
+    SIGN_IN = "sign_in"
+    SIGN_OUT = "sign_out"
+    SESSION_END = "session_end"
+    #: A request was refused.
+    ACCESS = "access"
+    VIEW_BODY = "view_body"
+    RUN = "run"
+    DONE = "done"
+    DISCARD = "discard"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    DISABLE = "disable"
+    ENABLE = "enable"
+    FORGET = "forget"
+
+
+class SecurityOutcome(StrEnum):
+    """How it ended. FAILED: it was allowed, and could not be done."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
+class SecurityRecord(BaseModel):
+    """One record: what somebody did, when, on what and from where, and whether they were allowed to.
+
+    ``at`` is by the clock of the process that saw it. ``user`` and ``role`` are those of the dashboard; on
+    the command line ``user`` is the user of the operating system, ``by`` the name that ``--by`` gives, and
+    ``sudo_user`` what sudo says. ``way`` is "token" or "proxy", by which
+    somebody has signed in, or "command line". ``source`` is the
+    address of the client, or the host of the command line. ``message`` is a uuid, or the id of a parked
+    message; ``messages`` how many a decision is about. ``times`` is how often it happened since ``at``:
+    repeated refusals are gathered. ``why`` is one of our own sentences.
+
+    No record holds a secret, a token, a body or the text of an error.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    event: SecurityEvent
+    outcome: SecurityOutcome
+    why: EncodableText | None = None
+    user: EncodableText | None = None
+    role: str | None = None
+    by: EncodableText | None = None
+    sudo_user: EncodableText | None = None
+    way: str | None = None
+    source: EncodableText | None = None
+    page: str | None = None
+    trigger: EncodableText | None = None
+    message: EncodableText | None = None
+    messages: int | None = None
+    times: int = 1
+    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    id: str = Field(default_factory=line_id)
+
+    @field_validator("user", "by", "sudo_user", "source", "trigger", "message")
+    @classmethod
+    def _cut(cls, text: str | None) -> str | None:
+        return None if text is None else text[:LONGEST_NAME]
+
+    def to_json(self) -> str:
+        """Return it as one line of JSON in ASCII; what is None is left out."""
+        return json.dumps(self.model_dump(mode="json", exclude_none=True))
+
+    def after(self, outcome: SecurityOutcome, why: str) -> Self:
+        """Return the record of what came of this one: with its own time and id."""
+        fresh = {"outcome": outcome, "why": why, "at": datetime.now(UTC), "id": line_id()}
+        return self.model_copy(update=fresh)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what :meth:`to_json` wrote; what a newer version added is left out.
+
+        Raises:
+            ValueError: it is not such a record.
+        """
+        return cls.model_validate_json(text)
+
+
+class SecurityPage(NamedTuple):
+    """Some records, the newest first. ``cursor`` continues with older ones and is None at the end."""
+
+    records: Sequence[SecurityRecord]
+    cursor: str | None
+
+
+class SecurityLog(Protocol):
+    """Keeps records of security. Nothing changes one, and only age deletes one."""
+
+    async def append(self, records: Sequence[SecurityRecord]) -> None:
+        """Add records, in one call; one that is sent twice is read once.
+
+        Raises:
+            UnavailableError: they are not kept.
+        """
+        ...
+
+    async def read(
+        self, *, before: datetime | None = None, cursor: str | None = None, limit: int = 100
+    ) -> SecurityPage:
+        """Return some records, the newest first; at first those that were stored before an instant.
+
+        Raises:
+            ConfigurationError: the cursor is none of this log.
+        """
+        ...
+
+    async def delete_older(self, age: timedelta) -> None:
+        """Delete the records that were stored longer ago than this, by the store's clock."""
+        ...
+
+
+@runtime_checkable
+class KeepsSecurityLog(Protocol):
+    """A store that keeps a security log, as those of this package do; one of your own may."""
+
+    @property
+    def security_log(self) -> SecurityLog:
+        """The security log, in the same store."""
+        ...
+
+
+def security_log_of(store: HistoryStore) -> SecurityLog | None:
+    """Return the security log of a store; None where it keeps none."""
+    return store.security_log if isinstance(store, KeepsSecurityLog) else None
+
+
+def wrong_cursor() -> ConfigurationError:
+    """Return the error of a cursor that is of no page of this log."""
+    return ConfigurationError("cursor", "it is none of this log", "begin at the newest record")
+
+
+def recorded_once(records: Iterable[SecurityRecord]) -> list[SecurityRecord]:
+    """Return records without those that were sent twice."""
+    return list({record.id: record for record in records}.values())

@@ -1,0 +1,76 @@
+"""The security log of the command line: who the user of the machine is, whatever ``--by`` says."""
+
+import os
+import pwd
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from history.bridge import drive
+from history.errors import HistoryUnavailableError
+from history.redis.journal import RedisSecurityLog
+from history.store import HistoryStore
+from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
+from tests.acceptance.cli.test_cli_parked import aside, park
+from tests.acceptance.in_process import InProcess
+
+
+def records(store: HistoryStore) -> Sequence[SecurityRecord]:
+    """Return all records, the oldest first."""
+    log = security_log_of(store)
+    assert log is not None
+    return drive(log.read()).records[::-1]
+
+
+def test_decisions_and_commands_are_recorded_with_the_user_of_the_machine(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    park(store, aside("u1", "N-1"), aside("u2", 1), aside("u3", 1), aside("u4", 1))
+    history = ("--yes", "--history", redis_url)
+
+    doubtless("parked", "run", "shop", "u1", *history, "--by", "ann", "--reason", "a-secret")
+    doubtless("parked", "discard", "--trigger", "book", "--uuid", "u[23]", *history, SUDO_USER="bob")
+    doubtless("parked", "done", "u4", *history, "--dry-run")
+    doubtless("disable", "book", "--history", redis_url, "--wait", "0")
+    doubtless("history", "forget", "u1", "--trigger", "book", *history)
+
+    found = records(store)
+    assert [(one.event, one.trigger, one.message, one.messages) for one in found] == [
+        (SecurityEvent.RUN, "book", "u1", 1),
+        (SecurityEvent.DISCARD, "book", None, 2),
+        (SecurityEvent.DISABLE, "book", None, None),
+        (SecurityEvent.FORGET, "book", "u1", None),
+    ]
+    assert {(one.outcome, one.user, one.source) for one in found} == {
+        (SecurityOutcome.ALLOWED, pwd.getpwuid(os.getuid()).pw_name, socket.gethostname())
+    }
+    assert (found[0].by, found[1].sudo_user) == ("ann", "bob")
+    assert "a-secret" not in "".join(one.to_json() for one in found)
+
+
+def test_who_gave_a_name_is_kept_beside_it(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:
+    park(store, aside("u1", 1))
+
+    doubtless("parked", "discard", "u1", "--yes", "--history", redis_url, "--by", "ann")
+    (decision,) = doubtless("parked", "decisions", "--history", redis_url, "--json").json
+
+    assert decision["by"] == "ann"
+    assert decision["as_user"].startswith(f"{pwd.getpwuid(os.getuid()).pw_name}@{socket.gethostname()}")
+
+
+def test_nothing_is_decided_without_its_record(
+    doubtless: InProcess, redis_url: str, store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def append(*_: object) -> None:
+        raise HistoryUnavailableError("it is away")
+
+    parked = aside("u1", 1)
+    park(store, parked)
+    monkeypatch.setattr(RedisSecurityLog, "append", append)
+
+    answer = doubtless("parked", "discard", "u1", "--yes", "--history", redis_url)
+
+    assert answer.code == 3
+    assert [one.id for one in drive(store.parking.list())] == [parked.id]
+    assert '"outcome": "failed"' in answer.err.replace('\\"', '"')

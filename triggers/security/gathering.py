@@ -1,0 +1,75 @@
+"""Repeated records, gathered: one for the first, and one with the count of the others in its minute."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from history.store.security import SecurityRecord
+
+#: For how long equal records are counted before the count is written, in seconds.
+WINDOW = 60.0
+
+#: How many different records by people whom nobody knows one window has; all others are one record.
+MOST_UNKNOWN = 20
+
+#: How many by people who are known.
+MOST_KNOWN = 200
+
+#: Why the others are one record.
+OTHERS = "more addresses than are told apart in a minute"
+
+
+@dataclass(slots=True)
+class _Counted:
+    record: SecurityRecord
+    times: int = 0
+
+
+class Gatherer:
+    """Counts equal records. It has no lock and no clock: its user has them.
+
+    Of a million failed sign-ins in a minute, at most two records for each of :data:`MOST_UNKNOWN` addresses
+    are let through, and two for all others. People who are known have room of their own, so that strangers
+    cannot hide what they do.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[Any, _Counted] = {}
+        self._began: float | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is counted at present."""
+        return self._began is None
+
+    def add(self, record: SecurityRecord, now: float) -> SecurityRecord | None:
+        """Return a record that is to be written; None where it is counted only."""
+        record = self._told_apart(record)
+        self._began = now if self._began is None else self._began
+        known = self._counted.get(_key(record))
+        if known is None:
+            self._counted[_key(record)] = _Counted(record)
+            return record
+        if known.times == 0:
+            known.record = record
+        known.times += record.times
+        return None
+
+    def due(self, now: float, *, all_: bool = False) -> list[SecurityRecord]:
+        """Return the counts of a window that is over, or of the present one, and begin the next."""
+        if self._began is None or not (all_ or now - self._began >= WINDOW):
+            return []
+        counted, self._counted, self._began = self._counted, {}, None
+        return [one.record.model_copy(update={"times": one.times}) for one in counted.values() if one.times]
+
+    def _told_apart(self, record: SecurityRecord) -> SecurityRecord:
+        is_known = record.user is not None
+        if _key(record) in self._counted:
+            return record
+        others = sum((one.record.user is not None) == is_known for one in self._counted.values())
+        if others < (MOST_KNOWN if is_known else MOST_UNKNOWN):
+            return record
+        return SecurityRecord(event=record.event, outcome=record.outcome, why=OTHERS)
+
+
+def _key(record: SecurityRecord) -> Any:
+    return tuple(record.model_dump(exclude={"at", "id", "times"}).values())

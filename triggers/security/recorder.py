@@ -1,0 +1,229 @@
+"""Write each record to the history, to the log, and to a file.
+
+The log and the file have it at once. The history has it before :meth:`Recorder.keep` returns, or soon after
+:meth:`Recorder.note`: those who sign in or are refused do not wait for a history that is away.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from threading import Condition, Thread
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.store.security import KEPT_FOR, SecurityLog, SecurityOutcome, SecurityRecord
+from history.support.rendering import class_of, text_of
+from triggers.security.file import SecurityFile
+from triggers.security.gathering import WINDOW, Gatherer
+
+#: Where each record is logged: its message is one JSON object.
+LOGGER = logging.getLogger("triggers.security")
+
+# Not below that one, whose handlers want nothing but JSON.
+_log = logging.getLogger("triggers.security_log")
+
+#: How many records wait for a history that is away; the log and the file have all of them.
+MOST_WAITING = 10_000
+
+#: How many records one call writes.
+PIECE = 200
+
+#: After how many seconds a history that was away is tried again, and how often old records are deleted.
+PAUSE, BETWEEN_DELETIONS = 5.0, 86_400.0
+
+#: How long the last records are waited for at the end, in seconds.
+ENDING = 10.0
+
+#: Why a record of a decision is one of a failure: nothing was decided.
+NOT_KEPT = "the history did not take the record, so nothing was done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityLogging:
+    """Where the security log is kept: in the history for ``kept_for``, and in a ``file`` if one is named.
+
+    Raises:
+        ConfigurationError: ``kept_for`` is not a positive time.
+    """
+
+    file: Path | None = None
+    kept_for: timedelta = KEPT_FOR
+
+    def __post_init__(self) -> None:
+        if self.kept_for <= timedelta(0):
+            problem = f"{self.kept_for} is not a positive time"
+            raise ConfigurationError("kept_for", problem, "use timedelta(days=400), for example")
+
+    def opened(self) -> SecurityFile | None:
+        """Open the file.
+
+        Raises:
+            ConfigurationError: it cannot be written.
+        """
+        return None if self.file is None else SecurityFile(self.file)
+
+
+class Recorder:
+    """Writes records; safe to share between threads, and it never waits for the history in :meth:`note`.
+
+    ``log`` is that of the history; None where it keeps none. Records that are older than ``kept_for`` are
+    deleted there once a day; with None nothing is deleted. ``background=False`` writes to the history in the
+    caller's thread.
+    """
+
+    def __init__(
+        self,
+        log: SecurityLog | None,
+        file: SecurityFile | None = None,
+        *,
+        kept_for: timedelta | None = KEPT_FOR,
+        background: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._security_log, self._file, self._kept_for = log, file, kept_for
+        self._background, self._clock = background, clock
+        self._gatherer = Gatherer()
+        self._changed = Condition()
+        self._waiting: deque[SecurityRecord] = deque()
+        self._dropped = 0
+        self._ending = False
+        self._deleted_at: float | None = None
+        self._thread: Thread | None = None
+
+    def keep(self, records: Sequence[SecurityRecord]) -> None:
+        """Write records of what is about to be done; if the history does not take them, it must not be.
+
+        Raises:
+            Exception: it does not, with the store's own error. The log and the file say so.
+        """
+        if self._security_log is not None and records:
+            try:
+                drive(self._security_log.append(records))
+            except Exception:
+                for record in records:
+                    self._say(record.after(SecurityOutcome.FAILED, NOT_KEPT))
+                raise
+        for record in records:
+            self._say(record)
+
+    def note(self, record: SecurityRecord) -> None:
+        """Write a record of what has happened; nothing is raised."""
+        self._say(record)
+        self._line_up([record])
+
+    def count(self, record: SecurityRecord) -> None:
+        """Write a record that anybody can bring about as often as they want: equal ones are gathered."""
+        with self._changed:
+            now = self._clock()
+            over = self._gatherer.due(now)
+            first = self._gatherer.add(record, now)
+        for one in [*over, *([] if first is None else [first])]:
+            self._say(one)
+        self._line_up([*over, *([] if first is None else [first])])
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the history has what was noted; whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting, seconds)
+
+    def close(self) -> None:
+        """Write the counts of what was gathered, and what still waits."""
+        with self._changed:
+            over = self._gatherer.due(self._clock(), all_=True)
+        for record in over:
+            self._say(record)
+        self._line_up(over)
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(ENDING)
+        if self._waiting:
+            _log.warning("%d records of the security log are not in the history", len(self._waiting))
+        if self._file is not None:
+            self._file.close()
+
+    def _say(self, record: SecurityRecord) -> None:
+        """Give a record to the log and the file."""
+        line = record.to_json()
+        LOGGER.log(logging.INFO if record.outcome is SecurityOutcome.ALLOWED else logging.WARNING, "%s", line)
+        if self._file is not None:
+            try:
+                self._file.write(line)
+            except OSError as error:
+                _log.error("the file of the security log cannot be written: %s", error.strerror)
+
+    def _line_up(self, records: Sequence[SecurityRecord]) -> None:
+        """Have records written to the history."""
+        if self._security_log is None:
+            return
+        with self._changed:
+            self._waiting.extend(records)
+            self._drop()
+            self._changed.notify_all()
+            if self._background and self._thread is None and not self._ending:
+                self._thread = Thread(target=self._work, name="security log", daemon=True)
+                self._thread.start()
+        if not self._background:
+            self._write(self._security_log)
+
+    def _drop(self) -> None:
+        """Let the oldest records that wait go, where they are too many; the log and the file have them."""
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft()
+            self._dropped += 1
+            if self._dropped == 1 or self._dropped % MOST_WAITING == 0:
+                _log.error(
+                    "the history is away for so long that %d records of the security log are only in the log "
+                    "and the file",
+                    self._dropped,
+                )
+
+    def _work(self) -> None:
+        log = self._security_log
+        while log is not None:
+            with self._changed:
+                pause = None if self._gatherer.is_empty else WINDOW / 10
+                self._changed.wait_for(lambda: self._waiting or self._ending, pause)
+                over = self._gatherer.due(self._clock())
+                self._waiting.extend(over)
+            for record in over:
+                self._say(record)
+            is_written = self._write(log)
+            with self._changed:
+                if self._ending and (not self._waiting or not is_written):
+                    return
+                if not is_written:
+                    self._changed.wait_for(lambda: self._ending, PAUSE)
+
+    def _write(self, log: SecurityLog) -> bool:
+        """Write what waits; whether all of it is written."""
+        while True:
+            with self._changed:
+                some = [self._waiting[number] for number in range(min(PIECE, len(self._waiting)))]
+            if not some:
+                return True
+            try:
+                drive(log.append(some))
+                self._delete_old(log)
+            except Exception as error:  # noqa: BLE001  (whatever a store raises: the records go on waiting)
+                _log.warning("the security log was not written to the history: %s", text_of(error))
+                return False
+            with self._changed:
+                written = {record.id for record in some}
+                self._waiting = deque(record for record in self._waiting if record.id not in written)
+                self._changed.notify_all()
+
+    def _delete_old(self, log: SecurityLog) -> None:
+        now = self._clock()
+        is_due = self._deleted_at is None or now - self._deleted_at >= BETWEEN_DELETIONS
+        if self._kept_for is not None and is_due:
+            self._deleted_at = now
+            try:
+                drive(log.delete_older(self._kept_for))
+            except Exception as error:  # noqa: BLE001  (as above: they are deleted tomorrow)
+                _log.warning("old records of the security log were not deleted: %s", class_of(error))
