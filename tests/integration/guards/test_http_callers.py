@@ -72,7 +72,7 @@ def _middleware(history: MemoryHistory, charged: Charged) -> Any:
     """Tell users apart by Starlette's middleware, which reads a header that nobody else knows."""
     authentication: Any = import_module("starlette.authentication")
 
-    class Backend(authentication.AuthenticationBackend):
+    class Backend(authentication.AuthenticationBackend):  # type: ignore[misc]
         async def authenticate(self, conn: Any) -> Any:
             user = authentication.SimpleUser(USERS[conn.headers["x-ticket"]])
             return authentication.AuthCredentials(["known"]), user
@@ -120,7 +120,7 @@ def _litestar(history: MemoryHistory, charged: Charged) -> Any:
     litestar: Any = import_module("litestar")
     middleware: Any = import_module("litestar.middleware")
 
-    class Authentication(middleware.AbstractAuthenticationMiddleware):
+    class Authentication(middleware.AbstractAuthenticationMiddleware):  # type: ignore[misc]
         async def authenticate_request(self, connection: Any) -> Any:
             return middleware.AuthenticationResult(user=USERS[connection.headers["x-ticket"]], auth=None)
 

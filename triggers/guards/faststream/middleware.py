@@ -212,7 +212,7 @@ class _Run:
         except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message waits)
             text = "%s WAITS: %s. The guard failed before it knew how the message ended. It tries again"
             _log.exception(
-                text, in_log(self._message.uuid), text_of(problem), extra={"trigger": self._guard.name}
+                text, in_log(str(self._message.uuid)), text_of(problem), extra={"trigger": self._guard.name}
             )
             return None
 
@@ -223,7 +223,7 @@ class _Run:
         try:
             await asyncio.shield(self._msg.nack())
         except Exception as error:  # noqa: BLE001  (whatever a broker raises: then it is not acknowledged)
-            _log.warning("%s: it is not given back: %s", in_log(self._message.uuid), text_of(error))
+            _log.warning("%s: it is not given back: %s", in_log(str(self._message.uuid)), text_of(error))
 
     def _comes_again(self, error: Exception) -> bool:
         """Whether FastStream gives a message back after an error."""
