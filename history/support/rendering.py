@@ -20,7 +20,7 @@ LONGEST_TEXT = 4000
 LONGEST_TRACE = 8000
 
 #: How much of a text rules are given, in characters: of a longer one, its beginning and its end.
-_MOST_REDACTED = 50_000
+MOST_REDACTED = 50_000
 
 #: How many frames, at the end of a traceback, are looked at.
 _MOST_FRAMES = 50
@@ -70,13 +70,13 @@ def name_of(error: BaseException) -> str:
     return encodable(_own(type(error), "__qualname__"))
 
 
-def text_of(error: BaseException, redact: Redaction | None = None) -> str:
+def text_of(error: BaseException, redact: Redaction | None = None, *, longest: int = LONGEST_TEXT) -> str:
     """Return what an exception says, without what ``redact`` finds, encodable, cut short where it is long."""
     try:
         text = str.__str__(str(error))
     except Exception as failure:  # noqa: BLE001  (its __str__ is anybody's code)
         return f"<it cannot say: its __str__ raised {name_of(failure)}>"
-    return _shown(text, LONGEST_TEXT, redact)
+    return _shown(text, longest, redact)
 
 
 def first_line(error: BaseException) -> str:
@@ -161,7 +161,7 @@ def _shown(text: str, longest: int, redact: Redaction | None) -> str:
     """Return a text as it is shown: without values, encodable, and cut short where it is long."""
     text = without_values(text)
     if redact is not None:
-        text = redact(_shortened(text, _MOST_REDACTED))
+        text = redact(_shortened(text, MOST_REDACTED))
     return encodable(_shortened(text, longest))
 
 

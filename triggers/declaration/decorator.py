@@ -121,6 +121,10 @@ def trigger(
             youngest 10,000 of the trigger are kept. A line that cannot be written stops nothing.
         tracing: True makes OpenTelemetry spans of what is handled and answered (extra ``otel``), with links
             to the spans in which the messages were sent. Where spans go is set up with OpenTelemetry.
+        redact: what takes values, such as card numbers, out of the texts of errors and resolvers before they
+            are logged, parked or sent: ``CARD_NUMBERS``, ``IBANS``, ``TOKENS``, a function of a text that
+            returns a text, or a list of these. Where one of them fails, nothing of the text is left. Bodies,
+            uuids and ``Outcome.error`` stay as they are.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

@@ -210,7 +210,7 @@ REDACT = Redaction((CARD_NUMBERS,))
 
 
 def raised(text: str) -> ValueError:
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r".") as caught:
         raise ValueError(text)
     return caught.value
 
