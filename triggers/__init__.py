@@ -37,6 +37,7 @@ except ModuleNotFoundError as error:  # said here: nothing else of ours can be i
 if TYPE_CHECKING:
     from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError
     from history.message import Message
+    from history.support.redaction import CARD_NUMBERS, IBANS, TOKENS
     from triggers.consumer import AsyncConsumer, Consumer
     from triggers.declaration.decorator import Trigger, trigger
     from triggers.detection.table import Status
@@ -75,6 +76,9 @@ else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
 
 __all__ = [
+    "CARD_NUMBERS",
+    "IBANS",
+    "TOKENS",
     "AsyncConsumer",
     "BodyInvalidError",
     "BodyTooLargeError",

@@ -5,6 +5,7 @@
 ``namesakes.py``       finds files of users that have the name of a package of ours
 ``user_code.py``       which exceptions are failures of user code
 ``rendering.py``       shows exceptions as text
+``redaction.py``       takes values such as card numbers out of texts
 ``urls.py``            quotes URLs in errors without passwords
 ``references.py``      reads secrets from the environment or files
 ``encryption.py``      encrypts what is stored, with the keys of a file or variable

@@ -2,11 +2,16 @@
 
 A service may raise what it likes, such as a driver's exception whose ``__str__`` reads from a connection that
 is closed by now. Showing one failure must not cause another: nothing here raises.
+
+Where a user has rules that take values out of texts, they see a text before it is cut short: half a card
+number is none that a rule would find.
 """
 
 import re
 import traceback
 from types import TracebackType
+
+from history.support.redaction import Redaction
 
 #: The longest text of an exception that is kept, in characters.
 LONGEST_TEXT = 4000
@@ -16,6 +21,8 @@ LONGEST_TRACE = 8000
 
 #: The longest identity in a log line, in characters.
 LONGEST_IDENTITY = 255
+#: How much of a text rules are given, in characters: of a longer one, its beginning and its end.
+MOST_REDACTED = 50_000
 
 #: How many frames, at the end of a traceback, are looked at.
 _MOST_FRAMES = 50
@@ -83,13 +90,13 @@ def name_of(error: BaseException) -> str:
     return encodable(_own(type(error), "__qualname__"))
 
 
-def text_of(error: BaseException) -> str:
-    """Return what an exception says, encodable and cut short where it is long."""
+def text_of(error: BaseException, redact: Redaction | None = None, *, longest: int = LONGEST_TEXT) -> str:
+    """Return what an exception says, without what ``redact`` finds, encodable, cut short where it is long."""
     try:
         text = str.__str__(str(error))
     except Exception as failure:  # noqa: BLE001  (its __str__ is anybody's code)
         return f"<it cannot say: its __str__ raised {name_of(failure)}>"
-    return encodable(_shortened(without_values(text), LONGEST_TEXT))
+    return _shown(text, longest, redact)
 
 
 def first_line(error: BaseException) -> str:
@@ -103,21 +110,23 @@ def reason_of(error: BaseException | None) -> str:
     return "no answer" if error is None else first_line(getattr(error, "orig", None) or error)
 
 
-def told_of(error: BaseException) -> str:
+def told_of(error: BaseException, redact: Redaction | None = None) -> str:
     """Return an exception in one piece: its class and what it says."""
-    return f"{name_of(error)}: {text_of(error)}"
+    return f"{name_of(error)}: {text_of(error, redact)}"
 
 
-def repr_of(error: BaseException) -> str:
+def repr_of(error: BaseException, redact: Redaction | None = None) -> str:
     """Return what Python shows of an exception where it prints a value, encodable and cut short."""
     try:
         text = str.__str__(repr(error))
     except Exception:  # noqa: BLE001  (as above)
-        return told_of(error)
-    return encodable(_shortened(without_values(text), LONGEST_TEXT))
+        return told_of(error, redact)
+    return _shown(text, LONGEST_TEXT, redact)
 
 
-def trace_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | None:
+def trace_of(
+    error: BaseException, *, without: tuple[str, ...] = (), redact: Redaction | None = None
+) -> str | None:
     """Return the traceback of an exception, encodable and cut short where it is long.
 
     Frames at its beginning whose modules' names begin with one of ``without`` are left out; where there are
@@ -130,19 +139,26 @@ def trace_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | No
         shown = traceback.TracebackException(type(error), error, begun, limit=-_MOST_FRAMES, compact=True)
         lines = list(shown.format())
     except Exception:  # noqa: BLE001  (it asks for causes and notes, which may be anybody's code, too)
-        lines = [*traceback.format_tb(begun, limit=-_MOST_FRAMES), told_of(error), _UNTOLD]
-    return encodable(_shortened(without_values("".join(lines)), LONGEST_TRACE))
+        lines = [*traceback.format_tb(begun, limit=-_MOST_FRAMES), told_of(error, redact), _UNTOLD]
+    return _shown("".join(lines), LONGEST_TRACE, redact)
 
 
 def exception_info(
-    error: BaseException, trace: str | None = None, *, without: tuple[str, ...] = ()
+    error: BaseException,
+    trace: str | None = None,
+    *,
+    without: tuple[str, ...] = (),
+    redact: Redaction | None = None,
 ) -> ExceptionInfo | None:
     """Return a log record's ``exc_info``; None where a formatter could not tell it, or not in a few lines.
 
-    ``trace`` is the answer of :func:`trace_of`, where there is one already.
+    None, too, where ``redact`` finds anything in it: a formatter would print what was raised. ``trace`` is
+    the answer of :func:`trace_of`, where there is one already.
     """
-    trace = trace_of(error, without=without) if trace is None else trace
+    trace = trace_of(error, without=without, redact=redact) if trace is None else trace
     if trace is None or _ODD.search(trace):
+        return None
+    if redact is not None and trace != trace_of(error, without=without):
         return None
     return type(error), error, traceback_of(error, without=without)
 
@@ -159,6 +175,14 @@ def _own(kind: type, attribute: str) -> str:
     # Not the attribute: a metaclass may have made a property of it.
     value: object = vars(type)[attribute].__get__(kind)
     return value if type(value) is str else "?"
+
+
+def _shown(text: str, longest: int, redact: Redaction | None) -> str:
+    """Return a text as it is shown: without values, encodable, and cut short where it is long."""
+    text = without_values(text)
+    if redact is not None:
+        text = redact(_shortened(text, MOST_REDACTED))
+    return encodable(_shortened(text, longest))
 
 
 def _shortened(text: str, longest: int) -> str:

@@ -16,7 +16,8 @@ FULLER = {
     "triggers": 20,
     "triggers/cli": 17,
     "triggers/pipeline": 19,
-    "history/store": 19,
+    "history/store": 20,
+    "history/support": 17,
     "history/redis/lua/entries": 18,
     "history/contract": 20,
 }

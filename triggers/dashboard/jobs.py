@@ -13,7 +13,7 @@ from history.bridge import drive
 from history.store import CLAIM_BATCH, HistoryStore
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
-from history.support.rendering import text_of
+from history.support.rendering import exception_info, text_of
 from triggers.cli.parked.running import BROKE_OFF, run_row
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.survey import Surveyor
@@ -257,8 +257,11 @@ class Jobs:
                     self._surveyor.take_out(self._settle(share, piece, step))
                 yield
         except Exception as error:  # noqa: BLE001  (whatever it is, the page says it, and the next job runs)
-            _log.warning("a decision about parked messages failed", exc_info=True)
-            share.error = text_of(error)
+            trigger = self._triggers.get(share.trigger)
+            redact = None if trigger is None else trigger.settings.redaction
+            share.error = text_of(error, redact)
+            info = exception_info(error, redact=redact)
+            _log.warning("a decision about parked messages failed: %s", share.error, exc_info=info)
         finally:
             drive(outcomes.write())
             self._finish(job, share)

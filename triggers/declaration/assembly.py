@@ -133,7 +133,7 @@ class Parts:
             return None
         from triggers.service.tracing.processing import Spans  # noqa: PLC0415  (loads OpenTelemetry)
 
-        return Spans(self.settings.name, self.settings.destination)
+        return Spans(self.settings.name, self.settings.destination, self.settings.redaction)
 
     def _bodies(self, store: HistoryStore | None) -> Bodies | None:
         """Return what compares the bodies of one uuid; None where they are not compared.

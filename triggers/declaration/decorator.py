@@ -135,6 +135,10 @@ def trigger(
             cannot be written, nothing else changes.
         tracing: True makes OpenTelemetry spans for each message and its answer (extra ``otel``), with links
             to the spans in which the messages were sent. OpenTelemetry's own settings say where spans go.
+        redact: takes values, such as card numbers, out of the texts of errors and resolvers before doubtless
+            logs, parks or sends them: ``CARD_NUMBERS``, ``IBANS``, ``TOKENS``, a function of a text that
+            returns a text, or a list of these. If one of them fails, nothing of the text is left. Bodies,
+            uuids and ``Outcome.error`` stay as they are.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

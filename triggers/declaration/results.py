@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from history.entry import EntryOutcome
 from history.store.results import KeptResult, Results
-from history.support.rendering import text_of
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.duplicates import is_duplicate
 from triggers.pipeline.run import Run
@@ -50,15 +49,15 @@ class ResultKeeper:
                     data = (
                         encode_result(end.result, self.keep.limit)
                         if end.error is None
-                        else encode_failure(end.error)
+                        else encode_failure(end.error, run.redact)
                     )
                     lasting = self.keep.for_ or self.settings.history_time_to_live
                     kept = KeptResult(run.fence, data)
                     await self.results.put(self.settings.name, run.message.uuid, kept, lasting)
                 except NotKeptError as error:
-                    self._say_once(run, str(error))
+                    self._say_once(run, run.text_of(error))
                 except Exception as error:  # noqa: BLE001  (the service has run: it must be completed)
-                    self._warn(run, text_of(error))
+                    self._warn(run, run.text_of(error))
 
     async def recall(self, runs: Sequence[Run]) -> None:
         """Give duplicates what came of the run that completed their entry, and of no other one."""
@@ -74,9 +73,9 @@ class ResultKeeper:
                     binding = run.binding or self.binding
                     run.kept = (decode_result(kept.data, binding.result_adapter),)
                 except NotKeptError as error:
-                    self._warn(run, f"what was kept cannot be read: {error}")
+                    self._warn(run, f"what was kept cannot be read: {run.text_of(error)}")
                 except Exception as error:  # noqa: BLE001  (a duplicate without its result is a duplicate)
-                    self._warn(run, f"what was kept cannot be had: {text_of(error)}")
+                    self._warn(run, f"what was kept cannot be had: {run.text_of(error)}")
 
     def _say_once(self, run: Run, problem: str) -> None:
         """Say what every message of a trigger may have alike."""

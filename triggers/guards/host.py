@@ -16,6 +16,7 @@ from history.identity import canonical
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parking
+from history.support.redaction import Redact, Redaction, redaction_of
 from history.support.rendering import text_of
 from resolvers.resolution import Resolver
 from triggers.declaration.decorator import Trigger, trigger
@@ -59,6 +60,7 @@ class HostOptions(TypedDict, total=False):
     raise_event_on_exception: bool
     shadow: bool
     journal: bool | str
+    redact: Redact
 
 
 #: The options of every host whose guards are :class:`TaskGuards`; each reads ``fingerprint`` in its own way.
@@ -149,6 +151,11 @@ class TaskGuards:
         """Whether no task is stopped."""
         return self._options.get("shadow", False)
 
+    @property
+    def redaction(self) -> Redaction | None:
+        """What takes values out of the texts of errors; None where nothing does."""
+        return redaction_of(self._options.get("redact"))
+
     def refuse(self, error: ConfigurationError) -> None:
         """Refuse what would lose a task; in shadow, where all is to go on, say it once.
 
@@ -226,7 +233,7 @@ def uuid_for(guard: Guard, read: Callable[[], object]) -> str | None:
     try:
         uuid = canonical(read())
     except Exception as error:  # noqa: BLE001  (a user's function may raise anything)
-        uuid, problem = None, text_of(error)
+        uuid, problem = None, text_of(error, guard.settings.redaction)
     else:
         problem = "the key is empty"
     if uuid is None:

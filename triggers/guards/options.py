@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from history.store.parking import Parking
+from history.support.redaction import Redact
 from resolvers.resolution import Resolver
 from triggers.detection.table import (
     FailurePolicy,
@@ -45,3 +46,4 @@ class GuardOptions(TypedDict, total=False):
     keep_result: bool | Keep
     fingerprint: FingerprintSource | None
     journal: bool | str
+    redact: Redact

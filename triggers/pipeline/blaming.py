@@ -16,7 +16,6 @@ from history.errors import TransactionBrokenError, TransactionConflictError, Una
 from history.message import UNDEFINED_COUNT, Uuid
 from history.store import HistoryStore
 from history.store.owners import owner_token
-from history.support.rendering import text_of
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Found, HistoryUse, Word, classify_count, decide
 from triggers.pipeline.end import failed
@@ -92,7 +91,7 @@ class Blame(NamedTuple):
         (entry,) = await store.lookup(self.settings.name, [run.message.uuid or ""])
         if not _has_committed(run, entry):
             run.end = failed(Ending.TRANSIENT, error, self.settings.policy, recorded=True)
-            run.note(f"its transaction did not commit: {text_of(error)}")
+            run.note(f"its transaction did not commit: {run.text_of(error)}")
         return Verdict.AGAIN
 
     async def _judge(self, store: HistoryStore, run: Run, error: Exception) -> Verdict:
@@ -119,7 +118,7 @@ class Blame(NamedTuple):
             return Verdict.MESSAGE
         else:
             return Verdict.NOBODY  # somebody else is at it
-        run.note(f"its transaction did not commit: {text_of(error)}")
+        run.note(f"its transaction did not commit: {run.text_of(error)}")
         return Verdict.MESSAGE
 
     def _doubt(self, run: Run, entry: Entry | None, fence: Fence, error: Exception) -> None:
@@ -129,7 +128,7 @@ class Blame(NamedTuple):
         policy = self.settings.policy
         count = classify_count(run.message.delivery_count, policy.max_delivery_count)
         run.decision = decide(replace(run.facts(count, Word.NONE), found=Found.STARTED), policy)
-        run.note(f"its transaction did not commit: {text_of(error)}")
+        run.note(f"its transaction did not commit: {run.text_of(error)}")
 
 
 def _came_before(run: Run) -> bool:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.fingerprints import Fingerprints, fingerprints_of, first_of
-from history.support.rendering import text_of
 from history.support.user_code import is_failure
 from triggers.detection.table import Found, HistoryUse
 from triggers.pipeline.finding import Finding, one_for_each
@@ -76,7 +75,7 @@ class Bodies:
         except BaseException as error:
             if not is_failure(error):
                 raise
-            run.note(f"its fingerprint could not be read: {text_of(error)}")
+            run.note(f"its fingerprint could not be read: {run.text_of(error)}")
             run.unidentified = own_error(error)
             return None
         return NOTHING if mine is None else mine

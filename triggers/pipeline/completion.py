@@ -10,7 +10,6 @@ from history.errors import HistoryUnavailableError
 from history.message import Uuid
 from history.store import HistoryStore
 from history.store.owners import owner_token
-from history.support.rendering import text_of
 from triggers.pipeline.finding import one_for_each
 from triggers.pipeline.run import Run
 from triggers.pipeline.sharing.gathered import GatheredCalls
@@ -69,7 +68,7 @@ class EntryCompletion:
             settled = one_for_each(await self._write(self.store, settlements), settlements)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
             for run in runs:
-                run.note(f"its end could not be written: {text_of(error)}")
+                run.note(f"its end could not be written: {run.text_of(error)}")
             return runs
         if all(settled):
             return []
@@ -101,7 +100,7 @@ class EntryCompletion:
                 run.note(f"{run.owner} lost the fence {run.fence} to {successor}: its end is not recorded")
                 run.acknowledge = entry.state is State.COMPLETED
         except Exception as error:  # noqa: BLE001  (as above)
-            run.note(f"the fence was lost, and then: {text_of(error)}")
+            run.note(f"the fence was lost, and then: {run.text_of(error)}")
             return False
         extra = {"trigger": self.settings.name, "uuid": uuid, "fence": run.fence}
         _log.error("%s", run.notes[-1], extra=extra)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from history.message import Message
 from history.shell import Shell
-from history.support.rendering import text_of
+from history.support.rendering import exception_info
 from history.support.user_code import is_failure
 from triggers.detection.table import Answer, Status
 from triggers.pipeline.run import UNPARKED_DELAY, Run
@@ -91,8 +91,8 @@ async def _tell(hook: DuplicateHook, run: Run, trigger: str, shell: Shell) -> No
         _log.error(
             "%s: on_duplicate failed, and the message is a duplicate all the same: %s",
             run.named,
-            text_of(error),
-            exc_info=error,
+            run.text_of(error),
+            exc_info=exception_info(error, redact=run.redact),
             extra={"trigger": trigger, "uuid": run.message.uuid},
         )
 
@@ -115,14 +115,14 @@ async def _send(destination: str, run: Run, trigger: str, forward: Forward | Non
         run.patience = UNPARKED_DELAY
         if run.decision is not None:
             run.decision = replace(run.decision, answer=Answer.RECOVER_LATER)
-        run.note(f"it could not be sent to {destination}: {text_of(error)}")
+        run.note(f"it could not be sent to {destination}: {run.text_of(error)}")
         _log.warning("%s: given back: %s", run.named, run.notes[-1], extra=extra)
     except Exception as error:  # noqa: BLE001  (whatever a provider raises: it would raise it again)
         _log.error(
             "%s: the duplicate cannot be sent to %s, and is acknowledged: %s",
             run.named,
             destination,
-            text_of(error),
-            exc_info=error,
+            run.text_of(error),
+            exc_info=exception_info(error, redact=run.redact),
             extra=extra,
         )

@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import Any, Protocol, Self
 
 from history.shell import Shell
-from history.support.rendering import told_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
@@ -238,7 +237,9 @@ class ServiceExecution:
                 raise
             failure = own_error(error)
         settings = self.settings
-        if not settings.retry.max_attempts or not is_transient(failure, settings.transient):
+        if not settings.retry.max_attempts or not is_transient(
+            failure, settings.transient, settings.redaction
+        ):
             return None, failure
         return await self._again(runs, call, failure)
 
@@ -252,7 +253,7 @@ class ServiceExecution:
             for run in runs:
                 extra = {"trigger": settings.name, "uuid": run.message.uuid, "fence": run.fence}
                 text = "attempt %d failed (%s): again in %.1f s"
-                _log.info(text, run.attempts, told_of(failure), seconds, extra=extra)
+                _log.info(text, run.attempts, run.told_of(failure), seconds, extra=extra)
             # Acknowledged already, it could not be given back.
             if self.pause is None or settings.acknowledge_mode == "auto":
                 await self.shell.sleep(seconds)
@@ -269,7 +270,15 @@ class ServiceExecution:
                 failure = error
                 raise
 
-        return await self._try(rerun(again, retry=settings.retry, transient=settings.transient, sleep=pause))
+        return await self._try(
+            rerun(
+                again,
+                retry=settings.retry,
+                transient=settings.transient,
+                sleep=pause,
+                redact=settings.redaction,
+            )
+        )
 
     def _tell_of_death(self, runs: Sequence[Run], death: BaseException) -> None:
         """Log what ends this process inside of a service, for nothing else tells of these messages.
@@ -281,7 +290,7 @@ class ServiceExecution:
             return
         for run in runs:
             extra = {"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence}
-            _log.error(ENDED_BY_SERVICE, run.named, told_of(death), type(death).__name__, extra=extra)
+            _log.error(ENDED_BY_SERVICE, run.named, run.told_of(death), type(death).__name__, extra=extra)
 
     async def _try(self, call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
         """Return what user code returned, or how it failed.
@@ -332,7 +341,7 @@ def conclude(
         ending = Ending.LEFT
     elif run.stopped:
         ending = Ending.STOPPED
-    elif is_transient(error, settings.transient) or (
+    elif is_transient(error, settings.transient, run.redact) or (
         transaction is not None and transaction.is_worth_another_try(error)
     ):
         ending = Ending.TRANSIENT

@@ -13,7 +13,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError, Transact
 from history.message import Message
 from history.store import BatchOwner, HistoryStore
 from history.store.owners import owner_token
-from history.support.rendering import text_of
+from history.support.rendering import exception_info, told_of
 from history.support.user_code import is_failure
 from resolvers.resolution import Asked, Resolution
 from triggers.detection.aftermath import Ending
@@ -206,7 +206,7 @@ class Judge:
             await self._come_late(run)
         if run.unidentified is not None:
             run.problem = run.unidentified
-            run.note(text_of(run.unidentified))
+            run.note(run.text_of(run.unidentified))
         for _ in range(CLAIM_ROUNDS):
             if self.undecided.known:
                 await self._take_up(run)
@@ -277,11 +277,13 @@ class Judge:
             run.end = failed(
                 Ending.TRANSIENT, error, self.settings.policy, recorded=True, suspends=not conflict
             )
-        run.note(f"its transaction did not commit: {text_of(error)}")
+        run.note(f"its transaction did not commit: {run.text_of(error)}")
 
     def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:
         if not isinstance(error, HistoryUnavailableError):
-            _log.error("the document history failed", exc_info=error, extra={"trigger": self.settings.name})
+            redact, extra = self.settings.redaction, {"trigger": self.settings.name}
+            info = exception_info(error, redact=redact)
+            _log.error("the document history failed: %s", told_of(error, redact), exc_info=info, extra=extra)
         for run in runs:
             run.became_unreachable(error)
 
@@ -297,17 +299,22 @@ class Judge:
         message = run.message
         try:
             answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
-            if answer.reason:
-                run.note(f"{RESOLVER_SAYS}{answer.reason}")
+            said = answer.reason and run.redacted(answer.reason)
+            if said:
+                run.note(f"{RESOLVER_SAYS}{said}")
             if answer.resolution is Resolution.NEW:  # what it says otherwise is told with the verdict
                 extra = {"trigger": self.settings.name, "uuid": message.uuid}
-                reason = f": {answer.reason}" if answer.reason else ""
+                reason = f": {said}" if said else ""
                 _verdicts.info("%s: the resolver says NEW%s", run.named, reason, extra=extra)
         except BaseException as error:
             if not is_failure(error):
                 raise
             run.problem = own_error(error)
-            return Word.TRANSIENT if is_transient(error, self.settings.transient) else Word.BROKEN
+            return (
+                Word.TRANSIENT
+                if is_transient(error, self.settings.transient, self.settings.redaction)
+                else Word.BROKEN
+            )
         run.problem = None
         return RESOLUTION_WORDS[answer.resolution]
 
@@ -326,7 +333,7 @@ class Judge:
         except Exception as error:  # whatever a store raises: the word of the resolver stands
             if self.inside:
                 raise
-            run.note(f"its entry could not be completed: {text_of(error)}")
+            run.note(f"its entry could not be completed: {run.text_of(error)}")
             extra = {"trigger": name, "uuid": uuid, "fence": found.fence}
             _log.warning("resolved as a duplicate, and %s", run.notes[-1], extra=extra)
 

@@ -47,7 +47,7 @@ from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
 from history.store.parking import Parking
-from history.support.rendering import exception_info, told_of
+from history.support.rendering import exception_info
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
@@ -292,7 +292,7 @@ class MessagePipeline:
 
     def _begin(self, message: Message) -> Run:
         finding = NO_HISTORY if self.judge.store is None else NOT_ASKED
-        run = Run(message, finding, self.settings.silenced)
+        run = Run(message, finding, self.settings.silenced, self.settings.redaction)
         # What was delivered too often is asked nothing: reading it may be what ended its process.
         if self.identify is not None and message.delivery_count <= self.settings.policy.max_delivery_count:
             run.identify(self.identify)
@@ -507,12 +507,12 @@ class MessagePipeline:
         self._reach(Step.PARKED)
 
     def _tell(self, run: Run, before: str = "") -> None:
-        failure = "" if run.error is None else f" ({told_of(run.error)})"
+        failure = "" if run.error is None else f" ({run.told_of(run.error)})"
         trace = None if run.error is None or _is_told_already(run) else run.trace
         info = (
             None
             if trace is None or run.error is None
-            else exception_info(run.error, trace, without=MACHINERY)
+            else exception_info(run.error, trace, without=MACHINERY, redact=run.redact)
         )
         text = f"\n{trace}" if trace is not None and info is None else ""
         line = f"{before}{run.reason}{failure}{text}"
@@ -525,8 +525,10 @@ class MessagePipeline:
 
     async def park_unreadable(self, unreadable: Unreadable) -> bool:
         """Keep a delivery that is no message, whole, and say so."""
-        name = self.settings.name
+        name, redact = self.settings.name, self.settings.redaction
         destination, index = self._origin()
+        if redact is not None:
+            unreadable = replace(unreadable, problem=redact(unreadable.problem))
         parked = await park_raw(self.lot, unreadable, trigger=name, destination=destination)
         event = RetrievalFailureEvent(
             trigger_name=name,

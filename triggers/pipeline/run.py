@@ -10,7 +10,8 @@ from history.entry import Entry, Fence
 from history.message import UNDEFINED_COUNT, Message
 from history.store.fingerprints import NO_FENCE
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from history.support.rendering import class_of, in_log, text_of, trace_of
+from history.support.redaction import Redaction
+from history.support.rendering import class_of, in_log, text_of, told_of, trace_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
@@ -57,6 +58,8 @@ class Run:
     message: Message
     finding: Finding
     silenced: frozenset[Cause] = frozenset()
+    #: What takes values out of texts that are not ours; None where nothing does.
+    redact: Redaction | None = None
     #: The service of another route than the trigger's own.
     binding: "Binding | None" = None
     #: Why the message never came to the table.
@@ -139,8 +142,20 @@ class Run:
         return self.finding.found is None or (self.decision is not None and self.decision.runs)
 
     def note(self, text: str) -> None:
-        """Add something to the reason."""
+        """Add something to the reason; what is not ours in it has been redacted."""
         self.notes += (text,)
+
+    def redacted(self, text: str) -> str:
+        """Return a text that is not ours as it may be shown."""
+        return text if self.redact is None else self.redact(text)
+
+    def text_of(self, error: BaseException) -> str:
+        """Return what an exception says, as it may be shown."""
+        return text_of(error, self.redact)
+
+    def told_of(self, error: BaseException) -> str:
+        """Return the class of an exception and what it says, as it may be shown."""
+        return told_of(error, self.redact)
 
     def identify(self, read: Identify) -> None:
         """Know the message by the identity that its trigger reads, or note that it has none."""
@@ -216,7 +231,7 @@ class Run:
         if self.error is None:
             return None
         if self._traced is None or self._traced[0] is not self.error:
-            self._traced = (self.error, trace_of(self.error, without=MACHINERY))
+            self._traced = (self.error, trace_of(self.error, without=MACHINERY, redact=self.redact))
         return self._traced[1]
 
     @property
@@ -250,7 +265,7 @@ class Run:
             message=self.message,
             evidence=self.evidence(),
             error_class=None if self.error is None else class_of(self.error),
-            error_message=None if self.error is None else text_of(self.error),
+            error_message=None if self.error is None else self.text_of(self.error),
             error_trace=self.trace,
         )
 
@@ -266,7 +281,7 @@ class Run:
             destination_index=index,
             delivery_count=self.message.delivery_count,
             exception_class=None if self.error is None else class_of(self.error),
-            exception_message=None if self.error is None else text_of(self.error),
+            exception_message=None if self.error is None else self.text_of(self.error),
             cause=self._cause() or Cause.SERVICE_FAILED,
             message=self.message.copied(),
         )

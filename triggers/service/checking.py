@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, get_args
 
 from history.errors import ConfigurationError, MissingExtraError
+from history.support.redaction import rules_of
 
 _LONGEST_NAME = 200
 
@@ -95,6 +96,21 @@ def check_tracing(value: Any) -> None:
     check_switch("tracing", value)
     if value and find_spec("opentelemetry") is None:
         raise MissingExtraError("tracing=", extra="otel", package="opentelemetry-api")
+
+
+def check_redact(value: Any) -> None:
+    """Refuse rules that are no functions of a text, and a list without any.
+
+    Raises:
+        ConfigurationError: naming the first of them.
+    """
+    remedy = "give CARD_NUMBERS, IBANS, TOKENS, a function of a text that returns a text, or a list of these"
+    if value is not None and not rules_of(value):
+        raise ConfigurationError("redact", "it has no rule", f"{remedy}; or leave it out")
+    for rule in rules_of(value):
+        check_callable("redact", rule, remedy)
+        if inspect.iscoroutinefunction(rule):
+            raise ConfigurationError("redact", f"{rule!r:.60} is a coroutine function", remedy)
 
 
 def check_duration(setting: str, value: Any, *, none: bool = False) -> None:

@@ -18,7 +18,8 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.support.rendering import class_of, text_of
+from history.support.redaction import Redaction
+from history.support.rendering import MOST_REDACTED, class_of, exception_info, text_of, told_of
 from history.support.user_code import members
 from triggers.service.checking import check_duration, check_least, pointing
 
@@ -80,7 +81,9 @@ class HostRetryError(DoubtlessError):
     """A task failed, and its host will run it again: its entry is released. ``error`` is the task's own."""
 
     def __init__(self, host: str, error: BaseException) -> None:
-        super().__init__(f"{host} runs it again after {type(error).__name__}: {text_of(error)}")
+        # All of it: rules are to see it before it is cut short.
+        text = text_of(error, longest=MOST_REDACTED)
+        super().__init__(f"{host} runs it again after {type(error).__name__}: {text}")
         self.error = error
 
 
@@ -225,8 +228,11 @@ def own_error(error: E) -> E | StopIteration:
 _STOPPED = ("coroutine raised StopIteration",)
 
 
-def is_transient(error: BaseException, transient: Transient) -> bool:
-    """Tell whether another try may succeed; of a group, whether each of its failures says so."""
+def is_transient(error: BaseException, transient: Transient, redact: Redaction | None = None) -> bool:
+    """Tell whether another try may succeed; of a group, whether each of its failures says so.
+
+    ``redact`` is for the log, where the user's function fails that is asked about it.
+    """
     error = own_error(error)
     # By its class, as an except clause does: what an exception answers to __class__ is anybody's code.
     kind = type(error)
@@ -236,16 +242,18 @@ def is_transient(error: BaseException, transient: Transient) -> bool:
     if issubclass(kind, (TransientError, UnavailableError, *listed)):
         return True
     if issubclass(kind, BaseExceptionGroup):
-        return all(is_transient(member, transient) for member in members(error))
-    return callable(transient) and isinstance(error, Exception) and _says(transient, error)
+        return all(is_transient(member, transient, redact) for member in members(error))
+    return callable(transient) and isinstance(error, Exception) and _says(transient, error, redact)
 
 
-def _says(transient: Callable[[Exception], bool], error: Exception) -> bool:
+def _says(transient: Callable[[Exception], bool], error: Exception, redact: Redaction | None) -> bool:
     """Ask the user's function about an exception; where it fails itself, the answer is no."""
     try:
         return bool(transient(error))
-    except Exception:  # noqa: BLE001  (the function is user code)
-        _log.exception("transient= failed when it was asked about %s, which is fatal then", class_of(error))
+    except Exception as failure:  # noqa: BLE001  (the function is user code)
+        text = "transient= failed when it was asked about %s, which is fatal then: %s"
+        info = exception_info(failure, redact=redact)
+        _log.error(text, class_of(error), told_of(failure, redact), exc_info=info)
         return False
 
 
@@ -255,6 +263,7 @@ async def rerun(
     retry: Retry,
     transient: Transient,
     sleep: Sleep,
+    redact: Redaction | None = None,
 ) -> T:
     """Run again after a first transient failure; ``run`` is given the attempt's number, from 2.
 
@@ -269,7 +278,7 @@ async def rerun(
     retrying = AsyncRetrying(
         stop=stop_after_attempt(retry.max_attempts),
         wait=lambda state: retry.pause(state.attempt_number + 1),
-        retry=retry_if_exception(lambda error: is_transient(error, transient)),
+        retry=retry_if_exception(lambda error: is_transient(error, transient, redact)),
         sleep=pause,
         reraise=True,
     )

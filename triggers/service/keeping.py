@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from history.errors import DoubtlessError
+from history.support.redaction import Redaction
 from history.support.rendering import class_of, text_of
 from triggers.service.checking import check_choice, check_duration, check_kind, check_least
 
@@ -91,9 +92,9 @@ def encode_result(result: Any, limit: int) -> bytes:
     return data
 
 
-def encode_failure(error: BaseException) -> bytes:
+def encode_failure(error: BaseException, redact: Redaction | None = None) -> bytes:
     """Return what is kept of a failure: its class and what it says, cut short where it is long."""
-    return _FAILURE + to_json([class_of(error), text_of(error)])
+    return _FAILURE + to_json([class_of(error), text_of(error, redact)])
 
 
 def decode_failure(data: bytes) -> FailedBeforeError:

@@ -15,6 +15,7 @@ from typing import Any, TypedDict, TypeVar
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.parking import Parking
+from history.support.redaction import Redact
 from resolvers.resolution import Resolver
 from triggers.detection.table import (
     FailurePolicy,
@@ -55,6 +56,7 @@ class CommonOptions(TypedDict, total=False):
     history_time_to_live: timedelta
     in_doubt: InDoubtPolicy
     transient: Transient
+    redact: Redact
 
 
 class TriggerOptions(CommonOptions, total=False):

@@ -12,6 +12,7 @@ from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store.parking import Parking
+from history.support.redaction import Redact, Redaction, redaction_of
 from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.detection.table import (
     FailurePolicy,
@@ -31,6 +32,7 @@ from triggers.service.checking import (
     check_kind,
     check_least,
     check_name,
+    check_redact,
     check_switch,
     check_text,
     check_tracing,
@@ -106,6 +108,7 @@ class Settings:
     fingerprint: FingerprintSource | None = None
     journal: bool | str = field(default=False, repr=False)
     tracing: bool = False
+    redact: Redact = None
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -213,6 +216,7 @@ class Settings:
         else:
             check_switch("journal", self.journal)
         check_tracing(self.tracing)
+        check_redact(self.redact)
         if isinstance(self.parking, str):
             check_text("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:
@@ -272,6 +276,11 @@ class Settings:
     def keep(self) -> Keep | None:
         """How results are kept; None where they are not."""
         return keep_of(self.keep_result)
+
+    @cached_property
+    def redaction(self) -> Redaction | None:
+        """What takes values out of the texts of errors; None where nothing does."""
+        return redaction_of(self.redact)
 
     @cached_property
     def silenced(self) -> frozenset[Cause]:

@@ -114,6 +114,8 @@ def foreach_batch(
             function of ``(error)`` that says so, of a failure of Java by :func:`~triggers.spark.causes_of`.
             After one, the batch is released and the query fails; at its next run the rows are NEW. With
             ``committed`` it keeps its rows, and the sink is asked at the next run.
+        redact: what takes values, such as card numbers, out of the texts of errors and resolvers before they
+            are logged, parked or sent; as of ``@trigger``. Spark itself logs what the query fails with.
         patience: how long driver and executors wait, before the batch fails, for a history that is away and
             for rows that somebody else who is alive processes.
         parking: the URL of the history where rows are kept aside; that of ``history`` by default.

@@ -31,13 +31,14 @@ def answer_now(trigger: AnyTrigger | None, parked: Parked) -> ResolverAnswer:
     asked = _resolver_of(trigger, parked)
     if parked.message is None:
         raise without_message(parked, parked.id, "it was no message")
-    message = parked.message.copied()
+    message, redact = parked.message.copied(), None if trigger is None else trigger.settings.redaction
     asking = asked.ask(parked.uuid or "", parked.trigger_name, message, parked.evidence)
     try:
         resolved = _answered(asking, waits=trigger is not None and trigger.is_async)
     except Exception as error:  # noqa: BLE001  (whatever a resolver raises is shown)
-        return ResolverAnswer(None, told_of(error))
-    return ResolverAnswer(resolved.resolution.value, resolved.reason)
+        return ResolverAnswer(None, told_of(error, redact))
+    reason = resolved.reason
+    return ResolverAnswer(resolved.resolution.value, redact(reason) if redact and reason else reason)
 
 
 def _answered(asking: Coroutine[Any, Any, Resolved], *, waits: bool) -> Resolved:

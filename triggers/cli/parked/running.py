@@ -8,6 +8,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
 from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
 from history.store.sealing import why_locked
+from history.support.redaction import Redaction
 from history.support.rendering import repr_of, text_of
 from triggers.cli.rerun import run_parked
 from triggers.consumer.options import AnyTrigger
@@ -71,7 +72,7 @@ def run_each(
             row = run_row(lot, label, trigger, history, outcomes)
         except DoubtlessError as error:
             broken[label.trigger_name] = error
-            row = left_row(label, f"it broke off: {text_of(error)}")
+            row = left_row(label, f"it broke off: {text_of(error, trigger.settings.redaction)}")
         yield row
     if broken:
         raise next(iter(broken.values()))
@@ -101,7 +102,7 @@ def run_row(
     try:
         row = _run_row(lot, label, trigger, history)
     except Exception as error:
-        drive(outcomes.add(label, f"failed: {text_of(error)}", closed=False))
+        drive(outcomes.add(label, f"failed: {text_of(error, trigger.settings.redaction)}", closed=False))
         raise
     drive(outcomes.add(label, _outcome_in_words(row), closed=row["closed"]))
     return row
@@ -113,7 +114,7 @@ def _run_row(lot: Parking, label: ParkedLabel, trigger: AnyTrigger, history: str
         return _row(label, closed=True, reason="it is not parked any more")
     if (locked := why_locked(parked)) is not None:
         return _row(label, closed=False, reason=locked)
-    return _outcome_row(parked, _run(trigger, parked, lot, history))
+    return _outcome_row(parked, _run(trigger, parked, lot, history), trigger.settings.redaction)
 
 
 def _outcome_in_words(row: dict[str, Any]) -> str:
@@ -142,7 +143,7 @@ def _run(trigger: AnyTrigger, parked: Parked, lot: Parking, history: str | None)
     return asyncio.run(run_and_close())
 
 
-def _outcome_row(parked: Parked, outcome: Outcome) -> dict[str, Any]:
+def _outcome_row(parked: Parked, outcome: Outcome, redact: Redaction | None) -> dict[str, Any]:
     return {
         "id": parked.id,
         "uuid": parked.uuid,
@@ -150,5 +151,5 @@ def _outcome_row(parked: Parked, outcome: Outcome) -> dict[str, Any]:
         "executed": outcome.executed,
         "status": outcome.status,
         "reason": outcome.reason,
-        "error": None if outcome.error is None else repr_of(outcome.error),
+        "error": None if outcome.error is None else repr_of(outcome.error, redact),
     }

@@ -5,7 +5,8 @@ import time
 from importlib import import_module
 from typing import Any, NoReturn
 
-from history.support.rendering import text_of
+from history.support.redaction import Redaction
+from history.support.rendering import exception_info, text_of
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ def send_again(task: Any, seconds: float) -> None:
     task.signature_from_request(**options).apply_async()
 
 
-def give_back(celery: Any, task: Any, problem: Exception) -> NoReturn:
+def give_back(celery: Any, task: Any, problem: Exception, redact: Redaction | None) -> NoReturn:
     """Have the broker deliver a task again after something of the guard failed; the history knows its state.
 
     Raises:
@@ -48,8 +49,8 @@ def give_back(celery: Any, task: Any, problem: Exception) -> NoReturn:
     _log.error(
         "%s RECOVERED: %s. The guard failed before it knew how the task ended. The broker delivers it again",
         task.request.id,
-        text_of(problem),
-        exc_info=problem,
+        text_of(problem, redact),
+        exc_info=exception_info(problem, redact=redact),
         extra={"trigger": task.name},
     )
     try:

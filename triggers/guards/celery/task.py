@@ -214,7 +214,7 @@ class _Run:
         try:
             result, error = self._end(args, kwargs)
         except Exception as problem:  # noqa: BLE001  (a time limit may raise anywhere in the guard)
-            give_back(self._celery, self._task, problem)
+            give_back(self._celery, self._task, problem, self._guards.redaction)
         if error is not None:
             raise error
         return result

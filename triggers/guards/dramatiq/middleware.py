@@ -28,7 +28,7 @@ from typing import Any, Unpack, cast
 from history.errors import MissingExtraError
 from history.message import Message
 from history.store import HistoryStore
-from history.support.rendering import in_log, text_of
+from history.support.rendering import exception_info, in_log, text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.dramatiq.following import follow, is_followed, leave_out, taken_from
@@ -219,7 +219,7 @@ class _Run:
                         self._message, result, self._message.options.get("result_ttl", mine)
                     )
                 except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
-                    text = text_of(error)
+                    text = text_of(error, self._guard.settings.redaction)
                     _log.warning(
                         "%s: its result is not kept before it is done: %s",
                         in_log(self._message.message_id),
@@ -332,9 +332,9 @@ class _Run:
 
     def _say_recovered(self, problem: Exception) -> None:
         text = "%s RECOVERED: %s. The guard failed before it knew how the message ended. It is sent again"
-        _log.error(
-            text, in_log(self._message.message_id), text_of(problem), exc_info=problem, extra=self._named
-        )
+        redact = self._guard.settings.redaction
+        info, said = exception_info(problem, redact=redact), text_of(problem, redact)
+        _log.error(text, in_log(self._message.message_id), said, exc_info=info, extra=self._named)
 
     @property
     def _named(self) -> dict[str, str]:

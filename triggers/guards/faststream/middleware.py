@@ -30,7 +30,7 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.identity import canonical
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
-from history.support.rendering import in_log, text_of
+from history.support.rendering import exception_info, in_log, text_of
 from triggers.guards.guard import Guard
 from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, result_of, shown
 from triggers.service.checking import check_callable, pointing
@@ -211,8 +211,10 @@ class _Run:
             return await self._guard.ahandle_message(self._message, call)
         except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message waits)
             text = "%s WAITS: %s. The guard failed before it knew how the message ended. It tries again"
-            _log.exception(
-                text, in_log(str(self._message.uuid)), text_of(problem), extra={"trigger": self._guard.name}
+            redact, extra = self._guard.settings.redaction, {"trigger": self._guard.name}
+            info = exception_info(problem, redact=redact)
+            _log.error(
+                text, in_log(str(self._message.uuid)), text_of(problem, redact), exc_info=info, extra=extra
             )
             return None
 
@@ -246,7 +248,7 @@ class _Run:
 
 async def _told(guard: Guard, uuid: Identity, msg: Any) -> Message:
     return Message(
-        uuid=await _uuid_of(guard.name, uuid, msg),
+        uuid=await _uuid_of(guard, uuid, msg),
         body=await _body_of(msg),
         delivery_count=2 if getattr(msg.raw_message, "redelivered", False) else UNDEFINED_COUNT,
         properties={"faststream_message_id": str(msg.message_id)},
@@ -261,7 +263,7 @@ async def _body_of(msg: Any) -> Any:
         return bytes(msg.body)
 
 
-async def _uuid_of(name: str, uuid: Identity, msg: Any) -> str | None:
+async def _uuid_of(guard: Guard, uuid: Identity, msg: Any) -> str | None:
     """Return what is to happen once; None where the message does not say, which is rejected and parked.
 
     An error instead would have the broker deliver it again and again.
@@ -273,8 +275,10 @@ async def _uuid_of(name: str, uuid: Identity, msg: Any) -> str | None:
             key = uuid(msg)
             key = await key if hasattr(key, "__await__") else key
         return canonical(key)
-    except Exception:  # noqa: BLE001  (a user's, and whatever it raises)
-        _log.exception("subscriber %s: no uuid can be read of message %s", name, in_log(str(msg.message_id)))
+    except Exception as error:  # noqa: BLE001  (a user's, and whatever it raises)
+        redact, text = guard.settings.redaction, "subscriber %s: no uuid can be read of message %s: %s"
+        info = exception_info(error, redact=redact)
+        _log.error(text, guard.name, in_log(str(msg.message_id)), text_of(error, redact), exc_info=info)
         return None
 
 

@@ -203,7 +203,9 @@ class IdempotencyKey:
             answer = self._authorize(request)
             return bool(await answer if isinstance(answer, Awaitable) else answer)
         except Exception as error:  # noqa: BLE001  (a user's function may raise anything)
-            _log.warning("%s: authorize= failed: %s", self.guard.name, told_of(error))
+            _log.warning(
+                "%s: authorize= failed: %s", self.guard.name, told_of(error, self.guard.settings.redaction)
+            )
             return False
 
     def say_once(self, what: str) -> None:

@@ -80,7 +80,9 @@ async def _try(guard: Guard, ask: Callable[[], Awaitable[Any]]) -> Any:
     try:
         return await ask()
     except Exception as error:  # noqa: BLE001  (whatever it is, the request goes on)
-        _log.warning("%s: in shadow it goes on after %s", guard.name, text_of(error))
+        _log.warning(
+            "%s: in shadow it goes on after %s", guard.name, text_of(error, guard.settings.redaction)
+        )
         return None
 
 

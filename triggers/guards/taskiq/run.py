@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from history.errors import MissingExtraError
 from history.message import Message
-from history.support.rendering import in_log, text_of
+from history.support.rendering import exception_info, in_log, text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import compared
 from triggers.guards.guard import Guard
@@ -154,14 +154,10 @@ class Run:
     def _say_waits(self, problem: Exception) -> float:
         """Log that a task waits in its place, unacknowledged; return for how long."""
         text = "%s WAITS: %s. The guard failed before it knew how the task ended. It tries again in %d s"
-        name = self._task.task_name
+        redact, extra = self._guard.settings.redaction, {"trigger": self._task.task_name}
+        info = exception_info(problem, redact=redact)
         _log.error(
-            text,
-            in_log(self._message.task_id),
-            text_of(problem),
-            PAUSE,
-            exc_info=problem,
-            extra={"trigger": name},
+            text, in_log(self._message.task_id), text_of(problem, redact), PAUSE, exc_info=info, extra=extra
         )
         return PAUSE
 

@@ -15,17 +15,19 @@ from typing import Any, Protocol
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, get_current_span
 
 from history.message import Message
-from history.support.rendering import class_of, text_of
+from history.support.redaction import Redaction
+from history.support.rendering import class_of, text_of, trace_of
 from triggers.service.outcome import Outcome
 from triggers.service.tracing.context import attributes_about, attributes_of, linked, tracer
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The spans of one trigger."""
+    """The spans of one trigger; ``redact`` takes values out of what they say of errors."""
 
     trigger: str
     destination: str
+    redact: Redaction | None = None
 
     @contextmanager
     def processing(self, messages: Sequence[Message]) -> Generator[None]:
@@ -36,10 +38,21 @@ class Spans:
             attributes |= attributes_about(messages[0])
             attributes["messaging.message.delivery_count"] = messages[0].delivery_count
         links = [link for message in messages if (link := linked(message)) is not None]
+        shows = self.redact is None
         with tracer.start_as_current_span(
-            f"process {self.destination}", kind=SpanKind.CONSUMER, attributes=attributes, links=links
-        ):
-            yield
+            f"process {self.destination}",
+            kind=SpanKind.CONSUMER,
+            attributes=attributes,
+            links=links,
+            record_exception=shows,
+            set_status_on_exception=shows,
+        ) as span:
+            try:
+                yield
+            except Exception as error:
+                if not shows:
+                    self._fail(span, error)
+                raise
 
     def tell(self, outcomes: Sequence[Outcome], fences: Sequence[int | None]) -> None:
         """Say in the current span what became of the messages."""
@@ -52,21 +65,27 @@ class Spans:
             for kind, count in Counter(outcome.kind for outcome in outcomes).items():
                 span.set_attribute(f"doubtless.outcomes.{kind.replace(' ', '_')}", count)
         for error in [outcome.error for outcome in outcomes if outcome.error is not None]:
-            _record(span, error)
-            span.set_attribute("error.type", class_of(error).removeprefix("builtins."))
-            span.set_status(Status(StatusCode.ERROR, text_of(error)))
+            self._fail(span, error)
+
+    def _fail(self, span: Span, error: BaseException) -> None:
+        _record(span, error, self.redact)
+        span.set_attribute("error.type", class_of(error).removeprefix("builtins."))
+        span.set_status(Status(StatusCode.ERROR, text_of(error, self.redact)))
 
     def answering(self, receiver: "Answers") -> "Answering":
         """Return a receiver whose answers have spans of their own."""
         return Answering(receiver, self)
 
 
-def _record(span: Span, error: BaseException) -> None:
+def _record(span: Span, error: BaseException, redact: Redaction | None) -> None:
     """Add an exception to a span; where it does not let itself be told, what is known of it all the same."""
+    known = {"exception.type": class_of(error), "exception.message": text_of(error, redact)}
+    if redact is not None:  # OpenTelemetry would tell all of it
+        span.add_event("exception", {**known, "exception.stacktrace": trace_of(error, redact=redact) or ""})
+        return
     try:
         span.record_exception(error)
     except Exception:  # noqa: BLE001  (an exception is user code, too; the message must still be answered)
-        known = {"exception.type": class_of(error), "exception.message": text_of(error)}
         span.add_event("exception", known)
 
 

@@ -89,6 +89,8 @@ def atomic_sink(
         history_time_to_live: how long an entry is remembered.
         transient: exception classes that always fail the task, besides TransientError and UnavailableError,
             or a function of ``(error)`` that says so: Spark tries it again.
+        redact: what takes values, such as card numbers, out of the texts of errors and resolvers before they
+            are logged, parked or sent; as of ``@trigger``. Spark itself logs what the query fails with.
         patience: how long a task waits for a database that is away, and for rows that somebody else who is
             alive processes.
         rows_per_transaction: the most rows of one transaction, and of one call of ``write``.

@@ -251,7 +251,8 @@ class Chunk:
         except Exception as error:
             if transaction.is_worth_another_try(error):
                 raise TransactionConflictError("writing rows") from error
-            if self.of.on_fatal == "raise" or is_transient(error, self.of.settings.transient):
+            settings = self.of.settings
+            if self.of.on_fatal == "raise" or is_transient(error, settings.transient, settings.redaction):
                 raise
             await transaction.undo()
             if len(rows) == 1:
@@ -304,7 +305,8 @@ class Chunk:
             message = message_of(values, columns, destination=settings.destination, uuid=row[KEY])
         except ValidationError:
             message = Message(uuid=row[KEY], body=repr(values), destination=settings.destination)
-        return Run(message, Finding(HistoryUse.ON, claim.found, claim.fence))
+        found = Finding(HistoryUse.ON, claim.found, claim.fence)
+        return Run(message, found, redact=settings.redaction)
 
 
 def _is_open(found: Entry | None) -> bool:

@@ -12,6 +12,7 @@ from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.shell import ThreadShell
 from history.store.progress import HANDED_OVER, BatchRecord, BatchState, Ending
+from history.support.rendering import exception_info, repr_of, told_of
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.failures import TransientError, is_transient
 from triggers.spark.batch.determinism import check_replay
@@ -131,7 +132,7 @@ class Batch:
         if error is None:
             self.reach(BatchStep.RUN)
             return tally
-        transient = is_transient(error, self.settings.trigger.transient)
+        transient = is_transient(error, self.settings.trigger.transient, self.settings.trigger.redaction)
         # A sink that knows its commits is asked again by the next run: what it was sent may still arrive.
         if transient and self.settings.committed is None:
             owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
@@ -154,7 +155,7 @@ class Batch:
                 failure = error
                 if self._has_committed_though(error):
                     return None
-                if not is_transient(error, self.settings.trigger.transient):
+                if not is_transient(error, self.settings.trigger.transient, self.settings.trigger.redaction):
                     break
             else:
                 return None
@@ -166,17 +167,17 @@ class Batch:
         Raises:
             Exception: the function's, where the sink does not say: the next run of the batch asks it again.
         """
+        redact = self.settings.trigger.redaction
         try:
             committed = asked(self.settings, self.record)
-        except Exception:  # noqa: BLE001  (who is asked is user code)
-            _log.exception(
-                "the sink does not say whether it has batch %s", self.record.batch, extra=self._extra
-            )
+        except Exception as silence:  # noqa: BLE001  (who is asked is user code)
+            text = "the sink does not say whether it has batch %s: %s"
+            info = exception_info(silence, redact=redact)
+            _log.error(text, self.record.batch, told_of(silence, redact), exc_info=info, extra=self._extra)
             raise error from None
         if committed:
-            _log.warning(
-                "batch %s has failed, but was committed: %r", self.record.batch, error, extra=self._extra
-            )
+            text = "batch %s has failed, but was committed: %s"
+            _log.warning(text, self.record.batch, repr_of(error, redact), extra=self._extra)
         return committed
 
     @property

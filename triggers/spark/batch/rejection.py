@@ -33,7 +33,8 @@ def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Except
     driver once all partitions are parked; a few come with the job that parks.
     """
     keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
-    heard, failure = is_heard(settings.name), Failure(class_of(error), text_of(error))
+    heard = is_heard(settings.name)
+    failure = Failure(class_of(error), text_of(error, settings.trigger.redaction))
     work = Rejection(settings.shipped, run, failure, heard).reject
     parked = mapped(keyed, work, "event string", name="doubtless_reject")
     expected = rows if heard else 0

@@ -170,7 +170,9 @@ class SecondLook:
             return _Row(values[KEY], values, again, None, reason=str(error))
         except ValidationError:
             return _Row(values[KEY], values, again, None)
-        return _Row(values[KEY], values, again, Run(message, NOT_ASKED))
+        return _Row(
+            values[KEY], values, again, Run(message, NOT_ASKED, redact=self.settings.trigger.redaction)
+        )
 
     def _keep_if_left_out(self, row: _Row) -> None:
         """Decide that a row is In Doubt, and kept, which comes with a batch that the sink has committed."""

@@ -18,7 +18,7 @@ from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message
 from tests import ROOT
-from triggers import Producer, Retry, trigger
+from triggers import CARD_NUMBERS, Producer, Retry, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.tasks import AsyncConsumer
 from triggers.declaration.trigger import Trigger
@@ -60,6 +60,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "fingerprint": (5, "", "header", True, Nothing.asynchronously),
     "journal": ("", 0, 5, None, MemoryHistory()),
     "tracing": NO_SWITCH,
+    "redact": (5, "card", [], (), [CARD_NUMBERS, None], {CARD_NUMBERS}, asyncio.sleep),
     "history_time_to_live": (*NO_DURATION, None),
     "lease": NO_DURATION,
     "in_doubt": (*NO_CHOICE, None),
@@ -120,6 +121,7 @@ SPARK: Mapping[str, Sequence[Any]] = {
     "max_delivery_count": NO_COUNT,
     "history_time_to_live": (*NO_DURATION, None),
     "transient": TRIGGER["transient"],
+    "redact": TRIGGER["redact"],
     "patience": (*NO_DURATION, None),
     "reprocess": (5, "", b"refill"),
     "partitions": (0, -1, 1.5, "10", True),
@@ -149,6 +151,7 @@ PRODUCER: Mapping[str, Sequence[Any]] = {
     "alias": NO_TEXT,
     "queue": ("", 5, b"queue", "/no/such/folder/queue.db"),
     "queue_limit": (-2, 1.5, "10", True, None),
+    "encrypt": ("", 5, b"key", "/run/secrets/key", "file:/no/such/file", "env:NO_SUCH_VARIABLE"),
     "ordered": NO_SWITCH,
     "tracing": NO_SWITCH,
     "retry": (*TRIGGER["retry"], None),
