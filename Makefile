@@ -13,7 +13,7 @@ COMPILED := $(VENV)/.compiled
 # Tests are rewritten once and then read, not rewritten by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup servers demo demo-redis demo-dashboard test browser prove installs release lint site types bench soak clean
+.PHONY: help setup servers demo demo-redis demo-dashboard test test-all test-stress browser prove installs release lint site types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,9 +49,17 @@ $(COMPILED): $(DEV)
 	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
-# Many tests wait for real servers and for processes that they kill: seven workers for two cores.
-test: $(COMPILED) servers  ## Run the tests, a small form of each proof among them
-	$(BIN)/pytest -n 7 --dist loadgroup -m "not prove"
+# Many tests wait for real servers and for processes that they kill: more workers than cores.
+test: $(COMPILED) servers  ## Run the tests of every day: all units, stores on real servers, one path through each capability
+	$(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
+
+test-all: $(COMPILED) servers  ## Run all other tests: each provider and guard, Spark, killed processes, a small form of each proof
+	$(BIN)/pytest -n 7 --dist loadgroup -m "not everyday and not prove"
+
+# As long as nothing fails: ten times beside two busy loops, and three times beside four.
+test-stress: $(COMPILED) servers  ## Run the tests of every day thirteen times on a machine that is busy with something else
+	.ci/stress 10 2 $(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
+	.ci/stress 3 4 $(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
 
 browser: $(DEV) servers  ## Run the tests of the dashboard in a browser, which are a part of prove
 	@.ci/setup browser

@@ -1,4 +1,4 @@
-"""All tests; ``make test`` runs them, ``make prove`` those that take long."""
+"""All tests; ``fixtures/everyday.py`` says which of them ``make test`` runs, and which ``make test-all``."""
 
 from pathlib import Path
 

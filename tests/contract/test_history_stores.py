@@ -122,6 +122,7 @@ class TestHistoryStoresThroughAsyncio(OnServers, ClaimContract, RaceContract):
 
 
 @pytest.mark.prove
+@pytest.mark.slow
 class TestEverythingThroughAsyncio(OnServers, HistoryContract):
     @pytest.fixture(params=ASYNCIO)
     def kind(self, request: pytest.FixtureRequest) -> str:

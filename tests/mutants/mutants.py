@@ -63,8 +63,8 @@ MUTANTS = (
     ),
     Mutant(
         _ENTRY,
-        "return entry if entry.read_at == now else replace(entry, read_at=now)",
-        "return entry",
+        "if entry.read_at == now:",
+        "if entry.read_at:",
         _TURNS,
     ),
     Mutant(

@@ -9,6 +9,8 @@ import pytest
 
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 #: Programs of a virtual environment that note what they are called with; ``pip config`` is real.
 PYTHON = """#!/bin/sh
 case "$*" in

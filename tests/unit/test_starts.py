@@ -13,6 +13,8 @@ from tests.acceptance.test_plain_import import DRIVERS
 from triggers.cli import app
 from triggers.cli.commands import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 OURS = ("history", "resolvers", "triggers")
 
 #: Loaded by more than one command; a start must not wait for any of these.

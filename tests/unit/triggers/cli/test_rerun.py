@@ -161,6 +161,7 @@ class TestRejected:
         assert (effects.runs, parked_of(book)) == (["u-1"], [])
 
 
+@pytest.mark.slow
 class TestTwoOperators:
     """They have looked at the same list, and decide at the same time."""
 

@@ -12,6 +12,8 @@ from history.errors import ConfigurationError
 from tests import ROOT
 from triggers import Message, trigger
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 from history.errors import ConfigurationError
 from triggers import trigger

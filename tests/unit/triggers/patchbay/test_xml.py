@@ -356,6 +356,7 @@ def test_reading_logs_what_is_not_taken_over(tmp_path: Path, caplog: pytest.LogC
     assert f"{file}, line 23: Fulfillment/SubmitOrder: no-local left out" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)
 def test_a_text_of_many_lines_is_read_in_one_pass() -> None:
     """Two megabytes took 20 s when each line was added to the text of those before it."""

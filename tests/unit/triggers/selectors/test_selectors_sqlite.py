@@ -31,6 +31,8 @@ from triggers.selectors.parsing.tree import (
     Signed,
 )
 
+pytestmark = pytest.mark.slow
+
 NUMBERS, TEXTS = ["m", "n", "o"], ["s", "t", "u"]
 
 _number = st.one_of(st.integers(-8, 8), st.integers(-8, 8).map(lambda n: n / 2))

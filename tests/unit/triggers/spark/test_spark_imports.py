@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 LOADED = """
 import sys
 import triggers.spark, triggers.spark.atomic_sink.sink, triggers.spark.row_service.service

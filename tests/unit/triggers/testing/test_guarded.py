@@ -25,6 +25,8 @@ from triggers.guards.dramatiq import guarded as guarded_dramatiq
 from triggers.guards.taskiq import guarded as guarded_taskiq
 from triggers.testing import Effects, exactly_once
 
+pytestmark = pytest.mark.slow
+
 
 def looks_for(bank: Effects) -> Callable[..., Resolution]:
     def looks(uuid: str, trigger_name: str, message: Message) -> Resolution:

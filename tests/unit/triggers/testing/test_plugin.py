@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import ROOT
+
+pytestmark = pytest.mark.slow
 
 _TEST = """
 from triggers import Message, trigger

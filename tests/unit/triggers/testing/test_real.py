@@ -13,6 +13,8 @@ from triggers.testing import exactly_once
 from triggers.testing.simulator.exactly_once import ONLY_SIMULATED
 from triggers.testing.simulator.real import RealRunError
 
+pytestmark = pytest.mark.slow
+
 #: What all of these have in common: scripts of one fault, and copies that are run again.
 OPTIONS: dict[str, Any] = {"crashes": 1}
 

@@ -12,6 +12,8 @@ from tests.unit.triggers.testing.planted import LEDGER, ORDER, book, looks, made
 from triggers import Message
 from triggers.testing import exactly_once, scripts
 
+pytestmark = pytest.mark.slow
+
 #: The same examples each time, however slow the machine is.
 STEADY = settings(
     deadline=None,

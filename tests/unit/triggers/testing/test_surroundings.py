@@ -14,6 +14,8 @@ from history.errors import ConfigurationError
 from triggers import Message, trigger
 from triggers.testing import Effects, exactly_once
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = [Message(body={"id": "N-1"}, uuid="o-1")]
 BANK = Effects()
 LOCK, ASYNC_LOCK, CONDITION = threading.Lock(), asyncio.Lock(), threading.Condition()

@@ -8,6 +8,8 @@ from history.errors import ConfigurationError
 from triggers import Message, trigger
 from triggers.testing import Effects, exactly_once
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = [Message(body={"id": "N-1"}, uuid="o-1")]
 
 

@@ -26,6 +26,8 @@ from triggers.providers.sqlremote.carriers.lossy import Fate
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 
+pytestmark = pytest.mark.slow
+
 HISTORIES = sized(300, full=20_000)
 
 #: Every so many points of the exchange are tried; all of them where there is time.

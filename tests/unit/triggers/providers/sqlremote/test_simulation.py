@@ -27,6 +27,8 @@ from triggers.providers.sqlremote.protocol.parts import Transaction
 from triggers.providers.sqlremote.protocol.publisher import Publisher, PublisherSettings
 from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
+pytestmark = pytest.mark.slow
+
 HISTORIES = sized(300, full=20_000)
 
 #: Bytes of a transaction: some fit into a message many times, some need several messages.
