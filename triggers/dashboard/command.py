@@ -88,7 +88,8 @@ def dashboard(
     ),
     https: bool = typer.Option(False, "--https", help="Browsers connect over TLS, through a proxy."),
     bodies: str = typer.Option(
-        "operator", help="The lowest role that sees headers and bodies: viewer, operator or admin."
+        "operator",
+        help="The lowest role that sees bodies, headers and texts of errors: viewer, operator or admin.",
     ),
     idle: float = typer.Option(30, min=1, help="A session ends after this many minutes without a request."),
     security_log: Path | None = _SECURITY_LOG,

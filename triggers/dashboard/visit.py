@@ -1,6 +1,7 @@
 """One request of somebody who is signed in: what they ask, what they give, and what they may."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ LARGEST_FORM, MOST_FIELDS = 262_144, 2_000
 
 #: How long a form may take to arrive, in seconds.
 LONGEST_WAIT = 30.0
+
+#: The row of the decision table, at the end of a reason.
+_ROW = re.compile(r"\(row \d{1,3}\)$")
 
 
 class WrongFormError(Exception):
@@ -106,6 +110,16 @@ class Visit:
     def sees_bodies(self) -> bool:
         """Whether this person may see what messages hold."""
         return self.session.role >= self.gate.access.bodies
+
+    def shown(self, text: str | None) -> str | None:
+        """Return a text of an error, a resolver or a person, which may quote a body, to who may see bodies.
+
+        Everybody else sees the row of the decision table, where the text names one.
+        """
+        if text is None or self.sees_bodies:
+            return text
+        row = _ROW.search(text)
+        return f"only shown to the role {self.gate.access.bodies.word}" + (f" {row[0]}" if row else "")
 
     def may(self, word: str) -> bool:
         """Whether this person has a role, or one above it."""

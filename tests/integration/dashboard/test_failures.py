@@ -26,7 +26,7 @@ def write(site: Site, trigger: str, *lines: JournalLine) -> None:
 def test_nothing_failed_is_said(site: Site) -> None:
     count(site, "book", new=5, runs=5)
 
-    page = text_of(site.signed_in(Role.VIEWER).page("/failures"))
+    page = text_of(site.signed_in(Role.OPERATOR).page("/failures"))
 
     assert "Nothing has failed." in page
     assert "No message that was given up is parked." in page
@@ -37,7 +37,7 @@ def test_what_failed_is_counted_with_its_share_of_all_runs(site: Site) -> None:
     count(site, "book", new=80, runs=100, failed=5, retried=20, rejected=3)
     count(site, "ship", new=9, runs=9)
 
-    page = text_of(site.signed_in(Role.VIEWER).page("/failures"))
+    page = text_of(site.signed_in(Role.OPERATOR).page("/failures"))
 
     assert "25.0%" in page
     assert "ship" not in page
@@ -54,7 +54,7 @@ def test_causes_are_those_of_what_was_given_up(site: Site) -> None:
             error_message=HOSTILE,
         )
 
-    page = site.signed_in(Role.VIEWER).page("/failures")
+    page = site.signed_in(Role.OPERATOR).page("/failures")
 
     assert "shop.NoSuchCustomerError" in page
     assert "an earlier run started" not in page
@@ -68,7 +68,7 @@ def test_the_journals_of_all_triggers_are_one_list_the_newest_first(site: Site) 
     write(site, "book", JournalLine(uuid="u-1", verdict="duplicate", reason="it ran"))
     write(site, "ship", JournalLine(uuid=None, verdict="rejected", reason=HOSTILE))
     write(site, "book", JournalLine(uuid="u-2", verdict="given up", reason="no such customer"))
-    browser = site.signed_in(Role.VIEWER)
+    browser = site.signed_in(Role.OPERATOR)
 
     page = browser.page("/failures")
     one = text_of(browser.page("/failures?trigger=ship"))
@@ -87,7 +87,7 @@ def test_one_leafs_through_a_long_journal(site: Site) -> None:
         "book",
         *(JournalLine(uuid=f"u-{n}", verdict="duplicate", reason=f"line {n};") for n in range(60)),
     )
-    browser = site.signed_in(Role.VIEWER)
+    browser = site.signed_in(Role.OPERATOR)
 
     first, second = (text_of(browser.page(f"/failures?page={page}")) for page in (1, 2))
 

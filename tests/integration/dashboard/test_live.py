@@ -118,7 +118,7 @@ def test_orders_that_would_reach_nobody_are_not_offered(site: Site) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/triggers", "/trigger?name=book"])
 def test_a_suspended_trigger_is_shown_with_its_reason(site: Site, path: str) -> None:
-    browser, number = site.signed_in(Role.VIEWER), count()
+    browser, number = site.signed_in(Role.OPERATOR), count()
 
     def shown() -> bool:
         # Again and again, as a consumer does: one that is silent for a while counts as gone.

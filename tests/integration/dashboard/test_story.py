@@ -30,7 +30,7 @@ def test_the_lines_of_the_journal_are_shown_and_are_text(site: Site) -> None:
     line = JournalLine(uuid="u-1", verdict="duplicate", reason="resolver: <script>alert(1)</script>")
     drive(journal.append("book", [line]))
 
-    page = site.signed_in(Role.VIEWER).page("/story?uuid=u-1")
+    page = site.signed_in(Role.OPERATOR).page("/story?uuid=u-1")
 
     assert "resolver: <script>alert(1)</script>" in text_of(page)
     assert "<script>alert(1)" not in page
@@ -47,7 +47,7 @@ def test_what_is_parked_is_found_before_anything_was_counted(
     parked = site.park("u-1", trigger_name=trigger, reason="kept for somebody")
     monkeypatch.setattr(Surveyor, "latest", nothing_is_counted)
 
-    page = site.signed_in(Role.VIEWER).page("/story?uuid=u-1")
+    page = site.signed_in(Role.OPERATOR).page("/story?uuid=u-1")
 
     assert "kept for somebody" in text_of(page)
     assert parked.id in page
@@ -59,7 +59,7 @@ def test_the_story_shows_what_the_command_finds(site: Site) -> None:
     assert journal is not None
     drive(journal.append("book", [JournalLine(uuid="u-1", verdict="duplicate", reason="it ran before")]))
 
-    page = re.sub(r"\s+", " ", text_of(site.signed_in(Role.VIEWER).page("/story?uuid=u-1")))
+    page = re.sub(r"\s+", " ", text_of(site.signed_in(Role.OPERATOR).page("/story?uuid=u-1")))
     (row,) = stories(site.store, "u-1", lambda _: Judging(Policy(), asks=False))
 
     for said in (row["next"], row["parked"][0]["reason"], row["journal"][0]["reason"], row["entry"]["state"]):
@@ -83,7 +83,7 @@ def test_a_journal_elsewhere_is_read_where_it_is_configured(site: Site, tmp_path
         configuration=Configuration([layer]),
         background=False,
     )
-    browser = site.signed_in(Role.VIEWER)
+    browser = site.signed_in(Role.OPERATOR)
 
     story, failures = (text_of(browser.page(page)) for page in ("/story?uuid=u-2", "/failures?trigger=book"))
 

@@ -16,11 +16,15 @@ _ORIGINS = {"decided:": "by somebody's decision", "done:": "to settle it as done
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that is known to have happened to a message."""
+    """Something that is known to have happened to a message.
+
+    ``holds_texts``: the detail holds what an error, a resolver or a person says.
+    """
 
     at: datetime
     what: str
     detail: str = ""
+    holds_texts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +96,18 @@ def _journal(lines: Sequence[JournalLine]) -> Iterator[Event]:
             delivery = f"delivery number {line.delivery_count}" if line.delivery_count > 0 else None
             fence = None if line.fence is None else f"fence {line.fence}"
             by = None if line.by is None else f"by {line.by}"
-            yield Event(line.at, f"journal: {line.verdict}", _words(line.reason, delivery, fence, by))
+            yield Event(
+                line.at,
+                f"journal: {line.verdict}",
+                _words(line.reason, delivery, fence, by),
+                holds_texts=True,
+            )
 
 
 def _decided(decisions: Sequence[dict[str, Any]]) -> Iterator[Event]:
     for one in decisions:
         detail = ": ".join(filter(None, [one["reason"], one["outcome"]]))
-        yield Event(one["at"], f"{decider(one)} decided: {one['decision']}", detail)
+        yield Event(one["at"], f"{decider(one)} decided: {one['decision']}", detail, holds_texts=True)
 
 
 def owner_in_words(owner: str | None, fence: int | None) -> str:

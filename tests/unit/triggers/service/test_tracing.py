@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message, Uuid
-from triggers import Producer, trigger
+from triggers import CARD_NUMBERS, Producer, trigger
 from triggers.consumer import Consumer
 from triggers.providers.memory import MemoryProvider
 from triggers.service.tracing import context
@@ -262,3 +262,38 @@ def test_a_span_that_nobody_wants_costs_no_attributes() -> None:
 def test_what_is_no_switch_is_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"^tracing:"):
         Producer("memory://", tracing=value)
+
+
+def test_a_span_says_of_an_error_what_the_rules_leave(traced: Traced) -> None:
+    @trigger("orders", name="book", history=MemoryHistory(), tracing=True, redact=CARD_NUMBERS)
+    def book(order: dict[str, int]) -> None:
+        raise ValueError("4111 1111 1111 1111 is declined")
+
+    book.handle(ORDER)
+
+    span = traced.one("process orders")
+    assert "4111" not in span.to_json()
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.status.description == "(redacted: card number) is declined"
+    [event] = span.events
+    assert event.name == "exception"
+    assert "ValueError: (redacted: card number)" in str((event.attributes or {})["exception.stacktrace"])
+
+
+@pytest.mark.parametrize("form", ["blocking", "asyncio"])
+def test_what_passes_through_a_span_is_told_as_the_rules_leave_it(
+    traced: Traced, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise ValueError("4111 1111 1111 1111 is declined")
+
+    @trigger("orders", name="book", history=MemoryHistory(), tracing=True, redact=CARD_NUMBERS)
+    def book(order: dict[str, int]) -> None: ...
+
+    monkeypatch.setattr("triggers.pipeline.pipeline.MessagePipeline._detect_and_run", broken)
+    with pytest.raises(ValueError, match="4111"):
+        book.handle(ORDER) if form == "blocking" else asyncio.run(book.ahandle(ORDER))
+
+    span = traced.one("process orders")
+    assert "4111" not in span.to_json()
+    assert span.status.status_code is StatusCode.ERROR
