@@ -88,8 +88,10 @@ class CommandLine:
                 process.kill()
 
 
-#: A warning, and the traceback of the service that it tells of.
-_TOLD = re.compile(r"^\S+ WARNING .* \(row \d+\) .*\nTraceback \(.*\n(?: .*\n)+\S.*\n", re.MULTILINE)
+#: A warning, and the traceback of the service that it tells of; on the same line if a rule has redacted it.
+_TOLD = re.compile(
+    r"^\S+ WARNING .* \(row \d+\) .*(?:\nTraceback \(.*\n(?: .*\n)+\S.*|\\nTraceback \(.*)\n", re.MULTILINE
+)
 
 
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
