@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def site(fleet: InProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starlett
 
 
 @contextmanager
-def visitor(site: Starlette, role: Role | None) -> Iterator[Browser]:
+def visitor(site: Starlette, role: Role | None) -> Generator[Browser]:
     """Return the browser of somebody of this role, or of nobody."""
     browser = Browser(site)
     if role is not None:
