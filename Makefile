@@ -7,6 +7,8 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 # The bytecode of all tests, and of what they import.
 COMPILED := $(VENV)/.compiled
+# Many tests wait for real servers and for processes that they kill: more workers than cores.
+EVERYDAY := $(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
 
 .DEFAULT_GOAL := help
 
@@ -49,17 +51,16 @@ $(COMPILED): $(DEV)
 	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
-# Many tests wait for real servers and for processes that they kill: more workers than cores.
 test: $(COMPILED) servers  ## Run the tests of every day: all units, stores on real servers, one path through each capability
-	$(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
+	$(EVERYDAY)
 
 test-all: $(COMPILED) servers  ## Run all other tests: each provider and guard, Spark, killed processes, a small form of each proof
 	$(BIN)/pytest -n 7 --dist loadgroup -m "not everyday and not prove"
 
 # As long as nothing fails: ten times beside two busy loops, and three times beside four.
 test-stress: $(COMPILED) servers  ## Run the tests of every day thirteen times on a machine that is busy with something else
-	.ci/stress 10 2 $(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
-	.ci/stress 3 4 $(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
+	.ci/stress 10 2 $(EVERYDAY)
+	.ci/stress 3 4 $(EVERYDAY)
 
 browser: $(DEV) servers  ## Run the tests of the dashboard in a browser, which are a part of prove
 	@.ci/setup browser

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import Self, TypeVar
+from typing import Self, TypedDict, TypeVar
 
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -98,6 +98,14 @@ PIECE = 1000
 
 #: How many rows one statement counts.
 COUNTED = 10_000
+
+
+class SqlOptions(TypedDict, total=False):
+    """The options of a :class:`SqlHistory` beside its engine."""
+
+    owned: bool
+    circuit: bool
+    encrypt: str | Cipher | None
 
 
 class SqlHistory(SingleVerbs):

@@ -6,13 +6,12 @@ one that failed and is given up, so that it can be run again after all.
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar, Unpack
 
 from history.entry import EntryOutcome, Settlement
 from history.message import Uuid
 from history.sql.database.engine import AnyConnection, AnyEngine
-from history.sql.history import SqlHistory
-from history.support.encryption import Cipher
+from history.sql.history import SqlHistory, SqlOptions
 
 #: What a view inside of a transaction notes of a message that it has claimed.
 Mine = TypeVar("Mine")
@@ -24,15 +23,8 @@ REMEMBERED = timedelta(days=36_500)
 class PlacedHistory(SqlHistory, Generic[Mine]):
     """What the histories of links and of Kafka's offsets have in common."""
 
-    def __init__(
-        self,
-        engine: AnyEngine,
-        *,
-        owned: bool = False,
-        circuit: bool = True,
-        encrypt: str | Cipher | None = None,
-    ) -> None:
-        super().__init__(engine, owned=owned, circuit=circuit, encrypt=encrypt)
+    def __init__(self, engine: AnyEngine, **options: Unpack[SqlOptions]) -> None:
+        super().__init__(engine, **options)
         self._mine: dict[str, Mine] = {}
 
     def joined(self, connection: AnyConnection) -> Self:

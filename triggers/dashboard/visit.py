@@ -1,7 +1,6 @@
 """One request of somebody who is signed in: what they ask, what they give, and what they may."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself,
 from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session
+from triggers.dashboard.groups import cause_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.rendering import render, url
 from triggers.security.commands import recorded_by
@@ -30,9 +30,6 @@ LARGEST_FORM, MOST_FIELDS = 262_144, 2_000
 
 #: How long a form may take to arrive, in seconds.
 LONGEST_WAIT = 30.0
-
-#: The row of the decision table, at the end of a reason.
-_ROW = re.compile(r"\(row \d{1,3}\)$")
 
 
 class WrongFormError(Exception):
@@ -118,8 +115,9 @@ class Visit:
         """
         if text is None or self.sees_bodies:
             return text
-        row = _ROW.search(text)
-        return f"only shown to the role {self.gate.access.bodies.word}" + (f" {row[0]}" if row else "")
+        row = cause_of(text).row
+        in_row = "" if row is None else f" (row {row})"
+        return f"only shown to the role {self.gate.access.bodies.word}{in_row}"
 
     def may(self, word: str) -> bool:
         """Whether this person has a role, or one above it."""

@@ -20,7 +20,6 @@ from triggers.service.failures import (
     HostRetryError,
     LeaseLostError,
     UnawaitedError,
-    is_transient,
     own_error,
     rerun,
 )
@@ -237,9 +236,7 @@ class ServiceExecution:
                 raise
             failure = own_error(error)
         settings = self.settings
-        if not settings.retry.max_attempts or not is_transient(
-            failure, settings.transient, settings.redaction
-        ):
+        if not settings.retry.max_attempts or not settings.is_transient(failure):
             return None, failure
         return await self._again(runs, call, failure)
 
@@ -341,7 +338,7 @@ def conclude(
         ending = Ending.LEFT
     elif run.stopped:
         ending = Ending.STOPPED
-    elif is_transient(error, settings.transient, run.redact) or (
+    elif settings.is_transient(error) or (
         transaction is not None and transaction.is_worth_another_try(error)
     ):
         ending = Ending.TRANSIENT

@@ -37,7 +37,7 @@ from triggers.pipeline.run import RESOLVER_SAYS, Run, patience_with
 from triggers.pipeline.sharing.gathered import Asking, GatheredCalls
 from triggers.pipeline.sharing.turn import Turns
 from triggers.pipeline.undecided import UndecidedClaims
-from triggers.service.failures import is_transient, own_error
+from triggers.service.failures import own_error
 from triggers.service.outcome import VERDICT_LOGGER
 from triggers.service.settings import Settings
 
@@ -310,11 +310,7 @@ class Judge:
             if not is_failure(error):
                 raise
             run.problem = own_error(error)
-            return (
-                Word.TRANSIENT
-                if is_transient(error, self.settings.transient, self.settings.redaction)
-                else Word.BROKEN
-            )
+            return Word.TRANSIENT if self.settings.is_transient(error) else Word.BROKEN
         run.problem = None
         return RESOLUTION_WORDS[answer.resolution]
 

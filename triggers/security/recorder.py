@@ -121,9 +121,10 @@ class Recorder:
             now = self._clock()
             over = self._gatherer.due(now)
             first = self._gatherer.add(record, now)
-        for one in [*over, *([] if first is None else [first])]:
+        ready = over if first is None else [*over, first]
+        for one in ready:
             self._say(one)
-        self._line_up([*over, *([] if first is None else [first])])
+        self._line_up(ready)
 
     def wait(self, seconds: float) -> bool:
         """Wait until the history has what was noted; whether it has."""

@@ -38,7 +38,7 @@ from triggers.service.checking import (
     check_tracing,
     refuse_beside,
 )
-from triggers.service.failures import Redelivery, Retry, Transient
+from triggers.service.failures import Redelivery, Retry, Transient, is_transient
 from triggers.service.filters import MessageFilter
 from triggers.service.fingerprints import FingerprintSource, read_fingerprint
 from triggers.service.identity import IdentitySource, read_identity
@@ -276,6 +276,10 @@ class Settings:
     def keep(self) -> Keep | None:
         """How results are kept; None where they are not."""
         return keep_of(self.keep_result)
+
+    def is_transient(self, error: BaseException) -> bool:
+        """Tell whether another try may succeed after this failure."""
+        return is_transient(error, self.transient, self.redaction)
 
     @cached_property
     def redaction(self) -> Redaction | None:

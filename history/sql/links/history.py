@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Literal
+from typing import Literal, Unpack
 
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.errors import ConfigurationError, TransactionConflictError
 from history.sql.database.engine import AnyConnection, AnyEngine, Joined, Step, fetch
+from history.sql.history import SqlOptions
 from history.sql.links.watermark import (
     LinkLostError,
     LinkRow,
@@ -28,7 +29,6 @@ from history.sql.statements.watermark import LOCK, SAVE_APPLIED, SAVE_FAILED
 from history.sql.tables.watermark import history_with_links_exists
 from history.store import Owner
 from history.store.watermark import Epoch, Incoming, Offset
-from history.support.encryption import Cipher
 
 #: What becomes of a transaction that cannot be applied.
 ApplyErrorPolicy = Literal["park", "skip", "halt"]
@@ -109,15 +109,8 @@ class LinkHistory(PlacedHistory[Handing]):
     SQL transaction.
     """
 
-    def __init__(
-        self,
-        engine: AnyEngine,
-        *,
-        owned: bool = False,
-        circuit: bool = True,
-        encrypt: str | Cipher | None = None,
-    ) -> None:
-        super().__init__(engine, owned=owned, circuit=circuit, encrypt=encrypt)
+    def __init__(self, engine: AnyEngine, **options: Unpack[SqlOptions]) -> None:
+        super().__init__(engine, **options)
         self._database.look = history_with_links_exists
         self.watermarks = SqlWatermarks(self._database)
         self._out = _HandedOut()

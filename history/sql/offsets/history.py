@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, Unpack
 
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
@@ -45,6 +45,7 @@ from history.sql.database.engine import (
     open_engine,
 )
 from history.sql.database.riders import ride
+from history.sql.history import SqlOptions
 from history.sql.offsets.position import Position
 from history.sql.offsets.rows import SqlOffsets, lock, position_of, values_of
 from history.sql.offsets.seen import Place, Seen
@@ -54,7 +55,6 @@ from history.sql.statements.offsets import READ_FOR_CLAIM, SAVE, these
 from history.sql.tables.history import Prepared
 from history.sql.tables.offsets import create_history_with_offsets, history_with_offsets_exists
 from history.store import BatchOwner, Owner
-from history.support.encryption import Cipher
 
 _PREFIX = "kafka:"
 
@@ -107,15 +107,8 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
     #: Only atomic triggers may have it as their history, and they know messages by their offsets.
     keeps_offsets: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        engine: AnyEngine,
-        *,
-        owned: bool = False,
-        circuit: bool = True,
-        encrypt: str | Cipher | None = None,
-    ) -> None:
-        super().__init__(engine, owned=owned, circuit=circuit, encrypt=encrypt)
+    def __init__(self, engine: AnyEngine, **options: Unpack[SqlOptions]) -> None:
+        super().__init__(engine, **options)
         if engine.dialect.name == "sqlite" and in_memory(engine.url):
             raise ConfigurationError(
                 "offsets", "a SQLite database in memory forgets them", "use a file, or PostgreSQL"

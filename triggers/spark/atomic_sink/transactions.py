@@ -29,7 +29,7 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
-from triggers.service.failures import FatalError, is_transient
+from triggers.service.failures import FatalError
 from triggers.service.settings import Settings
 from triggers.spark.atomic_sink.writers import RowsWriter
 from triggers.spark.batch.verdicts import COUNT, KEY
@@ -251,8 +251,7 @@ class Chunk:
         except Exception as error:
             if transaction.is_worth_another_try(error):
                 raise TransactionConflictError("writing rows") from error
-            settings = self.of.settings
-            if self.of.on_fatal == "raise" or is_transient(error, settings.transient, settings.redaction):
+            if self.of.on_fatal == "raise" or self.of.settings.is_transient(error):
                 raise
             await transaction.undo()
             if len(rows) == 1:

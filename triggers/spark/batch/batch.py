@@ -14,7 +14,7 @@ from history.shell import ThreadShell
 from history.store.progress import HANDED_OVER, BatchRecord, BatchState, Ending
 from history.support.rendering import exception_info, repr_of, told_of
 from triggers.events import RetrievalFailureEvent, publish
-from triggers.service.failures import TransientError, is_transient
+from triggers.service.failures import TransientError
 from triggers.spark.batch.determinism import check_replay
 from triggers.spark.batch.frames import BatchFrames, frames_of
 from triggers.spark.batch.leases import BatchLease
@@ -132,7 +132,7 @@ class Batch:
         if error is None:
             self.reach(BatchStep.RUN)
             return tally
-        transient = is_transient(error, self.settings.trigger.transient, self.settings.trigger.redaction)
+        transient = self.settings.trigger.is_transient(error)
         # A sink that knows its commits is asked again by the next run: what it was sent may still arrive.
         if transient and self.settings.committed is None:
             owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
@@ -155,7 +155,7 @@ class Batch:
                 failure = error
                 if self._has_committed_though(error):
                     return None
-                if not is_transient(error, self.settings.trigger.transient, self.settings.trigger.redaction):
+                if not self.settings.trigger.is_transient(error):
                     break
             else:
                 return None
