@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,8 +116,17 @@ class StoppingWriter:
             # Spark's Python workers are a group of their own.
             self.stopped.write_text(str(os.getpgid(0)))
             os.killpg(self.driver, signal.SIGSTOP)
-            os.killpg(0, signal.SIGSTOP)
+            stop_here()
         self.write(connection, rows)
+
+
+def stop_here() -> None:
+    """Stop this process before the next line of this thread runs.
+
+    A stop that is sent to a process may be taken by another thread of it. Until that one gets a processor,
+    this thread goes on, and its next command to the JVM is carried out though Python is stopped.
+    """
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def stop_inside(made: ForeachBatch | AtomicSink, stopped: Path) -> None:
@@ -125,7 +135,7 @@ def stop_inside(made: ForeachBatch | AtomicSink, stopped: Path) -> None:
     def observe(step: BatchStep) -> None:
         if step is BatchStep.ENTERED:
             stopped.touch()
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_here()
 
     if isinstance(made, ForeachBatch):
         made.observe = observe
