@@ -1,20 +1,14 @@
 """Kill a consumer of an atomic trigger at every step: one effect for each message, and nothing In Doubt."""
 
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
-from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
 from tests.crash.conftest import empty_database
-from tests.crash.helpers.aftermath import DEADLINE, FAST
-from tests.crash.victims.atomic_victim import POINTS, TABLE, UUIDS, name_of
-from triggers.providers.opening import open_provider
+from tests.crash.helpers.aftermath import FAST
+from tests.crash.helpers.atomic_deaths import atomic_deaths
+from tests.crash.victims.atomic_victim import POINTS, name_of
+from tests.integration.helpers.consumers import is_drained
 
 pytestmark = pytest.mark.crash
 
@@ -26,27 +20,11 @@ def test_a_killed_atomic_trigger_has_one_effect_and_no_doubt(
     history = f"sqlite:///{tmp_path}/shop.sqlite3"
     if store == "postgresql":
         history = empty_database(request.getfixturevalue("postgres_server"))
-    engine = create_engine(history.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(text(TABLE))
-    provider = open_provider(redis_url)
-    for point in POINTS:
-        drive(provider.send(name_of(point), [Message(uuid=uuid, body="x") for uuid in UUIDS]))
-    drive(provider.close())
+    with atomic_deaths(history) as deaths:
+        deaths.send(redis_url)
+        deaths.run(
+            redis_url + FAST, history, lambda: all(is_drained(redis_url, name_of(point)) for point in POINTS)
+        )
 
-    for task in ("kill", "finish"):
-        words = [sys.executable, "-m", "tests.crash.victims.atomic_victim", redis_url + FAST, history, task]
-        subprocess.run(words, check=True, timeout=DEADLINE)
-
-    with engine.connect() as connection:
-        effects = Counter(tuple(row) for row in connection.execute(text("SELECT death, uuid FROM effects")))
-    engine.dispose()
-    left = open_history(history)
-    parked, started = (
-        drive(left.parking.list()),
-        [drive(left.stats(name_of(point))).started for point in POINTS],
-    )
-    drive(left.close())
-    assert effects == {(name_of(point), uuid): 1 for point in POINTS for uuid in UUIDS}
-    assert [one.reason for one in parked] == []
-    assert started == [0] * len(POINTS)
+        deaths.check()
+        deaths.check_history()

@@ -1,7 +1,5 @@
 """Kill a consumer with a full prefetch at every point of the turn from one message to the next."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from history.store.parking import ParkedKind
-from tests.crash.helpers.aftermath import DEADLINE, FAST
+from tests.crash.helpers.aftermath import FAST, die_and_finish
 from tests.crash.victims.turning_victim import DOOMED, POINTS, UUIDS, effects_of
 from tests.fixtures.servers.redis import connected
 from tests.integration.helpers.consumers import is_drained, parked_in
@@ -56,9 +54,10 @@ def aftermath(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactor
     for point in POINTS:
         drive(provider.send(point, [Message(uuid=uuid, body="") for uuid in UUIDS]))
     drive(provider.close())
-    for task in ("kill", "finish"):
-        words = [sys.executable, "-m", "tests.crash.victims.turning_victim", str(folder), url, FAST, task]
-        subprocess.run(words, check=True, timeout=DEADLINE)
+    words = [str(folder), url, FAST]
+    die_and_finish(
+        "tests.crash.victims.turning_victim", words, lambda: all(is_drained(url, point) for point in POINTS)
+    )
     yield Aftermath(folder, url)
     with connected(url) as client:
         client.flushdb()

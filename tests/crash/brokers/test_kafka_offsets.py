@@ -2,33 +2,32 @@
 
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, text
 
-from history.bridge import drive
-from history.message import Message
 from tests.crash.conftest import empty_database
-from tests.crash.helpers.aftermath import DEADLINE
+from tests.crash.helpers.aftermath import count_rows
+from tests.crash.helpers.atomic_deaths import atomic_deaths
 from tests.crash.helpers.books import KILLS
-from tests.crash.victims.atomic_victim import BROUGHT, POINTS, TABLE, UUIDS, name_of
+from tests.crash.victims.atomic_victim import BROUGHT, POINTS, UUIDS, name_of
 from tests.crash.victims.offsets_victim import ORDERS
 from tests.fixtures.proof import Proved
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import eventually
 from tests.integration.providers.kafka.shop import Shop, opened
-from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.xdist_group("kafka")]
 
-
 MESSAGES = sized(1000, full=20_000)
+
+#: Where each topic of the crash matrix is read to its end.
+ALL_OFFSETS = {(name_of(point), len(UUIDS)) for point in POINTS}
 
 
 @pytest.fixture
@@ -48,35 +47,25 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
     url: str, kafka: KafkaServer, proved: Proved
 ) -> None:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(text(TABLE))
-    provider = open_provider(kafka.url)
     for point in POINTS:
         kafka.create(name_of(point), 1)
-        drive(provider.send(name_of(point), [Message(uuid=uuid, body="x") for uuid in UUIDS]))
-    drive(provider.close())
-
-    for task in ("kill", "finish"):
+    with atomic_deaths(url) as deaths:
+        deaths.send(kafka.url)
         own = f"{kafka.url}&offsets={quote(url, safe='')}"
-        words = [sys.executable, "-m", "tests.crash.victims.atomic_victim", own, BROUGHT, task]
-        subprocess.run(words, check=True, timeout=DEADLINE)
+        deaths.run(own, BROUGHT, lambda: offsets_in(deaths.engine) == ALL_OFFSETS)
 
-    with engine.connect() as connection:
-        effects = Counter(tuple(row) for row in connection.execute(text("SELECT death, uuid FROM effects")))
-        rows = {
-            (row.topic, row.next_offset)
-            for row in connection.execute(text("SELECT * FROM doubtless_offsets"))
-        }
-        kept = [
-            connection.execute(text(f"SELECT COUNT(*) FROM {table} WHERE trigger_name > ''")).scalar()  # noqa: S608  (ours)
-            for table in ("doubtless_history", "doubtless_parked")
-        ]
-    engine.dispose()
-    assert effects == {(name_of(point), uuid): 1 for point in POINTS for uuid in UUIDS}
-    assert rows == {(name_of(point), len(UUIDS)) for point in POINTS}
-    assert kept == [0, 0]
+        deaths.check()
+        assert offsets_in(deaths.engine) == ALL_OFFSETS
+        for table in ("doubtless_history", "doubtless_parked"):
+            assert count_rows(url, f"SELECT COUNT(*) FROM {table} WHERE trigger_name > ''") == 0  # noqa: S608  (ours)
     proved(processes_killed=len(POINTS), messages=len(POINTS) * len(UUIDS))
+
+
+def offsets_in(engine: Engine) -> set[tuple[str, int]]:
+    """Return the topics whose offsets are kept, with the next one of each."""
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT topic, next_offset FROM doubtless_offsets")).all()
+    return {(str(topic), int(offset)) for topic, offset in rows}
 
 
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import PATIENCE
+from tests.fixtures.waiting import PATIENCE, too_long
 from triggers.providers.opening import open_provider
 
 #: A silent consumer counts as dead soon, so that the tests need not wait.
@@ -28,6 +29,9 @@ FAST = "?claim_idle=0.5&reclaim_interval=0.1"
 
 #: How long the dying and the finishing may take, in seconds.
 DEADLINE = PATIENCE
+
+#: How long the finisher goes on between two looks at what it has left, in seconds.
+PAUSE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,11 @@ class Left:
         assert (self.unanswered, self.unaccounted) == (0, [])
 
     @property
+    def is_settled(self) -> bool:
+        """Whether each message has had its answer."""
+        return self.completed >= set(UUIDS) - {DOOMED} and (self.unanswered, self.unaccounted) == (0, [])
+
+    @property
     def unaccounted(self) -> list[str]:
         """The JMSMessageIDs that were neither executed, nor parked, nor duplicates of a completed uuid.
 
@@ -90,14 +99,34 @@ def run_matrix(
     provider = impatient(server)
     sent = {death: _send(provider, death) for death in DEATHS}
     _prepare(history)
-    for task in ("kill", "finish"):
-        words = [sys.executable, "-m", "tests.crash.victims.victim", str(folder), provider, history, task]
-        subprocess.run(words, check=True, timeout=DEADLINE)
     store = open_history(history)
-    count = count or partial(count_unanswered, server)
-    left = {death: _look(folder, count, store, death, sent[death]) for death in DEATHS}
+    look = partial(_look, folder, count or partial(count_unanswered, server), store)
+    die_and_finish(
+        "tests.crash.victims.victim",
+        [str(folder), provider, history],
+        lambda: all(look(death, sent[death]).is_settled for death in DEATHS),
+    )
+    left = {death: look(death, sent[death]) for death in DEATHS}
     drive(store.close())
     return left
+
+
+def die_and_finish(victim: str, words: Sequence[str], settled: Callable[[], bool]) -> None:
+    """Let the processes of a module die, and another one finish what they left, until it is ``settled``.
+
+    What is not settled in the end is no error here: a test says it of its own death.
+    """
+    command = [sys.executable, "-m", victim]
+    subprocess.run([*command, "kill", *words], check=True, timeout=DEADLINE)
+    with subprocess.Popen([*command, "finish", *words]) as finisher:
+        begun = time.monotonic()
+        try:
+            while not settled() and not too_long(time.monotonic() - begun, DEADLINE):
+                assert finisher.poll() is None, "the finisher has ended by itself"
+                time.sleep(PAUSE)
+        finally:
+            finisher.terminate()
+    assert finisher.returncode == 0
 
 
 def impatient(server: str) -> str:

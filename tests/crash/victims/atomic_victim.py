@@ -1,4 +1,4 @@
-"""The processes of the atomic crash matrix: ``atomic_victim PROVIDER HISTORY kill|finish [SCHEME]``.
+"""The processes of the atomic crash matrix: ``atomic_victim kill|finish PROVIDER HISTORY [SCHEME]``.
 
 As :mod:`tests.crash.victims.victim`, with a service whose effect is a row in the history's own database.
 ``HISTORY`` is ``provider's`` where the provider brings it.
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 from history.bridge import drive
 from history.opening import open_history
 from tests.crash.helpers.deaths import DOOMED, Inside, Point
-from tests.crash.victims.victim import IDLE, fork_all
+from tests.crash.victims.victim import HOPELESS, fork_all
 from triggers import Message, Trigger, trigger
 from triggers.consumer import Consumer
 from triggers.pipeline.pipeline import Step
@@ -71,7 +71,7 @@ def die(provider: str, history: str, scheme: str, point: Point) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Consumer([make_trigger(point, reach, scheme)], provider, history=named(history), observe=reach).run(
-        until_idle=IDLE
+        until_idle=HOPELESS
     )
 
 
@@ -80,11 +80,11 @@ def named(history: str) -> str | None:
     return None if history == BROUGHT else history
 
 
-def main(provider: str, history: str, task: str, scheme: str = "") -> None:
+def main(task: str, provider: str, history: str, scheme: str = "") -> None:
     """Let one process die at each point, or consume what they left."""
     if task == "finish":
         triggers = [make_trigger(point, lambda _: None, scheme) for point in POINTS]
-        Consumer(triggers, provider, history=named(history)).run(until_idle=IDLE)
+        Consumer(triggers, provider, history=named(history)).run(signals=True)
         return
     if history != BROUGHT:
         drive(open_history(history).close())

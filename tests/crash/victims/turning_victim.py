@@ -1,4 +1,4 @@
-"""The processes of the turns' crash test: ``turning_victim FOLDER URL QUERY kill|finish``.
+"""The processes of the turns' crash test: ``turning_victim kill|finish FOLDER URL QUERY``.
 
 ``kill`` forks one process for each point at which one dies over the doomed message, with everything that was
 sent fetched; ``finish`` is an ordinary consumer of what they leave. Provider and history are one Redis;
@@ -18,7 +18,7 @@ from history.bridge import drive
 from history.opening import open_history
 from history.redis import RedisHistory
 from tests.crash.helpers.deaths import Inside
-from tests.crash.victims.victim import fork_all
+from tests.crash.victims.victim import HOPELESS, fork_all
 from tests.fixtures.ledger import Ledger
 from triggers import Delivery, Trigger, trigger
 from triggers.consumer import Consumer
@@ -41,9 +41,6 @@ POINTS = [
 ]
 
 LEASE = timedelta(seconds=1)
-
-#: After so many seconds without a message the finisher is done; the dead are silent for longer by then.
-IDLE = 1.5
 
 
 def effects_of(folder: Path, point: str) -> Ledger:
@@ -97,14 +94,14 @@ def die(folder: Path, url: str, query: str, point: str) -> None:
 
     store.turn = turn
     doomed = make_trigger(folder, point, reach)
-    Consumer([doomed], url + query, history=store, observe=observe).run(until_idle=IDLE)
+    Consumer([doomed], url + query, history=store, observe=observe).run(until_idle=HOPELESS)
 
 
-def main(folder: Path, url: str, query: str, task: str) -> None:
+def main(task: str, folder: Path, url: str, query: str) -> None:
     """Let all die, or finish."""
     if task == "finish":
         triggers = [make_trigger(folder, point, lambda _: None) for point in POINTS]
-        Consumer(triggers, url + query, history=url).run(until_idle=IDLE)
+        Consumer(triggers, url + query, history=url).run(signals=True)
         return
     # Imports the driver once for all of them; nothing is connected yet.
     drive(open_history(url).close())
@@ -113,4 +110,4 @@ def main(folder: Path, url: str, query: str, task: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

@@ -1,7 +1,7 @@
-"""The processes of the crash matrix: ``victim FOLDER PROVIDER HISTORY kill|finish``.
+"""The processes of the crash matrix: ``victim kill|finish FOLDER PROVIDER HISTORY``.
 
 ``kill`` forks one process for each death, so that they share the time that imports take, and ends with 0 when
-SIGKILL ended each of them. ``finish`` is an ordinary consumer of all their streams, which ends when idle.
+SIGKILL ended each of them. ``finish`` is an ordinary consumer of all their streams, until it is told to end.
 """
 
 import os
@@ -19,6 +19,7 @@ from history.opening import open_history
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, DOOMED_PLACE, Death, Inside, Point
 from tests.fixtures.ledger import Ledger
+from tests.fixtures.waiting import PATIENCE
 from triggers import (
     Delivery,
     FatalError,
@@ -32,8 +33,8 @@ from triggers.consumer import Consumer
 from triggers.pipeline.pipeline import Step
 from triggers.providers.opening import open_provider
 
-#: After so many seconds without a message the finisher is done; the dead are silent for longer by then.
-IDLE = 1.5
+#: After so many seconds without a message a process that is to die gives up: it was not killed.
+HOPELESS = PATIENCE / 2
 
 #: For how long what died is presumed alive.
 LEASE = timedelta(seconds=1)
@@ -84,7 +85,7 @@ def die(folder: Path, provider: str, history: str, death: Death) -> None:
 
     _note_events(folder)
     Consumer([make_trigger(folder, history, death, reach)], provider, history=history, observe=reach).run(
-        until_idle=IDLE
+        until_idle=HOPELESS
     )
 
 
@@ -123,10 +124,10 @@ def _live(life: Callable[[], None]) -> NoReturn:
 
 
 def finish(folder: Path, provider: str, history: str) -> None:
-    """Consume what the dead have left."""
+    """Consume what the dead have left, until SIGTERM."""
     _note_events(folder)
     triggers = [make_trigger(folder, history, death, _ignore) for death in DEATHS]
-    Consumer(triggers, provider, history=history).run(until_idle=IDLE)
+    Consumer(triggers, provider, history=history).run(signals=True)
 
 
 def _note_events(folder: Path) -> None:
@@ -142,7 +143,7 @@ def _ignore(_point: Any) -> None:
 
 
 if __name__ == "__main__":
-    where, (provider_url, history_url, task) = Path(sys.argv[1]), sys.argv[2:]
+    task, where, (provider_url, history_url) = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
     if task == "finish":
         finish(where, provider_url, history_url)
     elif survived := kill_all(where, provider_url, history_url):
