@@ -13,7 +13,9 @@
 ``sinks``            where retrieval failure events go
 ``guards``           the same for Celery, Dramatiq, FastStream, Taskiq and HTTP
 ``spark``            the same for micro-batches of Spark
-``testing``          the simulator and private servers, for tests of your triggers
+``testing``          the simulator, private servers and conformance suites, for your tests
+``patchbay``         components and ports of Patch Bay
+``configuration``    reads ``doubtless.toml``
 ``pytest_plugin``    the fixture ``simulator``; pytest finds it automatically
 ===================  =====================================================================
 
@@ -38,8 +40,10 @@ if (problem := hiding()) is not None:
     raise ImportError(problem)
 
 if TYPE_CHECKING:
+    from doubtless import configuration as configuration
     from doubtless import guards as guards
     from doubtless import history as history
+    from doubtless import patchbay as patchbay
     from doubtless import providers as providers
     from doubtless import resolvers as resolvers
     from doubtless import sinks as sinks

@@ -17,8 +17,8 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
-from history.message import Message
-from resolvers import Evidence, Resolution, Resolved
+from doubtless import Message, Resolution, Resolved
+from doubtless.resolvers import Evidence
 
 #: A run younger than this may still be at work: the service gives up by itself after half of it.
 LONGEST_RUN = timedelta(minutes=10)

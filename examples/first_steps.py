@@ -1,7 +1,6 @@
 """First steps, without a server: the same message twice, and the service runs once."""
 
-from history import MemoryHistory
-from triggers import Message, trigger
+from doubtless import MemoryHistory, Message, trigger
 
 
 @trigger("orders", name="book-order", history=MemoryHistory())

@@ -15,8 +15,16 @@ from datetime import timedelta
 
 from pydantic import BaseModel, PositiveFloat
 
-from resolvers import Resolution, Resolved
-from triggers import Delivery, Message, RetrievalFailureEvent, Retry, on_retrieval_failure, trigger
+from doubtless import (
+    Delivery,
+    Message,
+    Resolution,
+    Resolved,
+    RetrievalFailureEvent,
+    Retry,
+    on_retrieval_failure,
+    trigger,
+)
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS bookings (

@@ -24,13 +24,11 @@ from pydantic import BaseModel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from history.bridge import drive
-from triggers import Message, trigger
-from triggers.consumer import Consumer
-from triggers.providers.redis_streams import RedisStreams
-from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
-from triggers.spark.sources import RedisStreamSource
-from triggers.testing.redis_server import RedisServer
+from doubtless import Consumer, Message, trigger
+from doubtless.history import drive
+from doubtless.providers import RedisStreams
+from doubtless.spark import BatchInfo, ForeachBatch, RedisStreamSource, foreach_batch
+from doubtless.testing import RedisServer
 
 CUSTOMERS = ("Garcia", "Sato", "Okafor", "Kaya", "Silva")
 COUNTRIES = "('Garcia', 'ES'), ('Sato', 'JP'), ('Okafor', 'NG'), ('Kaya', 'TR'), ('Silva', 'PT')"

@@ -14,6 +14,8 @@ FACES = {
     "doubtless.sinks": "triggers.sinks",
     "doubtless.spark": "triggers.spark",
     "doubtless.testing": "triggers.testing",
+    "doubtless.configuration": "triggers.configuration",
+    "doubtless.patchbay": "triggers.patchbay",
     "doubtless.guards": "triggers.guards",
     **{f"doubtless.guards.{name}": f"triggers.guards.{name}" for name in ("celery", "dramatiq", "http")},
     **{f"doubtless.guards.{name}": f"triggers.guards.{name}" for name in ("faststream", "taskiq")},
@@ -28,11 +30,12 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_face_has_the_names_of_its_package_and_no_others(face: str) -> None:
+def test_a_face_has_the_names_of_its_package(face: str) -> None:
     shown, package = import_module(face), import_module(FACES[face])
 
-    assert sorted(shown.__all__) == sorted(package.__all__)
-    assert [name for name in shown.__all__ if getattr(shown, name) is not getattr(package, name)] == []
+    assert [name for name in package.__all__ if getattr(shown, name) is not getattr(package, name)] == []
+    assert [name for name in shown.__all__ if not hasattr(shown, name)] == []
+    assert set(shown.__all__) >= set(package.__all__)
 
 
 def test_each_public_name_is_found_and_no_other() -> None:

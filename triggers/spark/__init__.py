@@ -1,6 +1,6 @@
 """Micro-batches of Spark with the document history of services: ``foreach_batch``.
 
-    from triggers.spark import foreach_batch
+    from doubtless.spark import foreach_batch
 
     @foreach_batch("orders", uuid="uuid", history="redis://127.0.0.1:6379/0")
     def load(new: DataFrame, batch_id: int) -> None: ...          # only NEW rows arrive here
@@ -37,7 +37,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in {"pyspark", "pyarrow", "pandas", "numpy", "py4j"}:
         raise
-    raise MissingExtraError("triggers.spark", extra="spark", package=error.name or "pyspark") from error
+    raise MissingExtraError("doubtless.spark", extra="spark", package=error.name or "pyspark") from error
 
 __all__ = [
     "BatchInfo",

@@ -2,7 +2,7 @@
 
 ::
 
-    from triggers.spark.document_history import DocumentHistorySource
+    from doubtless.spark import DocumentHistorySource
 
     spark.dataSource.register(DocumentHistorySource)
     history = spark.read.format("document_history").option("url", "redis://127.0.0.1:6379/0").load()

@@ -1,7 +1,7 @@
 """One run of the crash matrix of atomic triggers: send, kill, finish, and look at what is left."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ class AtomicDeaths:
 
 
 @contextmanager
-def atomic_deaths(url: str, scheme: str = "") -> Iterator[AtomicDeaths]:
+def atomic_deaths(url: str, scheme: str = "") -> Generator[AtomicDeaths]:
     """Make the table of effects in a database, and look at it for a while."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:

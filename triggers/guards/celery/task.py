@@ -171,7 +171,7 @@ def _celery() -> Any:
     try:
         celery: Any = import_module("celery")
     except ModuleNotFoundError as error:
-        raise MissingExtraError("triggers.guards.celery", extra="celery", package="celery") from error
+        raise MissingExtraError("doubtless.guards.celery", extra="celery", package="celery") from error
     import_module("celery.exceptions")
     import_module("celery.backends.base")
     import_module("celery.signals")

@@ -14,7 +14,7 @@ from history.support.rendering import in_log, text_of
 try:
     from dramatiq.middleware import Callbacks, GroupCallbacks
 except ModuleNotFoundError as missing:
-    raise MissingExtraError("triggers.guards.dramatiq", extra="dramatiq", package="dramatiq") from missing
+    raise MissingExtraError("doubtless.guards.dramatiq", extra="dramatiq", package="dramatiq") from missing
 
 _log = logging.getLogger(__name__)
 

@@ -54,7 +54,7 @@ try:
     from dramatiq.middleware.threading import Interrupt
     from dramatiq.results import ResultFailure, ResultMissing, Results
 except ModuleNotFoundError as missing:
-    raise MissingExtraError("triggers.guards.dramatiq", extra="dramatiq", package="dramatiq") from missing
+    raise MissingExtraError("doubtless.guards.dramatiq", extra="dramatiq", package="dramatiq") from missing
 
 __all__ = ["GivenUpError", "guarded"]
 

@@ -45,7 +45,7 @@ try:
     from faststream.message import AckStatus
 except ModuleNotFoundError as missing:
     raise MissingExtraError(
-        "triggers.guards.faststream", extra="faststream", package="faststream"
+        "doubtless.guards.faststream", extra="faststream", package="faststream"
     ) from missing
 
 __all__ = ["guarded"]

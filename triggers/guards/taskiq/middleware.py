@@ -38,7 +38,7 @@ try:
     from taskiq import TaskiqMessage, TaskiqMiddleware
     from taskiq_dependencies import DependencyGraph
 except ModuleNotFoundError as missing:
-    raise MissingExtraError("triggers.guards.taskiq", extra="taskiq", package="taskiq") from missing
+    raise MissingExtraError("doubtless.guards.taskiq", extra="taskiq", package="taskiq") from missing
 
 __all__ = ["GivenUpError", "guarded"]
 

@@ -35,7 +35,7 @@ try:
     from taskiq import SimpleRetryMiddleware, TaskiqMessage
     from taskiq.exceptions import NoResultError
 except ModuleNotFoundError as missing:
-    raise MissingExtraError("triggers.guards.taskiq", extra="taskiq", package="taskiq") from missing
+    raise MissingExtraError("doubtless.guards.taskiq", extra="taskiq", package="taskiq") from missing
 
 _log = logging.getLogger(__name__)
 

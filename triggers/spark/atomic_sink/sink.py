@@ -2,7 +2,7 @@
 
 ::
 
-    from triggers.spark.atomic_sink import atomic_sink, into_table
+    from doubtless.spark import atomic_sink, into_table
 
     bookings = atomic_sink(
         "orders", name="book-order", uuid="uuid", history="postgresql://shop@db/shop",

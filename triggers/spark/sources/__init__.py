@@ -2,7 +2,7 @@
 
 ::
 
-    from triggers.spark.sources import RedisStreamSource
+    from doubtless.spark import RedisStreamSource
 
     spark.dataSource.register(RedisStreamSource)
     spark.readStream.format("redis_streams").option("url", ...).option("destination", ...).load()

@@ -163,7 +163,9 @@ def scripts(*, crashes: int = 2, points: int = 60, counts: Counts | None = None)
     try:
         from hypothesis import strategies as st  # noqa: PLC0415  (with the extra)
     except ModuleNotFoundError as error:
-        raise MissingExtraError("triggers.testing.scripts", extra="contract", package="hypothesis") from error
+        raise MissingExtraError(
+            "doubtless.testing.scripts", extra="contract", package="hypothesis"
+        ) from error
     fault = st.tuples(st.integers(0, points - 1), st.sampled_from(_DRAWN))
     faults = st.lists(fault, max_size=crashes).map(lambda drawn: tuple(sorted(drawn)))
     counted = st.sampled_from(("exact", "undefined")) if counts is None else st.just(counts)
