@@ -48,7 +48,7 @@ DEMOS = 5
 #: What a demo says that is of interest here, before the last word of a line.
 DEMO_SAYS = ("In Doubt, parked", "the dashboard is at")
 
-NOT_KNOWN = "an earlier run started and never finished; kept for you to decide (row 10)"
+NOT_KNOWN = "IN DOUBT: an earlier run did not finish; parked (row 10)"
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def fill(store: HistoryStore) -> None:
             f"order-{number + 40}",
             now - timedelta(minutes=20 - number),
             kind=ParkedKind.REJECTED,
-            reason="it was not seen before; the service failed for good (row 7)",
+            reason="FAILED: a fatal error; parked (row 7)",
             error_class="shop.NoSuchCustomerError",
             error_message="no such customer",
         )

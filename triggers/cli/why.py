@@ -29,7 +29,7 @@ from triggers.cli.shared.options import (
     opened_local,
 )
 from triggers.cli.shared.output import State, moment
-from triggers.detection.sentences import explain
+from triggers.detection.sentences import explain, without_verdict
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
@@ -211,10 +211,10 @@ def _print(state: State, row: dict[str, Any]) -> None:
         state.say(f"  history: {entry['state']} at {moment(entry['started'])}, fence {entry['fence']}{owner}")
     for parked in row["parked"]:
         where = ", --local" if parked["local"] else ""
-        state.say(f"  parked {parked['id']} ({parked['kind']}{where}): {parked['reason']}")
+        state.say(f"  parked {parked['id']} ({parked['kind']}{where}): {without_verdict(parked['reason'])}")
     for line in row["journal"]:
         when = moment(line["at"]) if line["at"] is not None else "some time ago"
-        state.say(f"  {when} {line['verdict']}: {line['reason']}")
+        state.say(f"  {when} {line['verdict']}: {without_verdict(line['reason'])}")
     for one in row["decisions"]:
         why = f" ({one['reason']})" if one["reason"] else ""
         state.say(f"  {moment(one['at'])} {decider(one)} decided: {one['decision']}{why}: {one['outcome']}")

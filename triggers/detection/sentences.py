@@ -1,7 +1,7 @@
 """What the tables say, in sentences for people: ``Outcome.reason``, log lines, parked reasons, ``why``.
 
-A sentence says what is known of a message, then what becomes of it, and names its row at the end:
-"an earlier run started and never finished; kept for you to decide (row 10)".
+A sentence begins with the verdict, in capitals. Then it says why, then what happens to the message, then the
+row: "IN DOUBT: an earlier run did not finish; parked (row 10)".
 """
 
 from collections.abc import Mapping
@@ -17,59 +17,80 @@ from triggers.detection.aftermath import (
 )
 from triggers.detection.table import ROWS, Answer, Decision, Row, Status
 
-#: What is known of a message, by the number of its row.
+#: What is known about a message, by the number of its row.
 _SITUATIONS: Mapping[int, str] = {
-    0: "duplicates are not looked for, as detect_duplicates=False or acknowledge_mode says",
-    1: "it was delivered more often than max_delivery_count allows",
-    2: "it is delivered for the first time",
-    3: "it was delivered before, and without a history nobody knows whether it ran",
-    4: "it was delivered before, and without a history only the resolver can tell whether it ran",
-    5: "the provider counts no deliveries, and there is no history",
-    6: "the provider counts no deliveries, and without a history only the resolver can tell whether it ran",
-    7: "it was not seen before",
-    8: "it has run already",
+    0: "detect_duplicates=False or acknowledge_mode turns detection off",
+    1: "delivered more often than max_delivery_count allows",
+    2: "delivered for the first time",
+    3: "delivered before, and without a history nobody knows whether it ran",
+    4: "delivered before, and without a history only the resolver can tell",
+    5: "the provider does not count deliveries, and there is no history",
+    6: "the provider does not count deliveries, and without a history only the resolver can tell",
+    7: "not seen before",
+    8: "it already ran",
     9: "it failed for good at an earlier delivery, and was rolled back",
-    10: "an earlier run started and never finished",
-    11: "an earlier run started and never finished",
-    12: "an earlier run is still going on",
+    10: "an earlier run did not finish",
+    11: "an earlier run did not finish",
+    12: "an earlier run is still active",
     13: "the history does not answer",
     14: "the history does not answer, so nobody knows whether it ran",
     15: "the history does not answer",
     16: "the resolver cannot tell now",
     17: "the resolver cannot tell now",
     18: "the resolver failed",
-    19: "it has no identity by which a copy could be known",
-    20: "it is delivered again, and was sent longer ago than the history remembers",
-    21: "it is delivered again, and was sent longer ago than the history remembers",
-    22: "it is delivered again after it was rolled back, without a history",
-    23: "another body came first under its uuid",
-    24: "it has run already, failed, and was given up then",
+    19: "it has no identity, so copies of it cannot be detected",
+    20: "delivered again, and older than what the history remembers",
+    21: "delivered again, and older than what the history remembers",
+    22: "delivered again after it was rolled back, without a history",
+    23: "its uuid came first with another body",
+    24: "it already ran, failed and was given up",
 }
 
-_KEPT = "kept for you to decide"
+#: Rows of messages that are simply new: once they ran, nobody needs to be told again.
+_ORDINARY = frozenset({2, 7})
+
+_PARKED = "parked"
+_AGAIN = "delivered again later"
 _SUSPENDED = ", and the trigger is suspended"
 
 
 @cache
 def explain(decision: Decision) -> str:
-    """Say what is known of a message and what becomes of it, with the row of the table at the end."""
-    return in_row(f"{situation(ROWS[decision.index])}; {_verdict(decision)}", decision.row)
+    """Say what a message is, why, and what happens to it, with the row of the table at the end."""
+    return in_row(explain_verdict(decision), decision.row)
 
 
 @cache
 def explain_run(decision: Decision, aftermath: Aftermath) -> str:
-    """Say what was known of a message that ran, and what came of it; without the row."""
-    parts = [situation(ROWS[decision.index])]
-    if ROWS[decision.index].as_resolver and decision.status is not None:
+    """Say how the run of a message ended, and why it ran; without the row."""
+    row = ROWS[decision.index]
+    verdict, *parts = explain_aftermath(aftermath).split("; ")
+    if ": " not in verdict:
+        verdict = f"{verdict}: {situation(row)}"
+    elif row.number not in _ORDINARY:
+        parts.append(situation(row))
+    if row.as_resolver and decision.status is not None:
         parts.append(_word_of_resolver(decision.status))
     if decision.status is Status.IN_DOUBT:
         parts.append(_fate(decision))
-    return "; ".join([*parts, explain_aftermath(aftermath)])
+    return "; ".join([verdict, *parts])
 
 
 def explain_verdict(decision: Decision) -> str:
     """Say what :func:`explain` says, without the row."""
-    return f"{situation(ROWS[decision.index])}; {_verdict(decision)}"
+    row = ROWS[decision.index]
+    parts = [f"{_verdict(decision)}: {situation(row)}"]
+    if decision.ask:
+        return f"{parts[0]}; the resolver decides"
+    if row.as_resolver and decision.status is not None:
+        parts.append(_word_of_resolver(decision.status))
+    return "; ".join([*parts, _fate(decision)])
+
+
+def without_verdict(sentence: str) -> str:
+    """Return a sentence without the verdict at its beginning, for a place that shows the verdict itself."""
+    verdict, _, rest = sentence.partition(": ")
+    return rest if verdict.isupper() else sentence
 
 
 def in_row(sentence: str, row: int) -> str:
@@ -83,11 +104,14 @@ def situation(row: Row) -> str:
 
 
 def _verdict(decision: Decision) -> str:
+    """Return the word for what a message is."""
     if decision.ask:
-        return "the resolver decides"
-    if ROWS[decision.index].as_resolver and decision.status is not None:
-        return f"{_word_of_resolver(decision.status)}; {_fate(decision)}"
-    return _fate(decision)
+        return "UNDECIDED"
+    if decision.rejected:
+        return "REJECTED"
+    if decision.status is not None:
+        return str(decision.status).replace("_", " ")
+    return "WAITING" if decision.answer is Answer.RECOVER_LATER else "RECOVERED"
 
 
 def _word_of_resolver(status: Status) -> str:
@@ -95,62 +119,63 @@ def _word_of_resolver(status: Status) -> str:
 
 
 def _fate(decision: Decision) -> str:
-    """Return what becomes of a message."""
+    """Return what happens to a message."""
     if decision.rejected:
-        return f"rejected, and {_KEPT}"
+        return _PARKED
     match decision.status:
         case Status.NEW:
             return "its service runs"
         case Status.DUPLICATE:
-            return "a duplicate, not run"
+            return "not run again"
         case Status.IN_DOUBT:
-            not_run = _KEPT if decision.park else "dropped, as in_doubt='acknowledge' says"
-            return "run all the same, as in_doubt='execute' says" if decision.runs else not_run
+            not_run = _PARKED if decision.park else "dropped, because in_doubt='acknowledge'"
+            return "run again, because in_doubt='execute'" if decision.runs else not_run
         case None:
-            later = " until that one ends or its lease is over" * (decision.answer is Answer.RECOVER_LATER)
-            return "given back" + later + _SUSPENDED * decision.suspend
+            if decision.answer is Answer.RECOVER_LATER:
+                return "delivered again when that run ends or its lease is over"
+            return _AGAIN + _SUSPENDED * decision.suspend
 
 
 @cache
 def explain_aftermath(aftermath: Aftermath) -> str:
-    """Say what the end of a service meant."""
+    """Say what the end of a service meant: the verdict first."""
     if aftermath.lost:
-        return "another run has taken it over meanwhile, and it is left to that one"
+        return "LEFT: another run took it over; that run completes it"
     if Ending.LEFT in aftermath.endings:
-        return "it failed, and its host runs it again"
+        return "FAILED: its framework runs it again"
     if Ending.SUCCESS in aftermath.endings:
-        return "the service succeeded"
-    return f"{_failure(aftermath)}; {_consequence(aftermath)}"
+        return "SUCCEEDED"
+    return f"FAILED: {_failure(aftermath)}; {_consequence(aftermath)}"
 
 
 def _failure(aftermath: Aftermath) -> str:
     if Ending.STOPPED in aftermath.endings:
-        return "the service failed for now, and its consumer stops before it is tried again"
+        return "a transient error, and its consumer stops before the next try"
     if aftermath.endings == frozenset({Ending.FATAL}):
-        return "the service failed for good"
+        return "a fatal error"
     if aftermath.transacted is False:
-        return "the service failed, and its retries are used up"
+        return "a transient error, and its retries are used up"
     passing = Ending.TRANSIENT in aftermath.endings and Ending.FATAL not in aftermath.endings
-    return "the service failed for now" if passing else "the service failed"
+    return "a transient error" if passing else "an error"
 
 
 def _consequence(aftermath: Aftermath) -> str:
     if aftermath.park:
-        return _KEPT
+        return _PARKED
     if aftermath.answer is Answer.ACKNOWLEDGE:
-        return "left to its caller"
+        return "its caller decides"
     if aftermath.transacted and aftermath.entry is not None:
         return "rolled back, and rejected at its next delivery"
-    back = "rolled back and given back" if aftermath.transacted else "given back"
-    ends = ", to run again until max_delivery_count is passed" if aftermath.history is False else ""
+    back = f"rolled back and {_AGAIN}" if aftermath.transacted else _AGAIN
+    ends = ", until max_delivery_count is passed" if aftermath.history is False else ""
     return back + ends + _SUSPENDED * aftermath.suspend
 
 
 def render() -> str:
     """Render the sentences of all rows, and of all ends, as Markdown, for ``docs/detection.md``."""
-    lines = ["| row | what is known | what becomes of it |", "| --- | --- | --- |"]
-    lines += [f"| {row.number} | {situation(row)} | {_fate_of(row)} |" for row in sorted(ROWS, key=_number)]
-    lines += ["", "| the service ended | what is said |", "| --- | --- |"]
+    lines = ["| row | verdict and reason | what happens |", "| --- | --- | --- |"]
+    lines += [f"| {row.number} | {_said_of(row)} |" for row in sorted(ROWS, key=_number)]
+    lines += ["", "| the service ended | what doubtless says |", "| --- | --- |"]
     for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_HOST, LEFT_TO_ITS_OWNER):
         trigger = {True: "transacted, ", False: "plain, ", None: ""}[aftermath.transacted]
         history = "no history, " if aftermath.history is False else ""
@@ -164,19 +189,21 @@ def _number(row: Row) -> int:
     return row.number
 
 
-def _fate_of(row: Row) -> str:
-    """Return what becomes of the messages of a row, with the default settings."""
-    if row.as_resolver:
-        return "the resolver says NEW: its service runs; DUPLICATE: not run; IN_DOUBT: kept for you to decide"
-    return _fate(
-        Decision(
-            row=row.number,
-            index=ROWS.index(row),
-            status=row.status,
-            runs=row.runs,
-            answer=row.answer,
-            park=row.park,
-            suspend=row.suspend,
-            rejected=row.rejected,
-        )
+def _said_of(row: Row) -> str:
+    """Return the cells of a row: its verdict and reason, and what happens with the default settings."""
+    decision = Decision(
+        row=row.number,
+        index=ROWS.index(row),
+        status=row.status,
+        runs=row.runs,
+        answer=row.answer,
+        park=row.park,
+        suspend=row.suspend,
+        rejected=row.rejected,
+        ask=row.as_resolver,
     )
+    if row.as_resolver:
+        fate = "the resolver says NEW: its service runs; DUPLICATE: not run again; IN_DOUBT: parked"
+    else:
+        fate = _fate(decision)
+    return f"{_verdict(decision)}: {situation(row)} | {fate}"

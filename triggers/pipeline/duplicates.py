@@ -71,9 +71,9 @@ def _write_line(found: Sequence[Run], messages: int, trigger: str) -> None:
     extra = {"trigger": trigger, "status": Status.DUPLICATE}
     if messages == 1:
         (run,) = found
-        _verdicts.info("%s: %s", run.named, run.reason, extra={**extra, "uuid": run.message.uuid})
+        _verdicts.info("%s %s", run.named, run.reason, extra={**extra, "uuid": run.message.uuid})
         return
-    named = ". ".join(f"{run.named}: {run.reason}" for run in found[:NAMED])
+    named = ". ".join(f"{run.named} {run.reason}" for run in found[:NAMED])
     more = f". And {len(found) - NAMED} more" if len(found) > NAMED else ""
     _verdicts.info("%d of %d messages are duplicates: %s%s", len(found), messages, named, more, extra=extra)
 
@@ -116,7 +116,7 @@ async def _send(destination: str, run: Run, trigger: str, forward: Forward | Non
         if run.decision is not None:
             run.decision = replace(run.decision, answer=Answer.RECOVER_LATER)
         run.note(f"it could not be sent to {destination}: {run.text_of(error)}")
-        _log.warning("%s: given back: %s", run.named, run.notes[-1], extra=extra)
+        _log.warning("%s RECOVERED: %s; delivered again later", run.named, run.notes[-1], extra=extra)
     except Exception as error:  # noqa: BLE001  (whatever a provider raises: it would raise it again)
         _log.error(
             "%s: the duplicate cannot be sent to %s, and is acknowledged: %s",

@@ -496,18 +496,21 @@ class MessagePipeline:
         if run.decision.status is Status.IN_DOUBT and not run.parks and run.acknowledge:
             dropped = run.end is None
             level = logging.ERROR if dropped else logging.WARNING
-            _log.log(level, "%s: %s", run.named, run.reason, extra=self._extra(run))
+            _log.log(level, "%s %s", run.named, run.reason, extra=self._extra(run))
 
     async def _park(self, runs: Sequence[Run]) -> None:
         parked = await self.lot.park([run.copy(self.settings.name) for run in runs])
         for run in runs:
             run.parked = parked
             run.acknowledge = run.acknowledge and parked
-            self._tell(run, "" if parked else "it cannot be kept anywhere now, and is given back: ")
+            self._tell(run, "" if parked else "NOT PARKED, because no place answers; delivered again later. ")
         self._reach(Step.PARKED)
 
     def _tell(self, run: Run, before: str = "") -> None:
-        failure = "" if run.error is None else f" ({run.told_of(run.error)})"
+        """Log the verdict, the error behind it, and what to do next where a person has to decide."""
+        verdict, _, why = run.reason.partition(": ")
+        failure = "" if run.error is None else f"{run.told_of(run.error)}; "
+        ask = f". Next: doubtless why {run.named}" if run.parked and run.message.uuid else ""
         trace = None if run.error is None or _is_told_already(run) else run.trace
         info = (
             None
@@ -515,8 +518,8 @@ class MessagePipeline:
             else exception_info(run.error, trace, without=MACHINERY, redact=run.redact)
         )
         text = f"\n{trace}" if trace is not None and info is None else ""
-        line = f"{before}{run.reason}{failure}{text}"
-        _log.warning("%s: %s", run.named, line, exc_info=info, extra=self._extra(run))
+        line = f"{before}{verdict}: {failure}{why}{ask}{text}"
+        _log.warning("%s %s", run.named, line, exc_info=info, extra=self._extra(run))
 
     async def _publish(self, run: Run) -> None:
         run.event = run.make_event(self.settings.name, *self._origin(run.message))

@@ -92,18 +92,17 @@ def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: InProcess, history: s
             [
                 "history: STARTED",
                 "owner owner-1",
-                "next delivery: an earlier run started and never finished",
-                "kept for you to decide (row 10)",
+                "next delivery: IN DOUBT: an earlier run did not finish; parked (row 10)",
             ],
         ),
         ("u1", ["--resolver"], ["the resolver decides (row 11)"]),
         (
             "u2",
             [],
-            ["history: COMPLETED ok", "next delivery: it has run already; a duplicate, not run (row 8)"],
+            ["history: COMPLETED ok", "next delivery: DUPLICATE: it already ran; not run again (row 8)"],
         ),
-        ("u3", [], ["history: COMPLETED failed", "given up then; a duplicate, not run (row 24)"]),
-        ("u3", ["--transacted"], ["rejected, and kept for you to decide (row 9)"]),
+        ("u3", [], ["history: COMPLETED failed", "given up; not run again (row 24)"]),
+        ("u3", ["--transacted"], ["REJECTED: it failed for good", "; parked (row 9)"]),
         ("u4", [], ["history: no entry", "parked abc123 (rejected): row 1", "its service runs (row 7)"]),
     ],
 )
@@ -138,7 +137,7 @@ def test_why_shows_the_lines_of_the_journal(doubtless: InProcess, redis_url: str
     answer = doubtless("why", "u1", "--history", redis_url)
     as_json = doubtless("why", "u1", "--history", redis_url, "--json")
 
-    assert "duplicate: it has run already; a duplicate, not run (row 8)" in answer.out
+    assert " duplicate: it already ran; not run again (row 8)" in answer.out
     (line,) = as_json.json[0]["journal"]
     assert line["verdict"] == "duplicate"
 
@@ -150,7 +149,7 @@ def test_why_finds_a_journal_elsewhere(doubtless: InProcess, redis_url: str, his
 
     answer = doubtless("why", "u2", "--history", history, "--journal", elsewhere)
 
-    assert "duplicate: it has run already; a duplicate, not run (row 8)" in answer.out
+    assert " duplicate: it already ran; not run again (row 8)" in answer.out
 
 
 def _book(body: bytes) -> None: ...
@@ -162,7 +161,7 @@ def test_why_of_an_unknown_uuid_says_what_its_next_delivery_would_be(
     answer = doubtless("why", "u9", "--history", history)
 
     assert answer.code == 1
-    assert answer.out.startswith("nothing is known of u9; next delivery: it was not seen before")
+    assert answer.out.startswith("nothing is known of u9; next delivery: NEW: not seen before")
     assert "its service runs (row 7)" in answer.out
 
 

@@ -61,7 +61,7 @@ def test_an_operator_settles_a_crash_in_five_commands(
     decisions = doubtless("parked", "decisions", *history)
 
     assert "50 of 1000; --limit shows more" in listed.err
-    assert "never finished; kept for you to decide (row 10)" in explained.out.partition("next delivery: ")[2]
+    assert "IN DOUBT: an earlier run did not finish; parked (row 10)" in explained.out
     assert "nothing was changed: book: 1000 in doubt (" in preview.err
     assert re.match(r"Settle as done: book: 1000 in doubt \(order-\d+, .*, \.\.\.\)\? \[y/N\] ", settled.err)
     assert settled.out.startswith("done: book: 1000 in doubt")

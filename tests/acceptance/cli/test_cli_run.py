@@ -59,7 +59,7 @@ def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceb
     answer = doubtless(*words(redis_url, "-t", "book", "--until-idle", "0.3"))
 
     lines = answer.err.splitlines()
-    said = "WARNING fails: it was not seen before; the service failed for good"
+    said = "WARNING fails FAILED: FatalError: "
     (place,) = [place for place, line in enumerate(lines) if said in line]
     assert "trigger=book uuid=fails fence=" in lines[place]
     assert lines[place + 1] == "Traceback (most recent call last):"
@@ -175,7 +175,7 @@ def test_the_log_may_be_one_json_object_a_line(doubtless: InProcess, redis_url: 
 
     records = [json.loads(line) for line in told.splitlines()]
     # Where Redis does not answer for seconds, it is said that the message comes again, as a duplicate.
-    said = "fails: it was not seen before; the service failed for good"
+    said = "fails FAILED: FatalError: "
     (failed,) = [record for record in records if record["message"].startswith(said)]
     assert process.returncode == 0
     assert failed["level"] == "WARNING"
@@ -202,7 +202,7 @@ def test_a_duplicate_is_one_line_unless_somebody_wants_none(
 
     answer = doubtless(*words(redis_url, "-t", "book", "--until-idle", "0.3", *options), **settings)
 
-    said = "INFO N-1: it has run already; a duplicate, not run (row 8)"
+    said = "INFO N-1 DUPLICATE: it already ran; not run again (row 8)"
     assert sum(said in line for line in answer.err.splitlines()) == lines
 
 

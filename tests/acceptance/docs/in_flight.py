@@ -1,4 +1,4 @@
-"""README's examples while copies come in the middle of a run, in two processes, and when those are killed."""
+"""Examples of the docs while copies come in the middle of a run, in two processes, also when those die."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ from tests.fixtures.waiting import eventually, patience
 from tests.integration.helpers.consumers import is_drained
 from triggers.demo.orders import make_orders
 
-#: The first line of the service in README's shop, which here takes its time before it sells.
+#: The first line of the service in the shop of docs/resolvers.md, which here takes its time before it sells.
 SELL = "def sell(sale: dict[str, float], delivery: Delivery) -> None:\n"
 
 #: Its declaration, which here says for how long a run is presumed alive: copies and heirs wait for that.
@@ -43,7 +43,7 @@ class Site:
     redis_url: str
 
     def sell_while_copies_come(self) -> None:
-        """Run README's shop with a resolver in two processes; nobody dies."""
+        """Run the shop of docs/resolvers.md with a resolver in two processes; nobody dies."""
         self._copy_readme()
 
         with self._running("shop"), self._running("shop"):
@@ -55,7 +55,7 @@ class Site:
         assert self._parked() == []
 
     def sell_while_workers_are_killed(self) -> None:
-        """Run README's shop in two processes, which are killed in turn; its resolver decides."""
+        """Run the shop of docs/resolvers.md in two processes, which are killed in turn."""
         self._copy_readme()
 
         with ExitStack() as shift:
@@ -93,7 +93,7 @@ class Site:
         assert len([kind for kind, _ in parked if kind != "in doubt"]) <= BROKEN
 
     def _copy_readme(self) -> None:
-        [shop] = [block for block in blocks(ROOT / "README.md") if block.file == "shop.py"]
+        [shop] = [block for block in blocks(ROOT / "docs" / "resolvers.md") if block.file == "shop.py"]
         text = "\n".join(shop.lines) + "\n"
         assert SELL in text
         assert DECLARED in text

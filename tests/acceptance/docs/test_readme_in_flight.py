@@ -1,4 +1,4 @@
-"""README's examples keep their word while copies are in flight, in two processes that are killed."""
+"""Examples of the docs keep their word while copies are in flight, in two processes that are killed."""
 
 import pytest
 

@@ -80,7 +80,7 @@ class Site:
             "id": parked_id("book", message),
             "trigger_name": "book",
             "kind": ParkedKind.IN_DOUBT,
-            "reason": "an earlier run started and never finished; kept for you to decide (row 10)",
+            "reason": "IN DOUBT: an earlier run did not finish; parked (row 10)",
             "uuid": uuid,
             "destination": "orders",
             "message": message,

@@ -13,7 +13,7 @@ from triggers.dashboard import groups
 from triggers.dashboard.groups import MOST_TEXTS, Counting, cause_of
 from triggers.dashboard.pages.failures import CAUSES
 
-STARTED = "an earlier run started and never finished; kept for you to decide"
+STARTED = "IN DOUBT: an earlier run did not finish; parked"
 
 
 def keys_of(page: str) -> list[str]:

@@ -87,9 +87,9 @@ def test_a_journal_elsewhere_is_read_where_it_is_configured(site: Site, tmp_path
 
     story, failures = (text_of(browser.page(page)) for page in ("/story?uuid=u-2", "/failures?trigger=book"))
 
-    assert "it has run already" in story
+    assert "DUPLICATE: it already ran" in story
     assert f"the journal of lost at sqlite:///{tmp_path}/none.db cannot be read" in story
-    assert "it has run already" in failures
+    assert "DUPLICATE: it already ran" in failures
 
 
 def _book(body: bytes) -> None: ...

@@ -92,7 +92,7 @@ def test_a_copy_runs_as_it_did_before(
 
     assert booked == ["N-1", "N-1"]
     lines = [line for line in caplog.messages if line.startswith("one: in shadow it runs")]
-    assert lines == ["one: in shadow it runs; without: it has run already; a duplicate, not run"]
+    assert lines == ["one: in shadow it runs; without: DUPLICATE: it already ran; not run again"]
     assert drive(history.parking.list()) == []
 
 
@@ -123,5 +123,5 @@ def test_a_retry_of_the_host_is_called_by_its_name(caplog: pytest.LogCaptureFixt
     task = app.task(name="book", shared=False, bind=True, base=celery_guarded(history=history))(book)
 
     assert task.apply(task_id="one").get() == "booked"
-    assert "one: it was not seen before; it failed, and its host runs it again" in caplog.text
+    assert "one FAILED: " in caplog.text
     assert "suspended" not in caplog.text

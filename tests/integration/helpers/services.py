@@ -62,7 +62,7 @@ resolved = trigger("resolved", name="resolved", lease=LEASE, resolver=says_new)(
 
 
 def already_done(uuid: str, trigger_name: str, message: Message) -> Resolution:
-    """Look for the effect, as README's resolver does."""
+    """Look for the effect, as the resolver of docs/resolvers.md does."""
     done = any(words[:2] == ("done", uuid) for words in NOTES.lines())
     return Resolution.DUPLICATE if done else Resolution.NEW
 

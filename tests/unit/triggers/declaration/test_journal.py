@@ -181,7 +181,7 @@ def test_what_is_in_doubt_and_runs_without_a_history_is_told_in_the_log(
         outcome = book.handle(message(delivery_count=2))
 
     assert outcome.executed
-    assert [record.getMessage() for record in caplog.records] == [f"u-1: {outcome.reason}"]
+    assert [record.getMessage() for record in caplog.records] == [f"u-1 {outcome.reason}"]
 
 
 def test_a_guard_writes_a_journal_too() -> None:

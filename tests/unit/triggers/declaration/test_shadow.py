@@ -129,7 +129,7 @@ def test_a_duplicate_runs_again_and_leaves_the_entry_as_it_is(
     assert (after.state, after.outcome, after.fence) == (before.state, before.outcome, before.fence)
     assert parked(store) == 0
     lines = [line for line in caplog.messages if "in shadow it runs" in line]
-    assert lines == ["a: in shadow it runs; without: it has run already; a duplicate, not run"]
+    assert lines == ["a: in shadow it runs; without: DUPLICATE: it already ran; not run again"]
 
 
 def test_what_is_in_doubt_runs_and_completes_the_entry_of_the_dead_run(
@@ -221,7 +221,7 @@ def test_a_failure_is_left_to_its_caller(store: MemoryHistory, service: Service)
     outcome = shadowing(store).handle("a", service)
 
     assert outcome.error is service.error
-    assert outcome.reason == "it was not seen before; the service failed for good; left to its caller (row 7)"
+    assert outcome.reason == "FAILED: a fatal error; its caller decides (row 7)"
     assert outcome.event is not None
     assert parked(store) == 0
 

@@ -39,7 +39,7 @@ class TestOnce:
 
         assert (first.status, first.executed, first.acknowledge) == (Status.NEW, True, True)
         assert (first.row, first.uuid) == (7, "u-1")
-        assert first.reason == "it was not seen before; the service succeeded (row 7)"
+        assert first.reason == "SUCCEEDED: not seen before (row 7)"
         assert (second.status, second.executed, second.acknowledge) == (Status.DUPLICATE, False, True)
         assert second.row == 8
         assert effects.runs == ["u-1"]
@@ -182,7 +182,7 @@ class TestWithoutHistory:
     def test_the_reason_does_not_speak_of_an_entry(self) -> None:
         outcome = made(Effects(), history=None).handle(message(delivery_count=1))
 
-        assert outcome.reason.endswith("; the service succeeded (row 2)")
+        assert outcome.reason == "SUCCEEDED: delivered for the first time (row 2)"
 
     @pytest.mark.parametrize("failure", [ValueError(), TransientError()], ids=repr)
     def test_a_transacted_one_rolls_back_each_time_until_the_count_is_passed(

@@ -49,7 +49,7 @@ class TestFailures:
         assert (parked.error_class, parked.error_message) == ("builtins.ValueError", "no such customer")
         assert state_of(book) is EntryOutcome.FAILED
         assert copy.status is Status.DUPLICATE
-        assert copy.reason.startswith("it has run already, failed, and was given up then")
+        assert copy.row == 24
 
     def test_what_an_error_says_need_not_be_utf_8(self) -> None:
         book = made(Effects(OSError("no file named \udcff")))

@@ -69,8 +69,9 @@ class TestInDoubt:
             outcome = book.handle(message(body=b"secret"))
 
         (record,) = caplog.records
-        assert (record.levelname, record.getMessage()) == ("WARNING", f"u-1: {outcome.reason}")
-        assert outcome.reason == "an earlier run started and never finished; kept for you to decide (row 10)"
+        assert record.levelname == "WARNING"
+        assert record.getMessage().startswith(f"u-1 {outcome.reason}. Next: ")
+        assert outcome.reason == "IN DOUBT: an earlier run did not finish; parked (row 10)"
         assert (vars(record)["trigger"], vars(record)["uuid"], vars(record)["status"]) == (
             NAME,
             "u-1",

@@ -284,31 +284,32 @@ def test_a_reason_names_the_row_and_what_became_of_the_message() -> None:
     failed = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.COMPLETED_FAILED)
     doubted = Facts(count=Count.AGAIN, history=HistoryUse.ON, found=Found.STARTED)
 
-    started = "an earlier run started and never finished; "
+    doubt = "IN DOUBT: an earlier run did not finish; "
 
-    assert explain(decide(completed, Policy())) == "it has run already; a duplicate, not run (row 8)"
+    assert explain(decide(completed, Policy())) == "DUPLICATE: it already ran; not run again (row 8)"
     assert explain(decide(failed, Policy())) == (
-        "it has run already, failed, and was given up then; a duplicate, not run (row 24)"
+        "DUPLICATE: it already ran, failed and was given up; not run again (row 24)"
     )
-    assert explain(decide(doubted, Policy())) == started + "kept for you to decide (row 10)"
+    assert explain(decide(doubted, Policy())) == doubt + "parked (row 10)"
     assert explain(decide(doubted, Policy(in_doubt="acknowledge"))) == (
-        started + "dropped, as in_doubt='acknowledge' says (row 10)"
+        doubt + "dropped, because in_doubt='acknowledge' (row 10)"
     )
     assert explain(decide(replace(doubted, word=Word.NEW), Policy())) == (
-        started + "the resolver says NEW; its service runs (row 11)"
+        "NEW: an earlier run did not finish; the resolver says NEW; its service runs (row 11)"
     )
     assert explain(decide(replace(doubted, found=Found.IN_PROGRESS), Policy())) == (
-        "an earlier run is still going on; given back until that one ends or its lease is over (row 12)"
+        "WAITING: an earlier run is still active; "
+        "delivered again when that run ends or its lease is over (row 12)"
     )
     assert explain(decide(replace(doubted, history=HistoryUse.UNREACHABLE), Policy())) == (
-        "the history does not answer; given back, and the trigger is suspended (row 13)"
+        "RECOVERED: the history does not answer; delivered again later, and the trigger is suspended (row 13)"
     )
     assert explain(decide(replace(doubted, identified=False), Policy())) == (
-        "it has no identity by which a copy could be known; rejected, and kept for you to decide (row 19)"
+        "REJECTED: it has no identity, so copies of it cannot be detected; parked (row 19)"
     )
     executed = decide(doubted, Policy(in_doubt="execute"))
     assert explain_run(executed, afterwards(Ending.SUCCESS, Policy(), history=True)) == (
-        started + "run all the same, as in_doubt='execute' says; the service succeeded"
+        "SUCCEEDED: an earlier run did not finish; run again, because in_doubt='execute'"
     )
 
 
@@ -317,14 +318,17 @@ def test_every_decision_and_aftermath_has_a_sentence_that_says_what_it_does() ->
         sentence = explain(decision)
 
         assert sentence.endswith(f" (row {decision.row})")
-        assert ("kept for you to decide" in sentence) is decision.park
+        assert sentence.partition(":")[0].isupper()
+        assert ("; parked" in sentence) is decision.park
         assert ("suspended" in sentence) is decision.suspend
-        assert ("given back" in sentence) is (decision.answer is not Answer.ACKNOWLEDGE)
+        assert ("delivered again" in sentence.partition("; ")[2]) is (
+            decision.answer is not Answer.ACKNOWLEDGE
+        )
         assert ("the resolver decides" in sentence) is decision.ask
     ends = [explain_aftermath(one) for one in AFTERMATHS]
     assert len(set(ends)) == len(ends)
     for aftermath, sentence in zip(AFTERMATHS, ends, strict=True):
-        assert ("kept for you to decide" in sentence) is aftermath.park
+        assert ("; parked" in sentence) is aftermath.park
         assert ("suspended" in sentence) is aftermath.suspend
 
 

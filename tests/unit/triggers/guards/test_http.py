@@ -752,7 +752,7 @@ class TestShadow:
 
         assert (first.body, second.body) == (b"charge 1", b"charge 2")
         assert "idempotent-replayed" not in second.headers
-        assert "in shadow it runs; without: it has run already" in caplog.text
+        assert "in shadow it runs; without: DUPLICATE: it already ran" in caplog.text
 
     async def test_another_body_malformed_and_missing_keys_and_long_bodies_run(
         self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture

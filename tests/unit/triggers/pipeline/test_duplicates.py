@@ -31,7 +31,7 @@ def test_a_duplicate_leaves_a_line_at_info(caplog: pytest.LogCaptureFixture) -> 
 
     (record,) = caplog.records
     assert record.levelname == "INFO"
-    assert record.getMessage() == "u-1: it has run already; a duplicate, not run (row 8)"
+    assert record.getMessage() == "u-1 DUPLICATE: it already ran; not run again (row 8)"
     assert (vars(record)["trigger"], vars(record)["uuid"], vars(record)["status"]) == (
         "t",
         "u-1",
@@ -49,7 +49,7 @@ def test_a_batch_has_one_line_that_counts_them_and_names_the_first(caplog: pytes
     (record,) = caplog.records
     text = record.getMessage()
     assert text.startswith(
-        "5 of 8 messages are duplicates: a: it has run already; a duplicate, not run (row 8). b: "
+        "5 of 8 messages are duplicates: a DUPLICATE: it already ran; not run again (row 8). b "
     )
     assert text.endswith(". And 2 more")
 
@@ -72,7 +72,7 @@ def test_the_line_has_the_reason_that_the_resolver_gave(
 
     lines = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
     assert len(lines) == 1
-    assert lines[0].startswith("u-1: ")
+    assert lines[0].startswith("u-1")
     assert f"the resolver says {resolution}" in lines[0]
     assert "looked into the books" in lines[0]
 

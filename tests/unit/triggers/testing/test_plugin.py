@@ -45,7 +45,7 @@ def test_a_failure_shows_the_script_and_the_seed(tmp_path: Path) -> None:
     assert "1 failed" in shown
     assert "DOUBLED: N-1: 2 times instead of 1" in shown
     assert "--doubtless-seed=41" in shown
-    assert "row 10: an earlier run started and never finished" in shown
+    assert "row 10: an earlier run did not finish" in shown
 
 
 def test_a_service_without_the_bug_passes(tmp_path: Path) -> None:

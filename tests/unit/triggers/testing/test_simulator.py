@@ -78,7 +78,7 @@ def test_the_report_shows_the_script_in_the_words_of_the_table() -> None:
     report = exactly_once(made(book, in_doubt="execute"), [ORDER], effects=LEDGER)
 
     assert "DOUBLED: N-1: 2 times instead of 1" in str(report)
-    assert "row 10: an earlier run started and never finished" in str(report)
+    assert "row 10: an earlier run did not finish" in str(report)
     assert "replay(" in repr(report)
     with pytest.raises(AssertionError, match="the process dies after"):
         report.check()
