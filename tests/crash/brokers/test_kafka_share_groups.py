@@ -20,6 +20,7 @@ from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.waiting import patience
 
 pytestmark = [
     pytest.mark.crash,
@@ -37,7 +38,7 @@ def forgetful() -> Generator[tuple[KafkaServer, str], None, None]:
     """Run a broker that takes a silent member for dead soon; yield it with a provider's URL."""
     with KafkaServer(brokers=2) as server:
         server.deliver_at_most(LIMIT)
-        server.forget_after(4)
+        server.forget_after(patience(4))
         yield server, f"kafka://{server.address}?share=true&delivery_limit={LIMIT}"
 
 
