@@ -26,7 +26,7 @@ def open_history(url: str) -> HistoryStore:
     all that open ``memory://`` share one store, and so do all that open ``memory://name``.
 
     With ``?encrypt=file:/run/secrets/key`` or ``?encrypt=env:NAME`` in the URL, Redis, SQLite and PostgreSQL
-    keep parked messages and kept results encrypted (extra ``encryption``).
+    encrypt parked messages, kept results and messages that wait in joins (extra ``encryption``).
 
     Raises:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.

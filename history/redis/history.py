@@ -135,7 +135,7 @@ class RedisHistory(SingleVerbs):
         self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
         self._parking = RedisParking(self._redis, self._cipher)
         self._control = RedisControl(self._redis)
-        self._joining = RedisJoining(self._redis)
+        self._joining = RedisJoining(self._redis, self._cipher)
         self._progress = RedisProgress(self._redis)
         self._results = RedisResults(self._redis, self._cipher)
         self._fingerprints = RedisFingerprints(self._redis)

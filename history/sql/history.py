@@ -147,7 +147,7 @@ class SqlHistory(SingleVerbs):
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
         self._parking = SqlParking(self._database, self._cipher)
-        self._joining = SqlJoining(self._database)
+        self._joining = SqlJoining(self._database, self._cipher)
         self._progress = SqlProgress(self._database)
         self._results = SqlResults(self._database, self._cipher)
         self._fingerprints = SqlFingerprints(self._database)
