@@ -15,7 +15,7 @@ EVERYDAY := $(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
 # Tests are rewritten once and then read, not rewritten by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup servers demo demo-redis demo-dashboard test test-all test-stress browser prove installs release lint site types bench soak clean
+.PHONY: help setup servers demo demo-redis demo-dashboard test test-all test-stress browser prove installs release lint audit site types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -80,6 +80,9 @@ lint: $(DEV)  ## Style, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+audit: $(DEV)  ## Look for known holes in the oldest and the newest versions that we allow, and in what is installed
+	.ci/audit
 
 site: $(DEV)  ## Build the documentation as a site, in build/site; a warning fails
 	@$(BIN)/python .ci/site.py

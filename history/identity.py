@@ -12,6 +12,7 @@ bytes                                   lower-case hexadecimal
 UUID                                    canonical form, such as ``6fa459ea-ee8a-3ca4-894e-db77e160355e``
 list or tuple of these                  compact JSON: ``["shop-1",7]``
 None, empty text, bytes or list         there is no identity
+more than 16,384 characters             refused
 anything else                           refused: two processes may write it in two ways
 ======================================  ===================================================================
 """
@@ -21,6 +22,9 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, cast
 from uuid import UUID
+
+#: The most characters of an identity, and of each other header of a message.
+LONGEST = 16_384
 
 #: What says which message or call is meant.
 Key = str | int | bytes | UUID | Sequence[str | int | bytes | UUID] | None
@@ -41,16 +45,22 @@ def canonical(value: object) -> str | None:
     """Return the identity that a value stands for; None if it is None or empty.
 
     Raises:
-        IdentityError: the value has no canonical form.
+        IdentityError: the value has no canonical form, or a long one.
     """
     if type(value) is str:
-        return value or None
+        return _checked(value)
     if value is None:
         return None
     part = _part(value)
     if isinstance(part, list):
-        return json.dumps(part, ensure_ascii=False, separators=(",", ":")) if part else None
-    return str(part) or None
+        return _checked(json.dumps(part, ensure_ascii=False, separators=(",", ":"))) if part else None
+    return _checked(str(part))
+
+
+def _checked(identity: str) -> str | None:
+    if len(identity) > LONGEST:
+        raise IdentityError(f"{len(identity)} characters are too many for an identity ({LONGEST} at most)")
+    return identity or None
 
 
 def _part(value: object) -> Any:

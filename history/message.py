@@ -8,7 +8,7 @@ import base64
 import copy
 import json
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, ClassVar, NewType, Self, cast
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NewType, Self, cast
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
-from history.identity import IdentityError, canonical
+from history.identity import LONGEST, IdentityError, canonical
 from history.json_text import JsonText, NotJsonError, canonical_json, read_json, refuse_depth
 
 #: The identity of a message: its property ``uuid``, else its JMSMessageID.
@@ -32,6 +32,9 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 #: Where a message has the JSON that arrived, beside its fields, and the kind of such a body when it is kept.
 _RECEIVED, _JSON_TEXT = "_received", "json-text"
+
+#: The most characters of the names and texts of all properties together.
+MOST_IN_PROPERTIES = 262_144
 
 #: The digits of a 64-bit number and its sign; a longer text is no number of JMS.
 _MOST_DIGITS = 20
@@ -98,7 +101,8 @@ class Message(BaseModel):
 
     ``body`` is bytes, text, or a JSON value. A JSON body is an ordinary dict or list, so each service,
     resolver, filter and handler gets a separate copy: a change affects no one else. ``properties`` cannot be
-    changed.
+    changed. The identity and each other header have at most 16,384 characters, the names and texts of all
+    properties 262,144.
 
     ``delivery_count`` is JMSXDeliveryCount: 1 for a first delivery, more for a redelivery, -1 for undefined.
     The message refuses 0, other negative numbers, and values that are not integers.
@@ -162,6 +166,14 @@ class Message(BaseModel):
             )
         return value
 
+    # Not by pydantic's max_length: it refuses half a character, too.
+    @field_validator("uuid", "message_id", "correlation_id", "type", "destination", "reply_to", "group_id")
+    @classmethod
+    def _not_long(cls, value: str | None) -> str | None:
+        if value is not None and len(value) > LONGEST:
+            raise _size_error(too_long({}, (value,)))
+        return value
+
     @field_validator("body")
     @classmethod
     def _can_be_read_again(cls, value: bytes | str | JsonValue) -> bytes | str | JsonValue:
@@ -175,7 +187,11 @@ class Message(BaseModel):
     @field_validator("properties")
     @classmethod
     def _read_only(cls, value: Mapping[str, PropertyValue]) -> Properties:
-        return Properties(value) if value else _NO_PROPERTIES
+        if not value:
+            return _NO_PROPERTIES
+        if (problem := too_long(value)) is not None:
+            raise _size_error(problem)
+        return Properties(value)
 
     @field_validator("delivery_count", mode="before")
     @classmethod
@@ -308,6 +324,26 @@ class Message(BaseModel):
                 return len(self.body.encode("utf-8", "surrogatepass"))
             case _:
                 return len(_compact(self.body))
+
+
+def too_long(properties: Mapping[str, object], headers: Iterable[str | None] = ()) -> str | None:
+    """Return what is wrong with the sizes of properties and headers; None if nothing is.
+
+    :class:`Message` asks this itself. A codec asks it that makes messages which are not validated.
+    """
+    for text in headers:
+        if text is not None and len(text) > LONGEST:
+            return f"a header of {len(text)} characters ({LONGEST} at most)"
+    size = 0
+    for name, value in properties.items():
+        size += len(name) + (len(value) if isinstance(value, str) else 0)
+    if size <= MOST_IN_PROPERTIES:
+        return None
+    return f"properties of {size} characters together ({MOST_IN_PROPERTIES} at most)"
+
+
+def _size_error(problem: str | None) -> PydanticCustomError:
+    return PydanticCustomError("size", "{problem}; use the body", {"problem": problem})
 
 
 def _keep_text(message: Message, body: object) -> None:

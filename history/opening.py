@@ -9,7 +9,7 @@ from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.references import dereferenced
-from history.support.urls import guarded, refuse_unknown, split_url
+from history.support.urls import guarded, refuse_unknown, split_option, split_url
 
 #: What :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
@@ -26,7 +26,7 @@ def open_history(url: str) -> HistoryStore:
     all that open ``memory://`` share one store, and so do all that open ``memory://name``.
 
     With ``?encrypt=file:/run/secrets/key`` or ``?encrypt=env:NAME`` in the URL, Redis, SQLite and PostgreSQL
-    keep parked messages and kept results encrypted (extra ``encryption``).
+    encrypt parked messages, kept results and messages that wait in joins (extra ``encryption``).
 
     Raises:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.
@@ -64,8 +64,7 @@ def cipher_of_url(url: str | None) -> Cipher | None:
     """
     if not url:
         return None
-    query = parse_qsl(split_url(dereferenced(url, "history")).query, keep_blank_values=True)
-    return cipher_of(dict(query).get(SETTING))
+    return cipher_of(split_option(dereferenced(url, "history"), SETTING)[1])
 
 
 def open_local_parking(file: Path, cipher: Cipher | None) -> HistoryStore:

@@ -32,7 +32,6 @@ from history.errors import HistoryUnavailableError, NotPermittedError
 from history.redis.connection.checks import refuse_eviction, remarks_on, servers_of, warnings_about
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
-from history.redis.connection.urls import split_option
 from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
 from history.redis.fingerprints import RedisFingerprints
@@ -79,6 +78,7 @@ from history.store.results import Results
 from history.store.security import SecurityLog
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
+from history.support.urls import split_option
 
 _log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class RedisHistory(SingleVerbs):
         self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
         self._parking = RedisParking(self._redis, self._cipher)
         self._control = RedisControl(self._redis)
-        self._joining = RedisJoining(self._redis)
+        self._joining = RedisJoining(self._redis, self._cipher)
         self._progress = RedisProgress(self._redis)
         self._results = RedisResults(self._redis, self._cipher)
         self._fingerprints = RedisFingerprints(self._redis)

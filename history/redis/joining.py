@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from history.entry import Fence, digest
-from history.message import Message
 from history.redis.connection.client import RedisClient
 from history.redis.scripts import ScriptsOfTriggers
 from history.store import instant, milliseconds
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
+from history.store.sealing import document_of_part, opened_part
+from history.support.encryption import Cipher
 
 #: The digest and the fence before each message.
 _PART = struct.Struct(">16sQ")
@@ -29,8 +30,9 @@ class RedisJoining:
     not at all.
     """
 
-    def __init__(self, client: RedisClient) -> None:
+    def __init__(self, client: RedisClient, cipher: Cipher | None = None) -> None:
         self._scripts = ScriptsOfTriggers(client)
+        self._cipher = cipher
 
     async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
@@ -39,19 +41,19 @@ class RedisJoining:
             b"%d" % part.fence,
             _encoded(part.activation),
             _encoded(part.destination),
-            part.message.to_json(),
+            document_of_part(trigger, part, self._cipher).encode(),
             _duration(terms.time_out),
             hold.owner.encode(),
             _duration(hold.duration),
             *map(_encoded, terms.destinations),
         ]
         answer, *period = await self._run(trigger, "joining/add", words)
-        return Added(Addition(answer.decode()), _period(*period[0]) if period else None)
+        return Added(Addition(answer.decode()), self._period(trigger, *period[0]) if period else None)
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
         """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
         words = [hold.owner.encode(), _duration(hold.duration), b"%d" % min(limit, PIECE)]
-        return [_period(*shown) for shown in await self._run(trigger, "joining/due", words)]
+        return [self._period(trigger, *shown) for shown in await self._run(trigger, "joining/due", words)]
 
     async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:
         """Hold periods for longer."""
@@ -67,7 +69,8 @@ class RedisJoining:
         found: dict[int, Period] = {}
         for first in range(0, limit, PIECE):
             words = [b"%d" % first, b"%d" % min(PIECE, limit - first)]
-            some = [_period(*shown) for shown in await self._run(trigger, "joining/waiting", words)]
+            shown = await self._run(trigger, "joining/waiting", words)
+            some = [self._period(trigger, *one) for one in shown]
             found |= {period.number: period for period in some}
             if len(some) < PIECE:
                 break
@@ -85,29 +88,26 @@ class RedisJoining:
     async def _run(self, trigger: str, name: str, words: Sequence[bytes]) -> Any:
         return await self._scripts[trigger].run(name, words)
 
+    def _period(self, trigger: str, number: bytes, fields: Sequence[bytes]) -> Period:
+        values = dict(zip(fields[::2], fields[1::2], strict=True))
+        activation = _decoded(values[b"activation"])
+        stored = [(name, value) for name, value in values.items() if name.startswith(_PLACE)]
+        parts = [self._part(trigger, activation, name, value) for name, value in stored]
+        return Period(
+            number=int(number),
+            activation=activation,
+            state=PeriodState(values[b"state"].decode()),
+            started_at=instant(int(values[b"started"])),
+            parts={part.destination: part for part in parts},
+            taken=int(values[b"taken"]),
+        )
 
-def _period(number: bytes, fields: Sequence[bytes]) -> Period:
-    values = dict(zip(fields[::2], fields[1::2], strict=True))
-    activation = _decoded(values[b"activation"])
-    parts = [_part(activation, name, value) for name, value in values.items() if name.startswith(_PLACE)]
-    return Period(
-        number=int(number),
-        activation=activation,
-        state=PeriodState(values[b"state"].decode()),
-        started_at=instant(int(values[b"started"])),
-        parts={part.destination: part for part in parts},
-        taken=int(values[b"taken"]),
-    )
-
-
-def _part(activation: str, name: bytes, value: bytes) -> JoinPart:
-    _, fence = _PART.unpack_from(value)
-    return JoinPart(
-        activation=activation,
-        destination=_decoded(name[len(_PLACE) :]),
-        fence=Fence(fence),
-        message=Message.from_json(value[_PART.size :]),
-    )
+    def _part(self, trigger: str, activation: str, name: bytes, value: bytes) -> JoinPart:
+        _, fence = _PART.unpack_from(value)
+        destination, document = _decoded(name[len(_PLACE) :]), value[_PART.size :].decode()
+        return opened_part(
+            trigger, activation, destination, Fence(fence), document=document, cipher=self._cipher
+        )
 
 
 def _duration(duration: timedelta | None) -> bytes:

@@ -147,7 +147,7 @@ class SqlHistory(SingleVerbs):
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
         self._parking = SqlParking(self._database, self._cipher)
-        self._joining = SqlJoining(self._database)
+        self._joining = SqlJoining(self._database, self._cipher)
         self._progress = SqlProgress(self._database)
         self._results = SqlResults(self._database, self._cipher)
         self._fingerprints = SqlFingerprints(self._database)
@@ -168,7 +168,7 @@ class SqlHistory(SingleVerbs):
         engine = open_engine(rest, asyncio=False, options=("circuit", SETTING))
         return cls(engine, owned=True, circuit=circuit, encrypt=encrypt if named is None else named)
 
-    def for_asyncio(self) -> "SqlHistory":
+    def for_asyncio(self) -> Self:
         """Return the same database through an asyncio engine of its own; itself, if it has one.
 
         Raises:
@@ -176,7 +176,7 @@ class SqlHistory(SingleVerbs):
         """
         if self.is_for_asyncio:
             return self
-        return SqlHistory(self._asyncio_engine(), owned=True, circuit=self._circuit, encrypt=self._cipher)
+        return type(self)(self._asyncio_engine(), owned=True, circuit=self._circuit, encrypt=self._cipher)
 
     @property
     def is_for_asyncio(self) -> bool:

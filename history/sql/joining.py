@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from history.entry import EntryOutcome, Fence, digest
 from history.errors import HistoryUnavailableError
-from history.message import Message
 from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, execute_each, fetch
 from history.sql.entries.claims import entry_of, look_up
 from history.sql.statements.dialects import Dialect, wanted
@@ -34,6 +33,8 @@ from history.sql.tables.history import JOIN_TABLES, JOINS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store import instant, milliseconds
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
+from history.store.sealing import document_of_part, opened_part
+from history.support.encryption import Cipher
 
 T = TypeVar("T")
 
@@ -60,8 +61,9 @@ class SqlJoining:
     Guarantee: what ``add`` has kept is kept as safely as the database keeps a commit.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, cipher: Cipher | None = None) -> None:
         self._database = database
+        self._cipher = cipher
         self._run = AddedTables(
             database,
             look=partial(table_exists, table=JOINS),
@@ -72,7 +74,7 @@ class SqlJoining:
 
     async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
-        step = partial(_add, trigger=trigger, part=part, terms=terms, hold=hold)
+        step = partial(_add, trigger=trigger, part=part, terms=terms, hold=hold, cipher=self._cipher)
         try:
             period = await self._run("adding to a join", step, atomic=True)
         except _OtherwiseError as otherwise:
@@ -83,7 +85,7 @@ class SqlJoining:
         """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
         if not await self._run("looking for joins", partial(fetch, statement=LATE, trigger=trigger)):
             return []
-        step = partial(_hand_out, trigger=trigger, hold=hold, limit=limit)
+        step = partial(_hand_out, trigger=trigger, hold=hold, limit=limit, cipher=self._cipher)
         return await self._run("taking joins", step, atomic=True)
 
     async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:  # noqa: ARG002
@@ -102,7 +104,8 @@ class SqlJoining:
         """Return the periods that are not finished."""
 
         async def read(connection: AnyConnection) -> Sequence[Period]:
-            return await _periods(connection, await fetch(connection, WAITING, trigger=trigger, limit=limit))
+            rows = await fetch(connection, WAITING, trigger=trigger, limit=limit)
+            return await _periods(connection, rows, trigger, self._cipher)
 
         return await self._run("listing joins", read)
 
@@ -129,7 +132,13 @@ class SqlJoining:
 
 
 async def _add(
-    connection: AnyConnection, *, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold
+    connection: AnyConnection,
+    *,
+    trigger: str,
+    part: JoinPart,
+    terms: JoinTerms,
+    hold: Hold,
+    cipher: Cipher | None,
 ) -> Period | None:
     await _complete_entry(connection, trigger, part)
     number = await _open(connection, trigger, part, terms)
@@ -140,7 +149,7 @@ async def _add(
         destination=_encoded(part.destination),
         digest=digest(part.uuid),
         fence=part.fence,
-        document=part.message.to_json().decode(),
+        document=document_of_part(trigger, part, cipher),
     )
     if not stored:
         raise _OtherwiseError(Addition.TAKEN)
@@ -152,7 +161,7 @@ async def _add(
     ready = await fetch(
         connection, COMPLETE, number=number, owner=hold.owner, hold=milliseconds(hold.duration)
     )
-    return (await _periods(connection, ready))[0]
+    return (await _periods(connection, ready, trigger, cipher))[0]
 
 
 async def _complete_entry(connection: AnyConnection, trigger: str, part: JoinPart) -> None:
@@ -184,10 +193,12 @@ async def _open(connection: AnyConnection, trigger: str, part: JoinPart, terms: 
     raise HistoryUnavailableError(f"beginning a join: its time-out was over each time ({ATTEMPTS} attempts)")
 
 
-async def _hand_out(connection: AnyConnection, *, trigger: str, hold: Hold, limit: int) -> Sequence[Period]:
+async def _hand_out(
+    connection: AnyConnection, *, trigger: str, hold: Hold, limit: int, cipher: Cipher | None
+) -> Sequence[Period]:
     owned = {"owner": hold.owner, "hold": milliseconds(hold.duration)}
     rows = await fetch(connection, HAND_OUT, trigger=trigger, limit=limit, **owned)
-    periods = await _periods(connection, rows)
+    periods = await _periods(connection, rows, trigger, cipher)
     vain = [
         {"trigger": trigger, "digest": digest(part.uuid), "fence": part.fence}
         for period in periods
@@ -206,7 +217,9 @@ async def _finish(connection: AnyConnection, *, number: int) -> bool:
     return True
 
 
-async def _periods(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence[Period]:
+async def _periods(
+    connection: AnyConnection, rows: Sequence[AnyRow], trigger: str, cipher: Cipher | None
+) -> Sequence[Period]:
     """Return the periods of some rows, with their parts, oldest first."""
     if not rows:
         return []
@@ -214,11 +227,13 @@ async def _periods(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequenc
     activations = {row.number: _decoded(row.activation) for row in rows}
     for row in await fetch(connection, PARTS, numbers=_numbers(connection, list(parts))):
         destination = _decoded(row.destination)
-        parts[row.number][destination] = JoinPart(
-            activation=activations[row.number],
-            destination=destination,
-            fence=Fence(row.fence),
-            message=Message.from_json(row.document),
+        parts[row.number][destination] = opened_part(
+            trigger,
+            activations[row.number],
+            destination,
+            Fence(row.fence),
+            document=row.document,
+            cipher=cipher,
         )
     return [
         Period(

@@ -1,4 +1,4 @@
-"""Between a store and what it stores: parked messages and kept results, encrypted if the store has a cipher.
+"""Between a store and what it stores: parked messages, kept results, parts of joins. Encrypted by a cipher.
 
 An encrypted parked message is a JSON object that begins with ``{"encrypted":``, which no plain one does::
 
@@ -16,6 +16,9 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ValidationError
 
+from history.entry import Fence
+from history.message import Message
+from history.store.joining import JoinPart
 from history.store.parking import Parked, ParkedLabel, Parking, read_parked
 from history.store.results import KeptResult
 from history.support.encryption import Cipher, DecryptionError, decrypted, is_encrypted
@@ -141,6 +144,28 @@ def opened_result(trigger: str, uuid: str, stored: KeptResult, cipher: Cipher | 
     return KeptResult(stored.fence, decrypted(cipher, stored.data, about=about))
 
 
+def document_of_part(trigger: str, part: JoinPart, cipher: Cipher | None) -> str:
+    """Return what is stored of a message that waits in a join: JSON, or base64 if there is a cipher."""
+    document = part.message.to_json().decode()
+    if cipher is None:
+        return document
+    return _encrypted(cipher, document, _about_part(trigger, part.activation, part.destination, part.fence))
+
+
+def opened_part(
+    trigger: str, activation: str, destination: str, fence: Fence, *, document: str, cipher: Cipher | None
+) -> JoinPart:
+    """Return a part of a join with the message that was stored of it.
+
+    Raises:
+        DecryptionError: it cannot be decrypted.
+    """
+    if not document.startswith("{"):
+        document = _decrypted(cipher, document, _about_part(trigger, activation, destination, fence)).decode()
+    message = Message.from_json(document)
+    return JoinPart(activation=activation, destination=destination, fence=fence, message=message)
+
+
 def _about_parked(trigger: str, parked_id: str) -> list[str]:
     return ["parked", trigger, parked_id]
 
@@ -151,6 +176,10 @@ def _about_label(label: ParkedLabel) -> list[str]:
 
 def _about_result(trigger: str, uuid: str, fence: int) -> list[str]:
     return ["result", trigger, uuid, str(fence)]
+
+
+def _about_part(trigger: str, activation: str, destination: str, fence: Fence) -> list[str]:
+    return ["join", trigger, activation, destination, str(fence)]
 
 
 def _plain(label: ParkedLabel) -> ParkedLabel:

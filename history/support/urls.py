@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from history.errors import ConfigurationError, MissingExtraError
 
@@ -34,6 +34,16 @@ def split_url(url: str) -> SplitResult:
     if not mark or "," not in hosts:
         return urlsplit(url)
     return urlsplit(f"{scheme}://{rest.removeprefix(hosts)}")._replace(netloc=hosts)
+
+
+def split_option(url: str, name: str) -> tuple[str, str | None]:
+    """Return a URL without one of its options, which is no driver's, and what that says."""
+    parts = split_url(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    rest = [pair for pair in query if pair[0] != name]
+    if len(rest) == len(query):
+        return url, None
+    return urlunsplit(parts._replace(query=urlencode(rest))), dict(query)[name]
 
 
 @contextmanager

@@ -40,7 +40,10 @@ HOSTILE = (
 )
 
 #: Pages besides those that a test names.
-MORE = ("parked?by=host", "failures", "providers", "spark", "query?trigger=book&query=orders-to-lake")
+MORE = (
+    *("parked?by=host", "failures", "providers", "spark", "query?trigger=book&query=orders-to-lake"),
+    "security",
+)
 
 #: How many demos are run at most until one leaves something In Doubt.
 DEMOS = 5
@@ -531,6 +534,23 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
     picture(page, f"phone-message-{scheme}")
 
     assert eventually(lambda: page.evaluate("document.documentElement.scrollWidth")) <= 390
+
+
+def test_the_security_log_is_asked_in_one_line_and_names_its_cells_on_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(page.url + "security")
+
+    fields = page.locator("form.bar").locator("input, select, button")
+    boxes = [box for one in fields.all() if (box := one.bounding_box()) is not None]
+    page.set_viewport_size({"width": 390, "height": 844})
+    cells = page.locator("[data-row]").first.locator("td")
+    heads = cells.evaluate_all("(all) => all.map((one) => getComputedStyle(one, '::before').content)")
+    texts = cells.all_inner_texts()
+
+    assert len(boxes) == 5
+    assert max(box["y"] for box in boxes) < min(box["y"] + box["height"] for box in boxes)
+    assert heads.count("none") == 1  # its time
+    assert "" not in texts
 
 
 def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page: Page) -> None:

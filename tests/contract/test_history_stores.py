@@ -14,6 +14,7 @@ from history.contract import HistoryContract
 from history.contract.claims import ClaimContract
 from history.contract.common import TRIGGER
 from history.contract.decisions import DecisionContract
+from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
 from history.contract.races import RaceContract
 from history.contract.results import ResultContract
@@ -129,7 +130,7 @@ class TestEverythingThroughAsyncio(OnServers, HistoryContract):
         return str(request.param)
 
 
-class TestEncryptedStores(OnServers, ParkingContract, DecisionContract, ResultContract):
+class TestEncryptedStores(OnServers, ParkingContract, DecisionContract, ResultContract, JoiningContract):
     """What is stored encrypted is kept, found and decided as if it were plain."""
 
     @pytest.fixture(params=["redis-encrypted", "sqlite-encrypted"])

@@ -17,7 +17,7 @@ from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.support.redaction import Redact, Redaction, redaction_of
-from history.support.rendering import text_of
+from history.support.rendering import exception_info, in_log, text_of
 from resolvers.resolution import Resolver
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.detection.table import ForgottenPolicy, HistoryErrorPolicy, InDoubtPolicy
@@ -240,6 +240,24 @@ def uuid_for(guard: Guard, read: Callable[[], object]) -> str | None:
         shadow = "in shadow it runs; without: " if guard.settings.shadow else ""
         _log.error("%s: %sno uuid can be read of this call: %s", guard.name, shadow, problem)
     return uuid
+
+
+def log_failure(
+    ended: str, problem: Exception, *, run: object, task: str, redact: Redaction | None, then: str
+) -> None:
+    """Log that something of a guard failed, without what ``redact`` finds.
+
+    ``ended`` is WAITS or RECOVERED, ``run`` tells which one it was, and ``then`` says what comes next.
+    """
+    _log.error(
+        "%s %s: %s. The guard failed before it knew how the run ended. %s",
+        in_log(str(run)),
+        ended,
+        text_of(problem, redact),
+        then,
+        exc_info=exception_info(problem, redact=redact),
+        extra={"trigger": task},
+    )
 
 
 def key_of(

@@ -21,8 +21,9 @@ from history.redis.connection.errors import (
 )
 from history.redis.connection.forks import survive_forks
 from history.redis.connection.probe import answers, close_client, hang_up, pool_of, stranger_at
-from history.redis.connection.urls import open_client, split_circuit, split_option
+from history.redis.connection.urls import open_client, split_circuit
 from history.redis.connection.wires import Wires
+from history.support.urls import split_option
 
 T = TypeVar("T")
 

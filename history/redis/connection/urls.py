@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 import redis
 import redis.asyncio
@@ -17,7 +16,7 @@ from history.circuit import is_on
 from history.errors import ConfigurationError
 from history.redis.connection.deployments import UNBOUNDED, check_database, open_cluster, open_sentinel
 from history.redis.connection.probe import pool_of
-from history.support.urls import guarded, split_url
+from history.support.urls import guarded, split_option, split_url
 
 #: What a URL of any use may say, beside what redis-py knows.
 OWN_OPTIONS = ("circuit", "durability")
@@ -107,13 +106,3 @@ def split_circuit(url: str) -> tuple[str, bool]:
     """
     rest, circuit = split_option(url, "circuit")
     return rest, True if circuit is None else is_on(circuit)
-
-
-def split_option(url: str, name: str) -> tuple[str, str | None]:
-    """Return a URL without one of its options, which is not redis-py's, and what that says."""
-    parts = split_url(url)
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    rest = [pair for pair in query if pair[0] != name]
-    if len(rest) == len(query):
-        return url, None
-    return urlunsplit(parts._replace(query=urlencode(rest))), dict(query)[name]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Literal, Unpack
+from typing import Literal, Self, Unpack
 
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.errors import ConfigurationError, TransactionConflictError
@@ -115,18 +115,10 @@ class LinkHistory(PlacedHistory[Handing]):
         self.watermarks = SqlWatermarks(self._database)
         self._out = _HandedOut()
 
-    def for_asyncio(self) -> "LinkHistory":
-        """Return the same database through an asyncio engine of its own; itself, if it has one.
-
-        What agents hand out by this history, triggers find in that one.
-
-        Raises:
-            ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
-        """
-        if self.is_for_asyncio:
-            return self
-        twin = LinkHistory(self._asyncio_engine(), owned=True, circuit=self._circuit, encrypt=self._cipher)
-        twin._out = self._out
+    def for_asyncio(self) -> Self:
+        """Do as :class:`SqlHistory` does: what agents hand out by this history, triggers find in its twin."""
+        twin = super().for_asyncio()
+        twin._out = self._out  # noqa: SLF001  (of the same class)
         return twin
 
     @property

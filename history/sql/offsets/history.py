@@ -116,15 +116,9 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         _with_offsets(self._database)
         self.seen = Seen()
 
-    def for_asyncio(self) -> "OffsetHistory":
-        """Return the same database through an asyncio engine of its own; itself, if it has one.
-
-        Raises:
-            ConfigurationError: (MissingExtraError) a driver is missing.
-        """
-        if self.is_for_asyncio:
-            return self
-        twin = OffsetHistory(self._asyncio_engine(), owned=True, circuit=self._circuit, encrypt=self._cipher)
+    def for_asyncio(self) -> Self:
+        """Do as :class:`SqlHistory` does: both have seen the same."""
+        twin = super().for_asyncio()
         twin.seen = self.seen
         return twin
 

@@ -41,7 +41,7 @@ def test_it_prints_an_address_that_signs_in_and_ends_with_a_signal(
         (["--host", "0.0.0.0"], "--tokens: it is missing, and 0.0.0.0 is reached from elsewhere"),  # noqa: S104
         (["--bodies", "everybody"], "--bodies: 'everybody' is no role"),
         (["--tokens", "none.txt"], "--tokens: none.txt cannot be read"),
-        (["--tokens", "open.txt"], "--tokens: other users may read open.txt"),
+        (["--tokens", "open.txt"], "--tokens: all users may read open.txt (mode 644)"),
         (["--tokens", "short.txt"], "token: that of ann has fewer than 20 characters"),
         (["--tokens", "wrong.txt"], "--tokens: line 2 of wrong.txt is no token"),
         (["--tokens", "turned.txt"], "--tokens: line 1 of turned.txt is no token"),

@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from history.store.control import Verb
 from tests.integration.dashboard.conftest import TOKENS, Clock, Site
 from triggers.dashboard import Access, ProxyHeader, Role, visit
@@ -133,6 +134,56 @@ def test_after_some_wrong_tokens_an_address_waits_and_others_do_not(site: Site) 
     assert late.status_code == 429
     assert int(late.headers["retry-after"]) == 1
     assert other.status_code == 303
+
+
+def test_wrong_tokens_of_programs_make_their_address_wait_and_no_person(site: Site) -> None:
+    right = f"Bearer {TOKENS[Role.VIEWER].secret}"
+    program = site.browser(address="10.0.0.9")
+    wrong = [program.get("/metrics", authorization="Bearer x").status_code for _ in range(FREE + 1)]
+
+    late = program.get("/metrics", authorization=right)
+    other = site.browser(address="10.0.0.8").get("/metrics", authorization=right)
+    signed_in = program.sign_in(TOKENS[Role.VIEWER].secret)
+
+    assert wrong == [401] * (FREE + 1)
+    assert (late.status_code, late.headers["retry-after"]) == (429, "1")
+    assert other.status_code == 200
+    assert signed_in.status_code == 303
+    assert program.get("/metrics").status_code == 200
+
+
+def test_a_right_token_of_a_program_ends_the_count(site: Site) -> None:
+    right = f"Bearer {TOKENS[Role.VIEWER].secret}"
+    program = site.browser(address="10.0.0.9")
+
+    told = [
+        program.get("/metrics", authorization=one).status_code
+        for one in (*["Bearer x"] * FREE, right, *["Bearer x"] * FREE, right)
+    ]
+
+    assert told == [*[401] * FREE, 200, *[401] * FREE, 200]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_tokens_that_their_group_may_read_are_read(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(ANN)
+    file.chmod(mode)
+
+    assert [token.name for token in TokenFile(file).read()] == ["ann"]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604])
+def test_tokens_that_all_users_may_read_are_refused_with_the_mode(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(ANN)
+    file.chmod(mode)
+
+    with pytest.raises(ConfigurationError) as error:
+        TokenFile(file)
+
+    assert error.value.setting == "--tokens"
+    assert f"{mode:o}" in error.value.problem
 
 
 def test_the_wait_doubles_and_a_right_token_ends_it() -> None:

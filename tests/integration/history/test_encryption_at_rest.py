@@ -16,6 +16,7 @@ from history.opening import open_history
 from history.sql.database.engine import open_engine
 from history.sql.links.history import LinkHistory
 from history.store import HistoryStore
+from history.store.joining import Hold, JoinPart, JoinTerms
 from history.store.parking import Parked, ParkedKind, ParkedLabel
 from history.store.results import KeptResult, results_of
 from history.store.sealing import why_locked
@@ -27,6 +28,8 @@ from triggers import FatalError, trigger
 DAY = timedelta(days=1)
 KEPT = KeptResult(7, f'result:"{CARD}"'.encode())
 TRIGGER = parked(1).trigger_name
+
+JOINED = Message(body={"card": CARD}, uuid=Uuid("joined"), properties={"holder": CARD})
 
 WITH_CARD = [
     parked(
@@ -62,6 +65,21 @@ def fill(store: HistoryStore) -> None:
     assert results is not None
     drive(store.parking.park(WITH_CARD))
     drive(results.put(TRIGGER, "u1", KEPT, DAY))
+    drive(join(store))
+
+
+async def join(store: HistoryStore) -> None:
+    """Add the first of two messages to a join, unless it is there."""
+    claim = (await store.claim(TRIGGER, ["joined"], "owner", DAY))[0]
+    part = JoinPart(activation="a", destination="orders", fence=claim.fence, message=JOINED)
+    terms = JoinTerms(destinations=("orders", "payments"), time_out=DAY)
+    await store.joining.add(TRIGGER, part, terms, Hold("owner", DAY))
+
+
+def joined(store: HistoryStore) -> list[Message]:
+    return [
+        part.message for period in drive(store.joining.waiting(TRIGGER)) for part in period.parts.values()
+    ]
 
 
 def everything_in(url: str, folder: Path) -> bytes:
@@ -121,6 +139,7 @@ def test_whoever_has_the_key_reads_what_was_written(url: str, store: HistoryStor
     assert list(drive(another.parking.list())) == WITH_CARD
     assert drive(labels_once(another)) == [ParkedLabel.of(one) for one in WITH_CARD]
     assert drive(results.get(TRIGGER, "u1")) == KEPT
+    assert joined(another) == [JOINED]
     drive(another.close())
 
 
@@ -146,6 +165,7 @@ def test_what_was_plain_stays_readable(history_url: str, store: HistoryStore) ->
 
     assert list(drive(store.parking.list())) == [*WITH_CARD, parked(3)]
     assert drive(results.get(TRIGGER, "u1")) == KEPT
+    assert joined(store) == [JOINED]
 
 
 @pytest.mark.parametrize("has_other_key", [False, True])
@@ -169,10 +189,13 @@ def test_without_the_key_each_value_says_so_and_hides_no_other(
     assert [label.uuid for label in drive(reader.parking.of_uuid("u1"))] == ["u1"]
     with pytest.raises(MissingKeyError):
         drive(results.get(TRIGGER, "u1"))
+    with pytest.raises(MissingKeyError):
+        joined(reader)
     drive(reader.close())
     kept = results_of(store)
     assert kept is not None
     assert list(drive(store.parking.list()))[:2] == WITH_CARD, "looking has changed nothing"
+    assert joined(store) == [JOINED]
     assert drive(kept.get(TRIGGER, "u1")) == KEPT
 
 

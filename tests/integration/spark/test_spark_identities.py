@@ -13,7 +13,7 @@ from history import open_history
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
-from history.identity import canonical
+from history.identity import LONGEST, canonical
 from history.store.parking import Parked, ParkedKind
 from resolvers import Resolution
 from tests.fixtures.servers.redis import connected
@@ -25,7 +25,7 @@ from triggers.spark.atomic_sink.sink import AtomicSink, atomic_sink, into_table
 
 pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
-LONG = "x" * 100_000
+LONG = "x" * (LONGEST // 2)
 
 #: Bytes that are text, and their identities.
 TEXTS = {
@@ -188,6 +188,20 @@ def test_a_uuid_that_is_no_utf_8_is_parked_as_unreadable_and_the_others_go_on(
         "base64:wIA=",
     }
     assert len(heard) == 12
+
+
+@pytest.mark.parametrize("kind", ["STRING", "BINARY"])
+def test_a_uuid_of_a_megabyte_is_parked_and_the_others_go_on(
+    spark: SparkSession, sinks: Sinks, kind: str
+) -> None:
+    longest = b"u" * (LONGEST if kind == "STRING" else LONGEST // 2)
+    keys = [longest, longest + b"u", b"u" * 1_000_000, b"good"]
+
+    report = sinks.run(rows(spark, keys, f"CAST(key AS {kind})", id="'the same'"), message_id="id")
+
+    assert (report.new, report.rejected) == (2, 2)
+    assert len(sinks.parked()) == 2
+    assert all("characters are too many" in (one.reason or "") for one in sinks.parked())
 
 
 def test_a_broken_uuid_does_not_fall_back_to_the_message_id(spark: SparkSession, sinks: Sinks) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from history import MemoryHistory, Message
 from history.errors import ConfigurationError
-from history.identity import IdentityError, canonical
+from history.identity import LONGEST, IdentityError, canonical
 from triggers import trigger
 from triggers.guards import protect
 from triggers.guards.host import uuid_for
@@ -31,6 +31,7 @@ CANONICAL = [
     (UUID("6FA459EA-EE8A-3CA4-894E-DB77E160355E"), "6fa459ea-ee8a-3ca4-894e-db77e160355e"),
     (["shop", 7], '["shop",7]'),
     (("shop", "7"), '["shop","7"]'),
+    ("x" * LONGEST, "x" * LONGEST),
     ([UUID(int=7), b"\xff"], '["00000000-0000-0000-0000-000000000007","ff"]'),
     (['a","b'], r'["a\",\"b"]'),
     (["é"], '["é"]'),
@@ -40,6 +41,7 @@ CANONICAL = [
 REFUSED: list[Any] = [
     *(True, 7.0, float("nan"), Decimal(7), date(2026, 1, 1), {"a": 1}, {"a"}, object()),
     *([None], [True], [1.0], [["a"]], 10**5000),
+    *("x" * 1_000_000, "x" * (LONGEST + 1), ["x" * LONGEST], b"x" * LONGEST),
 ]
 
 

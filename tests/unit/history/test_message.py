@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from history.message import HEADER_FIELDS, Message, PropertyValue, Uuid
+from history.identity import LONGEST
+from history.message import HEADER_FIELDS, MOST_IN_PROPERTIES, Message, PropertyValue, Uuid
 from history.store.parking import Parked, ParkedKind, parked_id, raw_fields
 
 LONELY = "\ud800"  # half of a surrogate pair: JSON can say it, UTF-8 cannot
@@ -422,6 +423,28 @@ def test_the_fields_of_an_unreadable_delivery_are_kept_to_the_byte() -> None:
         "body": "café",
         "base64:/w==": "base64:/g==",
     }
+
+
+#: Fields of a message, each as long as may be, and by one character longer.
+LONG: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    *(
+        ({field: "x" * LONGEST}, {field: "x" * (LONGEST + 1)})
+        for field in ("uuid", "message_id", "correlation_id", "type", "destination", "reply_to", "group_id")
+    ),
+    ({"properties": {"a": "x" * (MOST_IN_PROPERTIES - 1)}}, {"properties": {"a": "x" * MOST_IN_PROPERTIES}}),
+    (
+        {"properties": {f"{n:04}": "x" * (MOST_IN_PROPERTIES // 1024 - 4) for n in range(1024)}},
+        {"properties": {f"{n:05}": "x" * (MOST_IN_PROPERTIES // 1024 - 4) for n in range(1024)}},
+    ),
+    ({"properties": {"uuid": "x" * LONGEST}}, {"properties": {"uuid": "x" * (LONGEST + 1)}}),
+]
+
+
+@pytest.mark.parametrize(("longest", "longer"), LONG, ids="-".join)
+def test_what_is_too_long_around_a_body_is_refused(longest: dict[str, Any], longer: dict[str, Any]) -> None:
+    assert Message(body="", **longest)
+    with pytest.raises(ValidationError, match="character"):
+        Message(body="", **longer)
 
 
 def test_what_is_no_message_is_refused() -> None:

@@ -11,6 +11,7 @@ from triggers.dashboard.access.records import address_of, denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session, Sessions
 from triggers.dashboard.access.settings import Access
+from triggers.dashboard.access.throttle import Throttle
 from triggers.security.recorder import Recorder
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class Gate:
         self.access = access
         self.sessions = sessions
         self._recorder = recorder or Recorder(None)
+        # Not that of signing in: a scraper with an old token would keep out the people behind its address.
+        self._throttle = Throttle()
 
     def session(self, request: Request) -> Session | None:
         """Return the session of a request; one that a reverse proxy vouches for begins by itself.
@@ -61,13 +64,26 @@ class Gate:
 
     def admits(self, request: Request) -> bool:
         """Whether a request may read without a session of its own: by a token in a header, as programs do."""
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.access.token_of(secret.strip()) is not None:
+        if (secret := _bearer_of(request)) is not None and self._counts(request, secret):
             return True
         if self._vouched(request) is not None:
             return True
         session = self.lasting(self.sessions.find(request.cookies.get(COOKIE), touch=False))
         return session is not None and not session.by_proxy
+
+    def wait(self, request: Request) -> float:
+        """Return for how many seconds the token in a request's header is not looked at; 0 if it is."""
+        return 0.0 if _bearer_of(request) is None else self._throttle.wait(address_of(request) or "")
+
+    def _counts(self, request: Request, secret: str) -> bool:
+        address = address_of(request) or ""
+        if self._throttle.wait(address) > 0:
+            return False
+        if self.access.token_of(secret) is None:
+            self._throttle.fail(address)
+            return False
+        self._throttle.succeed(address)
+        return True
 
     def lasting(self, session: Session | None) -> Session | None:
         """Return a session whose token still counts; end one of another."""
@@ -107,6 +123,11 @@ class Gate:
             return user, proxy.role
         role = Role.of(word)
         return user, Role.VIEWER if role is None else role  # an unknown role may do the least
+
+
+def _bearer_of(request: Request) -> str | None:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
 
 
 def _the_one(request: Request, header: str) -> str | None:

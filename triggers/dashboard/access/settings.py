@@ -11,7 +11,7 @@ from secrets import token_urlsafe
 from threading import Lock
 
 from history.errors import ConfigurationError
-from history.support.private_files import state_of
+from history.support.private_files import refuse_open_secret, state_of
 from triggers.dashboard.access.roles import Role
 from triggers.security.recorder import SecurityLogging
 
@@ -147,17 +147,16 @@ def read_tokens(file: Path) -> list[Token]:
     """Read a file of tokens: a name, a role and a secret on each line; lines that begin with # are left out.
 
     Raises:
-        ConfigurationError: it cannot be read, other users may read it, or a line is no token.
+        ConfigurationError: it cannot be read, all users may read it, or a line is no token.
     """
     setting = "--tokens"
     try:
-        text, mode = file.read_text(encoding="utf-8-sig"), file.stat().st_mode
+        refuse_open_secret(file, setting)
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             setting, f"{file} cannot be read: {error}", "name a file of tokens"
         ) from error
-    if mode & 0o077:
-        raise ConfigurationError(setting, f"other users may read {file}", f"chmod 600 {file}")
     tokens: list[Token] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

@@ -1,4 +1,4 @@
-"""A growing wait for those who sign in with wrong tokens."""
+"""A growing wait for those who give wrong tokens: people who sign in, and programs."""
 
 import time
 from collections import OrderedDict
@@ -31,7 +31,7 @@ class Throttle:
         self._lock = Lock()
 
     def wait(self, address: str) -> float:
-        """Return for how many seconds an address may not sign in; 0 if it may."""
+        """Return for how many seconds no token of an address is looked at; 0 if the next one is."""
         with self._lock:
             record = self._known.get(address)
             return 0.0 if record is None else max(0.0, record.free_at - self._clock())

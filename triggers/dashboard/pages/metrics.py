@@ -1,5 +1,6 @@
 """``/metrics``: what no single consumer knows: all of them together, what is parked, and what waits."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -30,9 +31,12 @@ class Metrics:
 
     async def serve(self, request: Request) -> Response:
         """Serve one scrape."""
+        if (seconds := math.ceil(self._gate.wait(request))) > 0:
+            self._refuse(request, "throttled: too many wrong tokens")
+            text = f"too many wrong tokens: try again in {seconds} s\n"
+            return PlainTextResponse(text, 429, {"Retry-After": str(seconds)})
         if not self._gate.admits(request):
-            why = "there is neither a session nor such a token"
-            self._operations.recorder.count(denial_of(request, why, page="/metrics"))
+            self._refuse(request, "there is neither a session nor such a token")
             text = "send the header Authorization: Bearer TOKEN, with one of the dashboard's tokens\n"
             return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         registry = CollectorRegistry(auto_describe=False)
@@ -43,6 +47,9 @@ class Metrics:
         except DoubtlessError as error:
             return PlainTextResponse(f"{error}\n", 503)
         return Response(body, media_type=content_type)
+
+    def _refuse(self, request: Request, why: str) -> None:
+        self._operations.recorder.count(denial_of(request, why, page="/metrics"))
 
 
 class OperationsCollector(Collector):

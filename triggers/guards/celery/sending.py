@@ -1,14 +1,11 @@
 """How a delivery of a task goes back to the broker: as the same task later, or by being rejected."""
 
-import logging
 import time
 from importlib import import_module
 from typing import Any, NoReturn
 
 from history.support.redaction import Redaction
-from history.support.rendering import exception_info, text_of
-
-_log = logging.getLogger(__name__)
+from triggers.guards.host import log_failure
 
 #: Where a request has the content type of its message, which Celery does not hand on.
 CONTENT_TYPE = "doubtless_content_type"
@@ -46,13 +43,8 @@ def give_back(celery: Any, task: Any, problem: Exception, redact: Redaction | No
     """
     if task.request.is_eager:
         raise problem
-    _log.error(
-        "%s RECOVERED: %s. The guard failed before it knew how the task ended. The broker delivers it again",
-        task.request.id,
-        text_of(problem, redact),
-        exc_info=exception_info(problem, redact=redact),
-        extra={"trigger": task.name},
-    )
+    then = "The broker delivers it again"
+    log_failure("RECOVERED", problem, run=task.request.id, task=task.name, redact=redact, then=then)
     try:
         time.sleep(PAUSE)  # rejected immediately, it would come again without end
     finally:

@@ -28,7 +28,7 @@ from typing import Any, Unpack, cast
 from history.errors import MissingExtraError
 from history.message import Message
 from history.store import HistoryStore
-from history.support.rendering import exception_info, in_log, text_of
+from history.support.rendering import in_log, text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.dramatiq.following import follow, is_followed, leave_out, taken_from
@@ -42,6 +42,7 @@ from triggers.guards.host import (
     called_with,
     error_of,
     key_of,
+    log_failure,
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
@@ -331,10 +332,8 @@ class _Run:
             _log.error(text, in_log(self._message.message_id), interrupt, text_of(error), extra=self._named)
 
     def _say_recovered(self, problem: Exception) -> None:
-        text = "%s RECOVERED: %s. The guard failed before it knew how the message ended. It is sent again"
-        redact = self._guard.settings.redaction
-        info, said = exception_info(problem, redact=redact), text_of(problem, redact)
-        _log.error(text, in_log(self._message.message_id), said, exc_info=info, extra=self._named)
+        run, task, redact = self._message.message_id, self._actor.actor_name, self._guard.settings.redaction
+        log_failure("RECOVERED", problem, run=run, task=task, redact=redact, then="It is sent again")
 
     @property
     def _named(self) -> dict[str, str]:

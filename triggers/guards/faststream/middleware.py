@@ -32,7 +32,7 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.rendering import exception_info, in_log, text_of
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, result_of, shown
+from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, log_failure, result_of, shown
 from triggers.service.checking import check_callable, pointing
 from triggers.service.failures import HostRetryError
 from triggers.service.fingerprints import FingerprintSource
@@ -210,12 +210,9 @@ class _Run:
         try:
             return await self._guard.ahandle_message(self._message, call)
         except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message waits)
-            text = "%s WAITS: %s. The guard failed before it knew how the message ended. It tries again"
-            redact, extra = self._guard.settings.redaction, {"trigger": self._guard.name}
-            info = exception_info(problem, redact=redact)
-            _log.error(
-                text, in_log(str(self._message.uuid)), text_of(problem, redact), exc_info=info, extra=extra
-            )
+            redact, then = self._guard.settings.redaction, "It tries again"
+            run, task = self._message.uuid, self._guard.name
+            log_failure("WAITS", problem, run=run, task=task, redact=redact, then=then)
             return None
 
     async def _survive(self) -> None:

@@ -18,7 +18,7 @@ from history.store import HistoryStore
 from history.store.parking import parked_id
 from history.store.results import KeptResult, Results, results_of
 from history.support.encryption import DecryptionError
-from history.support.rendering import told_of
+from history.support.rendering import exception_info, told_of
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard, protect, running
 from triggers.guards.host import HostOptions
@@ -368,9 +368,10 @@ class _Work:
             self.middleware.say_once(f"answers that break off, or of more than {limit} bytes, are not kept")
         try:
             await self._keep(kept)
-        except Exception:  # noqa: BLE001  (a store of somebody else's may raise anything)
-            name = self.middleware.guard.name
-            _log.warning("%s: an answer is not kept", name, exc_info=True, extra={"trigger": name})
+        except Exception as error:  # noqa: BLE001  (a store of somebody else's may raise anything)
+            name, redact = self.middleware.guard.name, self.middleware.guard.settings.redaction
+            info = exception_info(error, redact=redact)
+            _log.warning("%s: an answer is not kept", name, exc_info=info, extra={"trigger": name})
 
     async def _keep(self, answer: dict[str, Any] | None) -> None:
         """Keep the fingerprint and, once it is there, the answer."""

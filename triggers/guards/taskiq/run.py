@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from history.errors import MissingExtraError
 from history.message import Message
-from history.support.rendering import exception_info, in_log, text_of
+from history.support.rendering import in_log, text_of
 from triggers.detection.table import Status
 from triggers.guards.arguments import compared
 from triggers.guards.guard import Guard
@@ -24,6 +24,7 @@ from triggers.guards.host import (
     called_with,
     error_of,
     key_of,
+    log_failure,
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
@@ -153,12 +154,9 @@ class Run:
 
     def _say_waits(self, problem: Exception) -> float:
         """Log that a task waits in its place, unacknowledged; return for how long."""
-        text = "%s WAITS: %s. The guard failed before it knew how the task ended. It tries again in %d s"
-        redact, extra = self._guard.settings.redaction, {"trigger": self._task.task_name}
-        info = exception_info(problem, redact=redact)
-        _log.error(
-            text, in_log(self._message.task_id), text_of(problem, redact), PAUSE, exc_info=info, extra=extra
-        )
+        run, task, redact = self._message.task_id, self._task.task_name, self._guard.settings.redaction
+        then = f"It tries again in {PAUSE:.0f} s"
+        log_failure("WAITS", problem, run=run, task=task, redact=redact, then=then)
         return PAUSE
 
     async def _survive(self) -> None:

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from history.errors import ConfigurationError
 from history.json_text import JsonText, NotJsonError, read_json
-from history.message import HEADER_FIELDS, Message, PropertyValue
+from history.message import HEADER_FIELDS, Message, PropertyValue, too_long
 from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import NO_LIMITS, Limits
@@ -116,7 +116,8 @@ def decode(
         not headers
         and b"properties" not in fields
         and isinstance(body, bytes | str)
-        and properties.get("uuid") != ""
+        and (uuid := properties.get("uuid")) != ""
+        and too_long(properties, (uuid,)) is None
     ):
         return origin.plain(body, properties)
     if b"properties" in fields:

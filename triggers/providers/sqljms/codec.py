@@ -19,7 +19,7 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from history.json_text import NotJsonError, read_json
-from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
+from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message, too_long
 from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_storable
@@ -161,6 +161,9 @@ def decode(row: Any) -> Message:
     if row.properties is not None:
         headers |= _decode_properties(row)
     headers |= _decode_headers(row)
+    texts = (*(getattr(row, field) for field in _TEXT_COLUMNS), headers.get("group_id"))
+    if (problem := too_long(headers.get("properties", {}), texts)) is not None:
+        raise UndecodableError("message", problem, "put it into the body")
     # Nothing in it can be invalid, and validating it would take most of the time that a message needs.
     return _EMPTY.model_copy(update=headers)
 

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from history.errors import ConfigurationError
+from history.identity import LONGEST
 from history.message import UNDEFINED_COUNT
 from triggers.spark.settings import Columns
 
@@ -118,11 +119,14 @@ def _remedy(name: str, kind: DataType, setting: str) -> str:
 def identity(columns: Columns, schema: StructType) -> str:
     """Return the identity of a row, as text: its uuid, else its message id.
 
-    It is null for an empty one, and for a text that is no UTF-8, which neither Python nor a history can hold.
+    It is null for an empty one, for a long one, and for a text that is no UTF-8, which neither Python nor a
+    history can hold.
     """
     named = [name for name in (columns.uuid, columns.message_id) if name]
     parts = [f"nullif({_as_text(quoted(name), schema[name].dataType)}, '')" for name in named]
     identity = f"coalesce({', '.join(parts)})"
+    if any(isinstance(schema[name].dataType, (*_TEXTS, BinaryType)) for name in named):
+        identity = f"CASE WHEN length({identity}) <= {LONGEST} THEN {identity} END"
     if not any(isinstance(schema[name].dataType, _TEXTS) for name in named):
         return identity
     return valid_text(identity)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from history.identity import canonical
+from history.identity import IdentityError, canonical
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.spark.rows.arrow import BrokenText
 from triggers.spark.settings import Columns
@@ -17,24 +17,27 @@ _IDENTITIES = frozenset({"uuid", "JMSMessageID"})
 
 
 class NoIdentityError(ValueError):
-    """What is to be the identity of a row is no UTF-8."""
+    """What is to be the identity of a row can be none."""
 
-    def __init__(self, column: str) -> None:
-        super().__init__(f"its {column} is no UTF-8")
+    def __init__(self, column: str | None, problem: str) -> None:
+        super().__init__(f"its {column} {problem}")
 
 
 def identity_of_row(row: Mapping[str, Any], columns: Columns) -> str | None:
     """Return the identity that :func:`~triggers.spark.rows.columns.identity` tells; None where there is none.
 
     Raises:
-        NoIdentityError: it is no UTF-8.
+        NoIdentityError: it is no UTF-8, or too long.
     """
     for column in (columns.uuid, columns.message_id):
         value = None if column is None else row[column]
         if isinstance(value, BrokenText):
-            raise NoIdentityError(column or "")
-        if text := _as_text(value):
-            return text
+            raise NoIdentityError(column, "is no UTF-8")
+        try:
+            if text := canonical(_as_text(value)):
+                return text
+        except IdentityError as error:
+            raise NoIdentityError(column, f"cannot be its identity: {error.problem}") from error
     return None
 
 

@@ -52,6 +52,8 @@ ANYWHERE: Sequence[tuple[str, dict[str, Any]]] = [
         ("dms_msg", "msg_class = 'ObjectMessage', small_body = :body", {"body": b"{"}),
         ("dms_msg", "msg_class = 'ObjectMessage', small_body = :body", {"body": DEEP.encode()}),
         ("dms_msg", "uuid = '', message_id = '', destination_name = NULL", {}),
+        ("dms_msg", "uuid = :text", {"text": "u" * 1_000_000}),
+        ("dms_msg", "correlation_id = :text", {"text": "c" * 1_000_000}),
         ("dms_queue_entry", "delivery_count = -5", {}),
         ("dms_queue_entry", "delivery_count = 2000000000", {}),
         ("dms_queue_entry", "priority = 10", {}),

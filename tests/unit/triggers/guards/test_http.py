@@ -11,12 +11,15 @@ import pytest
 
 from history import MemoryHistory
 from history.errors import HistoryUnavailableError
+from history.support.redaction import CARD_NUMBERS, Redact
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request
 from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import CREDENTIALS, default_caller
 
 Sent = MutableMapping[str, Any]
+
+CARD = "4111 1111 1111 1111"
 
 
 class Reply(NamedTuple):
@@ -289,6 +292,29 @@ class TestStreams:
         assert (second.status, second.problem["type"]) == (409, "urn:doubtless:answer-not-kept")
         assert len(shop.charged) == 2
         assert sum("are not kept" in text for text in caplog.messages) == 1
+
+    @pytest.mark.parametrize("redact", [None, CARD_NUMBERS])
+    async def test_the_log_of_an_answer_that_is_not_kept_has_nothing_that_redact_finds(
+        self,
+        shop: Shop,
+        store: MemoryHistory,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+        redact: Redact | None,
+    ) -> None:
+        async def fail(*_: Any) -> None:
+            raise RuntimeError(f"cannot keep {CARD}")
+
+        async def answer(*words: Any) -> None:
+            monkeypatch.setattr(app.results(), "put", fail)
+            await shop(*words)
+
+        app = IdempotencyKey(answer, history=store, redact=redact)
+
+        await ask(app)
+
+        assert "an answer is not kept" in caplog.text
+        assert (CARD in caplog.text) is (redact is None)
 
     @pytest.mark.parametrize(
         ("kind", "before_the_end"), [(b"text/event-stream", [b"cha"]), (b"text/plain", [])]

@@ -30,7 +30,7 @@ def test_a_message_without_a_uuid_gets_a_new_one_each_time() -> None:
     assert None not in made
 
 
-@pytest.mark.parametrize("uuid", ["order-17", "x" * 97, "x" * 100_000, "ü \N{SNOWMAN}"], ids=len)
+@pytest.mark.parametrize("uuid", ["order-17", "x" * 97, "x" * 16_384, "ü \N{SNOWMAN}"], ids=len)
 def test_a_given_uuid_of_any_length_is_kept(uuid: str) -> None:
     message = compose("orders", "x", uuid=uuid)
 

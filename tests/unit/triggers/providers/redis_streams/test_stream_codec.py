@@ -8,7 +8,8 @@ from hypothesis import strategies as some
 from redis.crc import key_slot
 
 from history.errors import ConfigurationError
-from history.message import Message, Uuid
+from history.identity import LONGEST
+from history.message import MOST_IN_PROPERTIES, Message, Uuid
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.contract.common import everything
 from triggers.providers.redis_streams.codec import decode, encode
@@ -38,6 +39,14 @@ UNREADABLE: dict[str, tuple[dict[bytes, bytes], str]] = {
     "unknown mode": ({b"body": b"x", b"JMSDeliveryMode": b"3"}, "JMSDeliveryMode"),
     "properties that are no JSON": ({b"body": b"x", b"properties": b"a=1"}, "properties"),
     "properties that are no object": ({b"body": b"x", b"properties": b"[1]"}, "properties"),
+    "long uuid": ({b"body": b"x", b"uuid": b"u" * (LONGEST + 1)}, "uuid"),
+    "long id": ({b"body": b"x", b"JMSMessageID": b"u" * (LONGEST + 1)}, "JMSMessageID"),
+    "long header": ({b"body": b"x", b"JMSType": b"t" * (LONGEST + 1)}, "JMSType"),
+    "long property": ({b"body": b"x", b"colour": b"r" * MOST_IN_PROPERTIES}, "properties"),
+    "long properties": (
+        {b"body": b"x", **{b"colour %d" % n: b"r" * 3000 for n in range(100)}},
+        "properties",
+    ),
     "property that is no scalar": ({b"body": b"x", b"properties": b'{"a": [1]}'}, "properties"),
 }
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history.errors import ConfigurationError
-from history.message import Message
+from history.identity import LONGEST
+from history.message import MOST_IN_PROPERTIES, Message
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.sqljms.codec import COLUMNS, SMALL, decode, encode
 
@@ -98,9 +99,29 @@ def test_a_header_that_no_database_can_hold_is_refused(field: str, text: str) ->
         ("timestamp", 2**62, "instant"),
         ("properties", [["p", 5, "no number"]], "no property"),
         ("properties", [["p", 77, "x"]], "no property"),
+        ("uuid", "u" * (LONGEST + 1), "characters"),
+        ("correlation_id", "c" * (LONGEST + 1), "characters"),
+        ("properties", [["JMSXGroupID", 8, "g" * (LONGEST + 1)]], "characters"),
+        ("properties", [["p", 8, "x" * MOST_IN_PROPERTIES]], "characters"),
     ],
-    ids=["class", "no JSON", "priority", "instant", "number", "type"],
+    ids=[
+        *("class", "no JSON", "priority", "instant", "number", "type"),
+        *("long uuid", "long header", "long group", "long property"),
+    ],
 )
 def test_a_row_that_is_no_message_says_why(column: str, value: object, reason: str) -> None:
     with pytest.raises(UndecodableError, match=reason):
         decode(row_of(Message(body="{no json"), **{column: value}))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("uuid", "u" * LONGEST),
+        ("correlation_id", "c" * LONGEST),
+        ("properties", [["p", 8, "x" * (MOST_IN_PROPERTIES - len("p"))]]),
+    ],
+    ids=["uuid", "header", "property"],
+)
+def test_the_longest_that_a_message_may_have_is_one(column: str, value: object) -> None:
+    assert decode(row_of(Message(body="x"), **{column: value})).body == "x"
