@@ -36,8 +36,9 @@ _TELLING = 0.2
 _STATISTICS = 100
 
 #: How long a new member waits for its first partition, and then for a message, in seconds, before its queue
-#: is taken for empty.
-_SHARING, _FETCHING = 5.0, 1.0
+#: is taken for empty. Kafka names the partitions of a new group in the answer to the second heartbeat: after
+#: 5 s by default, and 15 s at most.
+_SHARING, _FETCHING = 20.0, 1.0
 
 #: The part of the lock's time after which what is with no service goes back: the brokers' clock is theirs.
 _SAFE = 0.8
