@@ -101,12 +101,11 @@ class ShareMember(Membership):
         return self._joined
 
     def settle(self, tokens: Sequence[Token]) -> None:
-        """Accept these; the broker hears of it within a moment."""
-        self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
+        """Accept these; the broker hears of it within a moment.
 
-    def reject(self, tokens: Sequence[Token]) -> None:
-        """Reject these: the broker delivers them no more."""
-        self._answer([token.tag for token in tokens], driver.AcknowledgeType.REJECT)
+        Also what has a dead letter: of what is rejected, Kafka 4.4 may write one more (KIP-1191).
+        """
+        self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
 
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
         """Release these when so many seconds have passed, or a moment before their lock is over."""

@@ -17,7 +17,7 @@ from history.message import Message, Uuid
 from history.store.parking import ParkedKind
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.kafka_server import KafkaServer, ends_of
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running, parked_in
 from triggers import Consumer, TransientError, trigger
@@ -199,6 +199,30 @@ class TestApacheKafka:
 
         assert KAFKA_SHARE.effects[Happening.BROKER_KILLED] is Effect.FORGOTTEN
         assert (again.delivery_count, again.redelivered) == (1, False)
+        drive(receiver.close())
+        drive(sender.close())
+
+    def test_the_brokers_write_no_second_dead_letter(
+        self, apache_kafka: ApacheKafkaServer, topic: str
+    ) -> None:
+        theirs = f"dlq.{topic}"  # the prefix that brokers ask for by default
+        apache_kafka.create(theirs, 1, errors_deadletterqueue_group_enable="true")
+        apache_kafka.create(f"DLQ.{topic}", 1)
+        apache_kafka.set_group(f"{topic}:s", errors_deadletterqueue_topic_name=theirs)
+        sender = send(apache_kafka, topic, numbered(3))
+        receiver = opened(apache_kafka.share_url, topic)
+        given_up, late, last = drive(take(receiver, 3))
+        drive(receiver.dead_letter([given_up], "no such customer"))
+        drive(receiver.acknowledge([given_up]))
+        for _ in range(4):
+            drive(receiver.acknowledge([last]))
+            drive(receiver.recover([late]))
+            late = first_of(receiver)
+        assert ends_of(apache_kafka.address, theirs) == (0, 0)
+        drive(receiver.recover([late]))  # over the limit of the brokers, who write a dead letter
+
+        eventually(lambda: ends_of(apache_kafka.address, theirs) == (0, 1))
+        assert ends_of(apache_kafka.address, f"DLQ.{topic}") == (0, 1)
         drive(receiver.close())
         drive(sender.close())
 
