@@ -20,7 +20,8 @@ from tests.crash.victims.atomic_victim import BROUGHT, POINTS, TABLE, UUIDS, nam
 from tests.crash.victims.offsets_victim import ORDERS
 from tests.fixtures.proof import Proved
 from tests.fixtures.scale import sized
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import eventually
 from tests.integration.providers.kafka.shop import Shop, opened
 from triggers.providers.opening import open_provider
@@ -31,9 +32,9 @@ pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.xdist_group("kaf
 MESSAGES = sized(1000, full=20_000)
 
 
-@pytest.fixture
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
+@pytest.fixture(params=KINDS)
+def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
+    with private_kafka(request.param, tmp_path) as server:
         yield server
 
 
@@ -46,7 +47,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
-    url: str, kafka: KafkaServer, proved: Proved
+    url: str, kafka: AnyKafka, proved: Proved
 ) -> None:
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
@@ -80,7 +81,7 @@ def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
 
 
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
-    url: str, kafka: KafkaServer, proved: Proved
+    url: str, kafka: AnyKafka, proved: Proved
 ) -> None:
     with opened(kafka, ORDERS, url, partitions=4) as shop, ExitStack() as running:
         shop.place(range(MESSAGES))
