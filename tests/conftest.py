@@ -60,7 +60,7 @@ SLOWNESS = slowness()
 _FOLDERS = count()
 
 #: The groups that last longest, these first: each has one worker to itself, for which all others would wait.
-LONG_GROUPS = ("spark", "spark-edges", "activemq", "rabbitmq")
+LONG_GROUPS = ("spark", "spark-edges", "activemq", "rabbitmq", "apache-kafka")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -151,6 +151,7 @@ class TestApacheKafkaThroughAsyncio(TestApacheKafka):
 
 
 @APACHE_KAFKA
+@pytest.mark.prove
 class TestApacheKafkaShareGroup(TestKafkaShareGroup):
     largest = 1_000_000
     apache_kafka: ApacheKafkaServer

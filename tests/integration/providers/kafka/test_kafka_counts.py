@@ -93,6 +93,7 @@ def test_what_a_killed_consumer_had_comes_without_a_count(apache_kafka: ApacheKa
 
 
 @pytest.mark.crash
+@pytest.mark.prove
 def test_what_was_delivered_before_the_broker_was_killed_comes_without_a_count(
     private_apache_kafka: ApacheKafkaServer,
 ) -> None:

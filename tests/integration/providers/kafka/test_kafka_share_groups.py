@@ -180,6 +180,7 @@ class TestApacheKafka:
         drive(sender.close())
 
     @pytest.mark.crash
+    @pytest.mark.prove
     def test_a_killed_broker_forgets_a_delivery_that_nobody_had_answered(
         self, private_apache_kafka: ApacheKafkaServer, topic: str
     ) -> None:
