@@ -37,6 +37,7 @@ SERVER_FIXTURES = (
     "tests.fixtures.patchbay",
     "tests.fixtures.links",
     "tests.fixtures.servers.activemq",
+    "tests.fixtures.servers.apache_kafka",
     "tests.fixtures.servers.spark",
     "tests.fixtures.servers.spark_cluster",
 )
@@ -59,7 +60,7 @@ SLOWNESS = slowness()
 _FOLDERS = count()
 
 #: The groups that last longest, these first: each has one worker to itself, for which all others would wait.
-LONG_GROUPS = ("spark", "spark-edges", "activemq", "rabbitmq")
+LONG_GROUPS = ("spark", "spark-edges", "activemq", "rabbitmq", "apache-kafka")
 
 
 @pytest.fixture(scope="session", autouse=True)

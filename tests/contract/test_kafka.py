@@ -1,17 +1,23 @@
 """The Kafka provider passes the conformance suite of providers, blocking and through asyncio."""
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
+from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.common import SOON, arrivals, bodies, numbered
+from triggers.providers.kafka import publishers, share
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.provider import Provider
+from triggers.providers.kafka.settings import producing
+from triggers.providers.provider import Provider, Receiver
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +32,7 @@ class TestKafka(ProviderContract):
     delays = False
     refuses_same_name = False
     takes_over = False
-    server: KafkaServer
+    server: KafkaServer | ApacheKafkaServer
 
     @pytest.fixture(autouse=True)
     def _server(self, kafka: KafkaServer) -> None:
@@ -81,6 +87,20 @@ class TestKafkaShareGroup(TestKafka):
     def _server(self, sharing_kafka: KafkaServer) -> None:
         self.server = sharing_kafka
 
+    @pytest.fixture(autouse=True)
+    def _sent_as_one_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A member has no more than one fetch brings, before it has answered that."""
+
+        def lingering(*words: Any) -> dict[str, Any]:
+            return producing(*words) | {"linger.ms": 100}
+
+        monkeypatch.setattr(publishers, "producing", lingering)
+
+    @pytest.fixture(autouse=True)
+    def _impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """This broker gives a partition to one member, so a second one waits for it in vain."""
+        monkeypatch.setattr(share, "_SHARING", 5.0)
+
     @pytest.fixture
     async def provider(self) -> AsyncIterator[Provider]:
         provider = Kafka.from_url(self.server.share_url)
@@ -112,4 +132,61 @@ class TestKafkaShareGroup(TestKafka):
 
 @pytest.mark.prove  # this broker gives a partition to one member, so a second one waits for it in vain
 class TestKafkaShareGroupThroughAsyncio(TestKafkaShareGroup):
+    asyncio = True
+
+
+@APACHE_KAFKA
+class TestApacheKafka(TestKafka):
+    largest = 1_000_000  # a topic's own limit, less the headers
+
+    @pytest.fixture(autouse=True)
+    def _server(self, apache_kafka: ApacheKafkaServer) -> None:
+        self.server = apache_kafka
+
+
+@APACHE_KAFKA
+@pytest.mark.prove
+class TestApacheKafkaThroughAsyncio(TestApacheKafka):
+    asyncio = True
+
+
+@APACHE_KAFKA
+@pytest.mark.prove
+class TestApacheKafkaShareGroup(TestKafkaShareGroup):
+    largest = 1_000_000
+    apache_kafka: ApacheKafkaServer
+
+    @pytest.fixture(autouse=True)
+    def _server(self, apache_kafka: ApacheKafkaServer) -> None:
+        self.server = self.apache_kafka = apache_kafka
+        self.begun = set[str]()
+
+    @pytest.fixture(autouse=True)
+    def _impatient(self) -> None:
+        """Wait as everybody does: each member gets partitions."""
+
+    def new_destination(self) -> str:
+        """Return a topic for whose group a forked child need not ask the broker for anything."""
+        topic = super().new_destination()
+        self._begin_with_the_oldest(f"{topic}:s")
+        return topic
+
+    def _begin_with_the_oldest(self, group: str) -> None:
+        """Let a group have what was sent before it has a member: one joins when something is wanted."""
+        if group not in self.begun:
+            self.begun.add(group)
+            self.apache_kafka.set_group(group, share_auto_offset_reset="earliest")
+
+    @asynccontextmanager
+    async def receiving(
+        self, provider: Provider, destination: str | None = None, *, subscription: str = "s", name: str = "a"
+    ) -> AsyncGenerator[Receiver, None]:
+        self._begin_with_the_oldest(f"{destination or self.destination}:{subscription}")
+        async with super().receiving(provider, destination, subscription=subscription, name=name) as receiver:
+            yield receiver
+
+
+@APACHE_KAFKA
+@pytest.mark.prove
+class TestApacheKafkaShareGroupThroughAsyncio(TestApacheKafkaShareGroup):
     asyncio = True

@@ -1,6 +1,7 @@
-"""Consumers on Kafka are killed at every step and at random, and so is its connection; effects are counted.
+"""Consumers on Kafka are killed at every step and at random, and so is the broker; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills, while 10 others join and leave.
+The broker is a mock cluster, which only closes its connections, and a real Apache Kafka. With
+``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills, while 10 others join and leave.
 """
 
 import threading
@@ -26,7 +27,8 @@ from tests.crash.helpers.producing import produce
 from tests.crash.helpers.rebalancing import GUESTS, Shares, Turmoil
 from tests.crash.victims.booking_service import CONCURRENCY, LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 
@@ -35,23 +37,25 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_gr
 PARTITIONS = (PROCESSES + 1) * CONCURRENCY + 2
 
 
-@pytest.fixture
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
+@pytest.fixture(params=KINDS)
+def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
+    with private_kafka(request.param, tmp_path) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
-def deaths_left(tmp_path_factory: pytest.TempPathFactory) -> dict[Death, Left]:
+@pytest.fixture(scope="module", params=KINDS)
+def deaths_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[Death, Left]:
     """Run the crash matrix once."""
     folder = tmp_path_factory.mktemp("kafka")
-    with KafkaServer() as server:
+    with private_kafka(request.param, folder) as server:
         for death in DEATHS:
             server.create(death.name, 1)
         return run_matrix(folder, server.url, f"sqlite:///{folder}/history.sqlite3", depth_of(server))
 
 
-def depth_of(server: KafkaServer) -> Callable[[str], int]:
+def depth_of(server: AnyKafka) -> Callable[[str], int]:
     """Return what counts the messages that the trigger of a topic's name has not settled."""
     return lambda name: server.depth(name, f"{name}:{name}")
 
@@ -65,14 +69,14 @@ def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
     deaths_left[death].check(death)
 
 
-def books_of(folder: Path, server: KafkaServer, history: str) -> Books:
+def books_of(folder: Path, server: AnyKafka, history: str) -> Books:
     server.create(NAME, PARTITIONS)
     return Books(folder, server.url, history, partial(depth_of(server), NAME))
 
 
 @pytest.mark.prove
 def test_each_order_is_booked_once_while_consumers_are_killed_join_and_leave(
-    tmp_path: Path, kafka: KafkaServer, redis_url: str, proved: Proved
+    tmp_path: Path, kafka: AnyKafka, redis_url: str, proved: Proved
 ) -> None:
     """Whoever is killed owns a partition, and so does each guest: all of these have successors."""
     books, shares = books_of(tmp_path, kafka, redis_url), Shares(tmp_path)
@@ -97,7 +101,7 @@ def test_each_order_is_booked_once_while_consumers_are_killed_join_and_leave(
 
 @pytest.mark.prove
 def test_consumers_and_producers_reconnect_to_a_broker_that_was_away(
-    tmp_path: Path, kafka: KafkaServer, redis_url: str
+    tmp_path: Path, kafka: AnyKafka, redis_url: str
 ) -> None:
     books = books_of(tmp_path, kafka, redis_url)
     due = [MESSAGES // 4, MESSAGES // 2]

@@ -18,7 +18,8 @@ from tests.crash.victims.atomic_victim import BROUGHT, POINTS, UUIDS, name_of
 from tests.crash.victims.offsets_victim import ORDERS
 from tests.fixtures.proof import Proved
 from tests.fixtures.scale import sized
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import eventually
 from tests.integration.providers.kafka.shop import Shop, opened
 
@@ -30,9 +31,9 @@ MESSAGES = sized(1000, full=20_000)
 ALL_OFFSETS = {(name_of(point), len(UUIDS)) for point in POINTS}
 
 
-@pytest.fixture
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
+@pytest.fixture(params=KINDS)
+def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
+    with private_kafka(request.param, tmp_path) as server:
         yield server
 
 
@@ -45,7 +46,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
-    url: str, kafka: KafkaServer, proved: Proved
+    url: str, kafka: AnyKafka, proved: Proved
 ) -> None:
     for point in POINTS:
         kafka.create(name_of(point), 1)
@@ -69,7 +70,7 @@ def offsets_in(engine: Engine) -> set[tuple[str, int]]:
 
 
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
-    url: str, kafka: KafkaServer, proved: Proved
+    url: str, kafka: AnyKafka, proved: Proved
 ) -> None:
     with opened(kafka, ORDERS, url, partitions=4) as shop, ExitStack() as running:
         shop.place(range(MESSAGES))

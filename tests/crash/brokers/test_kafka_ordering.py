@@ -12,7 +12,8 @@ from tests.crash.helpers.ordering_left import GROUPS, LENGTH, Left, look, send
 from tests.crash.victims.ordering_service import CONCURRENCY, DESTINATION, NAME, effects_of
 from tests.fixtures.proof import Proved
 from tests.fixtures.scale import sized
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 
 pytestmark = [
     pytest.mark.crash,
@@ -24,16 +25,16 @@ pytestmark = [
 PARTITIONS, PROCESSES = 4, 2
 
 
-@pytest.fixture
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
+@pytest.fixture(params=KINDS)
+def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
+    with private_kafka(request.param, tmp_path) as server:
         server.create(DESTINATION, PARTITIONS)
         yield server
 
 
 def run(
     folder: Path,
-    kafka: KafkaServer,
+    kafka: AnyKafka,
     history: str,
     hits: int,
     hit: Callable[[OrderingFleet, Popen[bytes]], None],
@@ -61,7 +62,7 @@ def run(
 
 
 def test_keys_keep_their_order_whenever_a_process_is_killed(
-    tmp_path: Path, kafka: KafkaServer, redis_url: str, proved: Proved
+    tmp_path: Path, kafka: AnyKafka, redis_url: str, proved: Proved
 ) -> None:
     kills = sized(3, full=10)
 
@@ -73,7 +74,7 @@ def test_keys_keep_their_order_whenever_a_process_is_killed(
 
 
 def test_keys_keep_their_order_when_a_process_is_frozen_until_others_have_its_partitions(
-    tmp_path: Path, kafka: KafkaServer, redis_url: str
+    tmp_path: Path, kafka: AnyKafka, redis_url: str
 ) -> None:
     freezes = sized(1, full=3)
 

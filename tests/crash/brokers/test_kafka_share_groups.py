@@ -6,19 +6,22 @@ that everything is answered in the end, but that nothing is lost, nothing twice,
 """
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.crash.brokers.test_kafka import PARTITIONS
+from tests.crash.conftest import empty_database
 from tests.crash.helpers.aftermath import Left, run_matrix
 from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, end, fleet_of, kill_now_and_then
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import NAME
 from tests.fixtures.proof import Proved
+from tests.fixtures.servers.apache_kafka import KINDS
+from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import patience
 
@@ -29,27 +32,54 @@ pytestmark = [
     pytest.mark.xdist_group("kafka"),
 ]
 
-#: More deliveries than there will be: this broker counts one for all members whenever a connection ends.
-LIMIT = 10_000
+#: More deliveries than there will be on the mock, which counts one for all members whenever a connection
+#: ends. Apache Kafka takes no more than 25.
+LIMIT, MOST = 10_000, 25
 
 
 @contextmanager
-def forgetful() -> Generator[tuple[KafkaServer, str], None, None]:
-    """Run a broker that takes a silent member for dead soon; yield it with a provider's URL."""
-    with KafkaServer(brokers=2) as server:
-        server.deliver_at_most(LIMIT)
-        server.forget_after(patience(4))
+def forgetful(kind: str, folder: Path, *names: str) -> Generator[tuple[AnyKafka, str], None, None]:
+    """Run a broker with groups for triggers of these names; yield it with a provider's URL.
+
+    It takes a silent member for dead soon.
+    """
+    with mock_cluster() if kind == "mock" else apache_kafka(folder, names) as server:
         yield server, f"kafka://{server.address}?share=true&delivery_limit={LIMIT}"
 
 
-@pytest.fixture(scope="module")
-def deaths_left(tmp_path_factory: pytest.TempPathFactory) -> dict[Death, Left]:
-    """Run the crash matrix once."""
+@contextmanager
+def mock_cluster() -> Generator[KafkaServer, None, None]:
+    with KafkaServer(brokers=2) as server:
+        server.deliver_at_most(LIMIT)
+        server.forget_after(patience(4))
+        yield server
+
+
+@contextmanager
+def apache_kafka(folder: Path, names: Iterable[str]) -> Generator[ApacheKafkaServer, None, None]:
+    settings = {
+        "group_share_session_timeout_ms": "4000",
+        "group_share_record_lock_duration_ms": "4000",
+        "group_share_max_delivery_count_limit": str(MOST),
+    }
+    with ApacheKafkaServer(folder / "apache-kafka", **settings) as server:
+        for name in names:
+            limits = {"share_auto_offset_reset": "earliest", "share_delivery_count_limit": str(MOST)}
+            server.set_group(f"{name}:{name}", **limits)
+        yield server
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def deaths_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[Death, Left]:
+    """Run the crash matrix once; members get their first message at one time, too many for a SQLite file."""
     folder = tmp_path_factory.mktemp("kafka-share-groups")
-    with forgetful() as (server, url):
+    history = empty_database(request.getfixturevalue("postgres_server"))
+    with forgetful(request.param, folder, *(death.name for death in DEATHS)) as (server, url):
         for death in DEATHS:
             server.create(death.name, 1)
-        return run_matrix(folder, url, f"sqlite:///{folder}/history.sqlite3", lambda _: 0)
+        return run_matrix(folder, url, history, lambda _: 0)
 
 
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
@@ -60,10 +90,11 @@ def test_a_member_killed_at_any_step_leaves_what_the_pipeline_says(
     deaths_left[death].check(death)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_order_is_booked_once_however_often_members_are_killed(
-    tmp_path: Path, redis_url: str, proved: Proved
+    tmp_path: Path, redis_url: str, proved: Proved, kind: str
 ) -> None:
-    with forgetful() as (server, url):
+    with forgetful(kind, tmp_path, NAME) as (server, url):
         server.create(NAME, PARTITIONS)
         books = Books(tmp_path, url, redis_url, lambda: 0)
         producing = threading.Thread(target=produce, args=[url])

@@ -159,19 +159,19 @@ ACTIVEMQ = TrustProfile(
 )
 #: No number at all: what is told is what this consumer, or the text beside the group's offset, remembers.
 KAFKA = TrustProfile(
-    broker="Kafka (librdkafka's own mock cluster)",
+    broker="Apache Kafka 4.4",
     wire="Kafka",
     queue="topic, consumer group",
     keeps_count=False,
-    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FORGOTTEN, Effect.UNKNOWN),
+    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FORGOTTEN, Effect.FORGOTTEN),
 )
-#: The mock counts all that can be done to it; it cannot die and come back. Brokers before Kafka 4.2 take the
-#: last delivery off the count when a consumer dies, so a count of 1 proves nothing.
+#: The brokers write a count down with the answer to a delivery, so a killed one forgets what nobody has
+#: answered.
 KAFKA_SHARE = TrustProfile(
-    broker="Kafka (librdkafka's own mock cluster)",
+    broker="Apache Kafka 4.4",
     wire="Kafka",
     queue="topic, share group",
-    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.UNKNOWN),
+    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
 )
 #: What SQS says is "approximate" by its own words, so the table is never told: see ``sqs/codec.py``.
 SQS = TrustProfile(

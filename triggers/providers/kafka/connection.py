@@ -88,10 +88,6 @@ class Member(Membership):
                 if self._positions is not None:
                     self._positions.settle(place.partition, place.consumed.offset)
 
-    def reject(self, tokens: Sequence[Token]) -> None:
-        """Note that these are done: a consumer group has no other word for them."""
-        self.settle(tokens)
-
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
         """Hand these out again, not before so many seconds have passed."""
         due = time.monotonic() + seconds

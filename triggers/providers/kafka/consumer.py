@@ -42,7 +42,6 @@ class KafkaConsumer:
         self._joining = {} if joining is None else joining
         self._known_by = known_by
         self._count_of = count_of
-        self._rejected: set[Token] = set()
         self._dead_letter = dead_letter
         self._shell = shell
         self._member: Membership | None = None
@@ -50,7 +49,6 @@ class KafkaConsumer:
     async def open(self, inbox: Inbox) -> None:
         """Join the group, and wait for a share of its partitions."""
         self._leave_soon()
-        self._rejected.clear()
         member = self._join(inbox)
         member.start()
         self._member = member
@@ -91,13 +89,8 @@ class KafkaConsumer:
             self._member.stop_soon()
 
     def accept(self, tokens: Sequence[Token]) -> None:
-        """Settle these; of what has a dead letter, tell the group that it is rejected."""
-        member = self._living()
-        rejected = [token for token in tokens if token in self._rejected]
-        member.settle([token for token in tokens if token not in self._rejected])
-        if rejected:
-            member.reject(rejected)
-            self._rejected.difference_update(rejected)
+        """Settle these."""
+        self._living().settle(tokens)
 
     def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
         """Have these delivered again when the delay has passed, by this consumer or another."""
@@ -110,7 +103,6 @@ class KafkaConsumer:
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Send copies, and wait for the reports."""
         await self._dead_letter(received, reason)
-        self._rejected.update(cast("Token", delivery.handle) for delivery in received)
 
     async def hand_out_in_order(self) -> None:
         """Have what was given back come next, in order."""

@@ -117,10 +117,6 @@ class Membership(ABC):
         """Note that these are done; the broker hears of it within a moment."""
 
     @abstractmethod
-    def reject(self, tokens: Sequence[Token]) -> None:
-        """Note that these, of which there is a dead letter now, are done."""
-
-    @abstractmethod
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
         """Have these delivered again, not before so many seconds have passed."""
 

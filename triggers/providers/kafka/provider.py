@@ -53,8 +53,8 @@ class Kafka:
     With ``share=true`` a subscription is a *share group* (KIP-932, Kafka 4.2): the brokers hand out messages
     one by one whatever their partition, count the deliveries, and give a message up after some, so
     ``max_delivery_count`` must be less than that. The count is a lower bound: 1 reads as -1. A consumer gets
-    its next messages when all of its last ones are answered. A message is acknowledged by ACCEPT, recovered
-    by RELEASE, and rejected by REJECT when it has a dead letter.
+    its next messages when all of its last ones are answered. A message is acknowledged by ACCEPT, also
+    when it has a dead letter, and recovered by RELEASE.
 
     A message with a delivery time ahead is refused. What is sent is reported as delivered by all replicas in
     sync before ``send`` returns; messages of one JMSXGroupID go to one partition. With ``transactional_id``

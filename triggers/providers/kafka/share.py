@@ -36,8 +36,9 @@ _TELLING = 0.2
 _STATISTICS = 100
 
 #: How long a new member waits for its first partition, and then for a message, in seconds, before its queue
-#: is taken for empty.
-_SHARING, _FETCHING = 5.0, 1.0
+#: is taken for empty. Kafka names the partitions of a new group in the answer to the second heartbeat: after
+#: 5 s by default, and 15 s at most.
+_SHARING, _FETCHING = 20.0, 1.0
 
 #: The part of the lock's time after which what is with no service goes back: the brokers' clock is theirs.
 _SAFE = 0.8
@@ -100,12 +101,11 @@ class ShareMember(Membership):
         return self._joined
 
     def settle(self, tokens: Sequence[Token]) -> None:
-        """Accept these; the broker hears of it within a moment."""
-        self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
+        """Accept these; the broker hears of it within a moment.
 
-    def reject(self, tokens: Sequence[Token]) -> None:
-        """Reject these: the broker delivers them no more."""
-        self._answer([token.tag for token in tokens], driver.AcknowledgeType.REJECT)
+        Also what has a dead letter: of what is rejected, Kafka 4.4 may write one more (KIP-1191).
+        """
+        self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
 
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
         """Release these when so many seconds have passed, or a moment before their lock is over."""

@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, Running
 from triggers import trigger
@@ -28,7 +28,7 @@ _BOOK = text("INSERT INTO booked VALUES (:number)")
 class Shop:
     """Orders are numbers; the one at offset n of a partition that has all of them is n."""
 
-    kafka: KafkaServer
+    kafka: AnyKafka
     topic: str
     url: str
     engine: Engine
@@ -143,7 +143,7 @@ class Shop:
 
 
 @contextmanager
-def opened(kafka: KafkaServer, topic: str, url: str, *, partitions: int = 1) -> Generator[Shop]:
+def opened(kafka: AnyKafka, topic: str, url: str, *, partitions: int = 1) -> Generator[Shop]:
     """Open a shop on a new topic."""
     kafka.create(topic, partitions)
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))

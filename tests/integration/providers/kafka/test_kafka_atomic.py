@@ -1,28 +1,20 @@
 """An atomic trigger on Kafka: what the group forgets is remembered in the database of the effects."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
 from confluent_kafka import Producer
 from sqlalchemy import Connection, create_engine, text
 
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from triggers import Consumer, trigger
 from triggers.consumer.options import AnyTrigger
 
 ORDERS = 20
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
-        yield server
-
-
 def test_a_group_that_begins_at_the_oldest_message_again_has_no_second_effect(
-    kafka: KafkaServer, tmp_path: Path
+    kafka: AnyKafka, tmp_path: Path
 ) -> None:
     """Another group stands for one whose offsets were reset, or whose brokers were restored."""
     topic, history = f"orders-{uuid4().hex[:8]}", f"sqlite:///{tmp_path}/orders.sqlite3"

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 
 from history import MemoryHistory
 from history.bridge import drive
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Consumer, Message, trigger
@@ -19,28 +20,22 @@ from triggers.providers.kafka.provider import Kafka
 from triggers.providers.provider import Arrival, Receiver
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
-        yield server
-
-
 @pytest.fixture
-def topic(kafka: KafkaServer) -> str:
+def topic(kafka: AnyKafka) -> str:
     name = f"orders-{uuid4().hex[:8]}"
     kafka.create(name, 2)
     return name
 
 
 @pytest.fixture
-def late(kafka: KafkaServer, topic: str) -> Iterator[Callable[[], Receiver]]:
+def late(kafka: AnyKafka, topic: str) -> Iterator[Callable[[], Receiver]]:
     """Return what joins a group that begins with the newest message."""
     provider = Kafka.from_url(f"{kafka.url}&group={topic}&start=latest")
     yield lambda: drive(provider.open_receiver(topic, subscription="book", name="a"))
     drive(provider.close())
 
 
-def produce(server: KafkaServer, topic: str, *bodies: bytes, partition: int = 0) -> None:
+def produce(server: AnyKafka, topic: str, *bodies: bytes, partition: int = 0) -> None:
     """Send as a program that knows nothing of us."""
     producer = RawProducer({"bootstrap.servers": server.address, "log_level": 0})
     for body in bodies:
@@ -62,7 +57,7 @@ def taken(receiver: Receiver, count: int) -> list[object]:
     return bodies
 
 
-def commit(server: KafkaServer, topic: str, offset: int) -> None:
+def commit(server: AnyKafka, topic: str, offset: int) -> None:
     """Let the group of the topic's name have settled so much of the first partition."""
     member = Member({"bootstrap.servers": server.address, "group.id": topic, "log_level": 0})
     member.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
@@ -70,7 +65,7 @@ def commit(server: KafkaServer, topic: str, offset: int) -> None:
 
 
 def test_a_group_that_begins_with_the_newest_message_gets_what_is_sent_while_it_is_away(
-    kafka: KafkaServer, topic: str, late: Callable[[], Receiver]
+    kafka: AnyKafka, topic: str, late: Callable[[], Receiver]
 ) -> None:
     produce(kafka, topic, b"old")  # the other partition is empty
     drive(late().close())
@@ -86,12 +81,12 @@ def test_a_group_that_begins_with_the_newest_message_gets_what_is_sent_while_it_
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 def test_what_retention_has_deleted_is_told_and_the_rest_is_received(
-    kafka: KafkaServer, topic: str, start: str, caplog: pytest.LogCaptureFixture
+    kafka: AnyKafka, topic: str, start: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The mock cluster keeps 5 MB of a partition."""
     produce(kafka, topic, b"read")
     commit(kafka, topic, 1)
     produce(kafka, topic, *[bytes(500_000)] * 16)
+    kafka.expire(topic)
     provider = Kafka.from_url(f"{kafka.url}&group={topic}&start={start}")
 
     receiver = drive(provider.open_receiver(topic, subscription="book", name="a"))
@@ -106,7 +101,7 @@ def test_what_retention_has_deleted_is_told_and_the_rest_is_received(
 
 
 def test_a_log_that_goes_back_is_read_from_there_and_what_comes_later_is_not_skipped(
-    kafka: KafkaServer, topic: str, late: Callable[[], Receiver], caplog: pytest.LogCaptureFixture
+    kafka: AnyKafka, topic: str, late: Callable[[], Receiver], caplog: pytest.LogCaptureFixture
 ) -> None:
     commit(kafka, topic, 5)  # of what is not there any more
     produce(kafka, topic, b"0", b"1")

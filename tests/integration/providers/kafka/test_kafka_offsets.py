@@ -17,6 +17,7 @@ from history.sql import OffsetHistory
 from history.sql.offsets.history import OffsetIdentity
 from history.sql.offsets.seen import Place
 from tests.fixtures.network import Network
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, parked_in, with_store
@@ -28,12 +29,6 @@ from triggers.providers.kafka import forget_offsets
 ORDERS = 20
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
@@ -42,7 +37,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def shop(kafka: KafkaServer, database: str) -> Iterator[Shop]:
+def shop(kafka: AnyKafka, database: str) -> Iterator[Shop]:
     with opened(kafka, f"orders-{uuid4().hex[:8]}", database) as shop:
         yield shop
 
@@ -86,7 +81,7 @@ class TestOnce:
         assert shop.run_out(blocking) == {"ok": 2}
 
     def test_messages_are_settled_out_of_order(
-        self, blocking: Lane, kafka: KafkaServer, postgres_url: str
+        self, blocking: Lane, kafka: AnyKafka, postgres_url: str
     ) -> None:
         """Orders of different keys run at once; on SQLite one transaction runs at a time."""
         others = threading.Event()
@@ -119,7 +114,7 @@ class TestOnce:
         assert shop.rows == [(ORDERS, "")]
 
     def test_of_two_consumers_each_message_is_booked_by_one(
-        self, lane: Lane, kafka: KafkaServer, database: str
+        self, lane: Lane, kafka: AnyKafka, database: str
     ) -> None:
         with opened(kafka, f"orders-{uuid4().hex[:8]}", database, partitions=4) as shop:
             shop.place(range(ORDERS))
@@ -216,12 +211,12 @@ class TestWhereItBegins:
         assert shop.run_out(lane) == {"ok": ORDERS}
 
     def test_what_retention_has_deleted_is_counted_and_the_rest_is_run(
-        self, blocking: Lane, shop: Shop, caplog: pytest.LogCaptureFixture
+        self, blocking: Lane, kafka: AnyKafka, shop: Shop, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """The mock cluster keeps 5 MB of a partition."""
         shop.place(range(3))
         shop.run_out(blocking)
         shop.place([0] * 16, padding=bytes(500_000))
+        kafka.expire(shop.topic)
         shop.place([3])
 
         shop.run_out(blocking)
@@ -236,7 +231,7 @@ class TestWhereItBegins:
 
 class TestAway:
     def test_nothing_is_handed_out_while_the_database_does_not_say_where_to_begin(
-        self, lane: Lane, kafka: KafkaServer, postgres_url: str
+        self, lane: Lane, kafka: AnyKafka, postgres_url: str
     ) -> None:
         address = urlsplit(postgres_url)
         assert address.hostname is not None
@@ -305,7 +300,7 @@ class TestApart:
 
 class TestZombie:
     def test_a_consumer_that_has_lost_its_partition_commits_nothing_that_another_has_settled(
-        self, blocking: Lane, kafka: KafkaServer, postgres_url: str
+        self, blocking: Lane, kafka: AnyKafka, postgres_url: str
     ) -> None:
         """A second cluster with the same messages stands for the group that has given the partition away."""
         topic, resumed, stopped = f"orders-{uuid4().hex[:8]}", threading.Event(), threading.Event()

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, Running, parked_in
 from tests.integration.helpers.ordering import Diary, Failing, numbered
@@ -28,14 +28,8 @@ PARTITIONS = 4
 GROUPS, LENGTH = 20, 20
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaServer]:
-    with KafkaServer() as server:
-        yield server
-
-
 @pytest.fixture
-def topic(kafka: KafkaServer) -> str:
+def topic(kafka: AnyKafka) -> str:
     name = f"orders-{uuid4().hex[:8]}"
     kafka.create(name, PARTITIONS)
     return name
@@ -47,7 +41,7 @@ def chance() -> random.Random:
     return random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
 
 
-def send(kafka: KafkaServer, topic: str, messages: Sequence[Message]) -> None:
+def send(kafka: AnyKafka, topic: str, messages: Sequence[Message]) -> None:
     provider = Kafka.from_url(kafka.url)
     drive(provider.send(topic, messages))
     drive(provider.close())
@@ -63,7 +57,7 @@ def done_in(*consumers: Running, topic: str) -> int:
 
 
 def test_keys_keep_their_order_when_messages_are_rolled_back(
-    lane: Lane, kafka: KafkaServer, topic: str, tmp_path: Path, chance: random.Random
+    lane: Lane, kafka: AnyKafka, topic: str, tmp_path: Path, chance: random.Random
 ) -> None:
     diary, failing = Diary(), Failing(GROUPS, LENGTH, 0.1, chance)
     history = f"sqlite:///{tmp_path}/history.sqlite3"
@@ -85,7 +79,7 @@ def test_keys_keep_their_order_when_messages_are_rolled_back(
 
 
 def test_one_worker_keeps_the_order_of_a_partition_whatever_its_keys(
-    lane: Lane, kafka: KafkaServer, tmp_path: Path, chance: random.Random
+    lane: Lane, kafka: AnyKafka, tmp_path: Path, chance: random.Random
 ) -> None:
     ran: list[tuple[str, bool]] = []
     failing = Failing(5, 10, 0.2, chance)
@@ -110,7 +104,7 @@ def test_one_worker_keeps_the_order_of_a_partition_whatever_its_keys(
 
 
 def test_a_message_that_is_given_up_does_not_hold_its_key_up(
-    lane: Lane, kafka: KafkaServer, topic: str, tmp_path: Path
+    lane: Lane, kafka: AnyKafka, topic: str, tmp_path: Path
 ) -> None:
     ran: list[str | None] = []
     history = f"sqlite:///{tmp_path}/history.sqlite3"
@@ -132,7 +126,7 @@ def test_a_message_that_is_given_up_does_not_hold_its_key_up(
 
 @pytest.mark.prove
 def test_keys_keep_their_order_while_their_partitions_move(
-    kafka: KafkaServer, topic: str, tmp_path: Path, chance: random.Random
+    kafka: AnyKafka, topic: str, tmp_path: Path, chance: random.Random
 ) -> None:
     """A second consumer comes in the middle, so that half of the partitions move, and leaves again."""
     diary, failing = Diary(), Failing(GROUPS, LENGTH, 0.1, chance)
@@ -171,7 +165,7 @@ def test_keys_keep_their_order_while_their_partitions_move(
     assert parked_in(history, topic) == []
 
 
-def test_binary_keys_are_groups_too(kafka: KafkaServer, topic: str, tmp_path: Path) -> None:
+def test_binary_keys_are_groups_too(kafka: AnyKafka, topic: str, tmp_path: Path) -> None:
     ran: list[bytes] = []
     failed: list[bytes] = []
 
@@ -193,7 +187,7 @@ def test_binary_keys_are_groups_too(kafka: KafkaServer, topic: str, tmp_path: Pa
     assert ran == [b"%d" % number for number in range(10)]
 
 
-def test_what_was_recovered_comes_in_order_before_what_is_new(kafka: KafkaServer) -> None:
+def test_what_was_recovered_comes_in_order_before_what_is_new(kafka: AnyKafka) -> None:
     topic = f"one-{uuid4().hex[:8]}"
     kafka.create(topic, 1)
     provider = Kafka.from_url(kafka.patient_url)
@@ -213,7 +207,7 @@ def test_what_was_recovered_comes_in_order_before_what_is_new(kafka: KafkaServer
     drive(provider.close())
 
 
-def test_a_share_group_is_refused_with_the_remedy(kafka: KafkaServer, topic: str) -> None:
+def test_a_share_group_is_refused_with_the_remedy(kafka: AnyKafka, topic: str) -> None:
     @trigger(topic, name=topic, ordered=True, max_delivery_count=4)
     def orders(body: str) -> None: ...
 

@@ -15,7 +15,9 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
 from history.store.parking import ParkedKind
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
+from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
+from tests.fixtures.servers.kafka_server import KafkaServer, ends_of
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running, parked_in
 from triggers import Consumer, TransientError, trigger
@@ -24,6 +26,9 @@ from triggers.providers.contract.common import SOON, arrivals, numbered, take
 from triggers.providers.kafka import share
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.provider import Arrival, Limits, ProviderUnavailableError, Receiver, capabilities_of
+
+#: A group that soon gives away what a killed member had.
+SHORT = {"share_session_timeout_ms": "3000", "share_record_lock_duration_ms": "3000"}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +50,7 @@ def opened(url: str, topic: str) -> Receiver:
     return drive(Kafka.from_url(url).open_receiver(topic, subscription="s", name="a"))
 
 
-def send(kafka: KafkaServer, topic: str, messages: list[Message]) -> Kafka:
+def send(kafka: AnyKafka, topic: str, messages: list[Message]) -> Kafka:
     """Send messages, and return the provider: when it ends, this broker takes back what members have."""
     provider = Kafka.from_url(kafka.share_url)
     drive(provider.send(topic, messages))
@@ -120,6 +125,127 @@ def test_a_first_delivery_has_no_count_that_could_prove_anything(kafka: KafkaSer
     assert (second.message.delivery_count, second.message.redelivered) == (2, True)
     drive(receiver.close())
     drive(sender.close())
+
+
+@APACHE_KAFKA
+class TestApacheKafka:
+    """What the next delivery says, and what a group's first member has to wait for, on a real broker."""
+
+    @pytest.fixture
+    def topic(self, apache_kafka: ApacheKafkaServer) -> str:
+        name = f"orders-{uuid4().hex[:8]}"
+        apache_kafka.create(name, 1)
+        apache_kafka.set_group(f"{name}:s", share_auto_offset_reset="earliest", **SHORT)
+        return name
+
+    def test_what_is_given_back_as_failed_is_counted(
+        self, apache_kafka: ApacheKafkaServer, topic: str
+    ) -> None:
+        sender = send(apache_kafka, topic, numbered(1))
+        receiver = opened(apache_kafka.share_url, topic)
+        drive(receiver.recover([first_of(receiver)]))
+
+        again = first_of(receiver).message
+
+        assert KAFKA_SHARE.effects[Happening.RETURNED] is Effect.COUNTED
+        assert (again.delivery_count, again.redelivered) == (2, True)
+        drive(receiver.close())
+        drive(sender.close())
+
+    def test_what_is_given_back_unseen_is_counted(self, apache_kafka: ApacheKafkaServer, topic: str) -> None:
+        sender = send(apache_kafka, topic, numbered(1))
+        receiver = opened(apache_kafka.share_url, topic)
+        first_of(receiver)
+        drive(receiver.close())
+        receiver = opened(apache_kafka.share_url, topic)
+
+        again = first_of(receiver).message
+
+        assert KAFKA_SHARE.effects[Happening.RELEASED] is Effect.COUNTED
+        assert (again.delivery_count, again.redelivered) == (2, True)
+        drive(receiver.close())
+        drive(sender.close())
+
+    @pytest.mark.crash
+    def test_what_a_killed_consumer_had_is_counted(self, apache_kafka: ApacheKafkaServer, topic: str) -> None:
+        sender = send(apache_kafka, topic, numbered(1))
+        killed(apache_kafka.share_url, topic)
+        receiver = opened(apache_kafka.share_url, topic)
+
+        again = first_of(receiver).message
+
+        assert KAFKA_SHARE.effects[Happening.CONSUMER_KILLED] is Effect.COUNTED
+        assert (again.delivery_count, again.redelivered) == (2, True)
+        drive(receiver.close())
+        drive(sender.close())
+
+    @pytest.mark.crash
+    @pytest.mark.prove
+    def test_a_killed_broker_forgets_a_delivery_that_nobody_had_answered(
+        self, private_apache_kafka: ApacheKafkaServer, topic: str
+    ) -> None:
+        server = private_apache_kafka
+        server.create(topic, 1)
+        server.set_group(f"{topic}:s", share_auto_offset_reset="earliest", **SHORT)
+        sender = send(server, topic, numbered(1))
+        receiver = opened(server.share_url, topic)
+        first_of(receiver)
+        server.kill()
+        server.start()
+        with suppress(ProviderUnavailableError):
+            drive(receiver.close())
+        receiver = opened(server.share_url, topic)
+
+        again = first_of(receiver).message
+
+        assert KAFKA_SHARE.effects[Happening.BROKER_KILLED] is Effect.FORGOTTEN
+        assert (again.delivery_count, again.redelivered) == (1, False)
+        drive(receiver.close())
+        drive(sender.close())
+
+    def test_the_brokers_write_no_second_dead_letter(
+        self, apache_kafka: ApacheKafkaServer, topic: str
+    ) -> None:
+        theirs = f"dlq.{topic}"  # the prefix that brokers ask for by default
+        apache_kafka.create(theirs, 1, errors_deadletterqueue_group_enable="true")
+        apache_kafka.create(f"DLQ.{topic}", 1)
+        apache_kafka.set_group(f"{topic}:s", errors_deadletterqueue_topic_name=theirs)
+        sender = send(apache_kafka, topic, numbered(3))
+        receiver = opened(apache_kafka.share_url, topic)
+        given_up, late, last = drive(take(receiver, 3))
+        drive(receiver.dead_letter([given_up], "no such customer"))
+        drive(receiver.acknowledge([given_up]))
+        for _ in range(4):
+            drive(receiver.acknowledge([last]))
+            drive(receiver.recover([late]))
+            late = first_of(receiver)
+        assert ends_of(apache_kafka.address, theirs) == (0, 0)
+        drive(receiver.recover([late]))  # over the limit of the brokers, who write a dead letter
+
+        eventually(lambda: ends_of(apache_kafka.address, theirs) == (0, 1))
+        assert ends_of(apache_kafka.address, f"DLQ.{topic}") == (0, 1)
+        drive(receiver.close())
+        drive(sender.close())
+
+    def test_the_first_member_of_a_group_is_not_idle_before_it_has_partitions(
+        self, apache_kafka: ApacheKafkaServer, topic: str
+    ) -> None:
+        """With the interval of heartbeats that brokers have by default."""
+        ran: list[str] = []
+
+        @trigger(topic, name="book", max_delivery_count=4, history="memory://")
+        def book(message: Message) -> None:
+            ran.append(message.uuid or "")
+
+        apache_kafka.set_group(
+            f"{topic}:book", share_auto_offset_reset="earliest", share_heartbeat_interval_ms="5000"
+        )
+        sender = send(apache_kafka, topic, numbered(3))
+
+        Consumer([book], f"kafka://{apache_kafka.address}?share=true").run(until_idle=0.5)
+
+        assert ran == ["u0", "u1", "u2"]
+        drive(sender.close())
 
 
 def test_a_trigger_that_would_go_on_after_the_brokers_gave_up_is_refused(

@@ -1,7 +1,7 @@
 """Sending to Kafka in transactions: all of a call is there, or nothing of it.
 
-What consumers see is tested on noida-db, for the mock cluster shows everybody what was aborted. How brokers
-fail is tested on the mock cluster.
+What consumers see is tested on Apache Kafka and on noida-db, for the mock cluster shows everybody what was
+aborted. How brokers fail is tested on the mock cluster.
 """
 
 import asyncio
@@ -19,6 +19,8 @@ from history.bridge import drive
 from history.contract.forks import DONE, ended, fork
 from history.errors import ConfigurationError
 from history.message import Message
+from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
+from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.noida_server import NoidaServer
 from triggers import Producer, Retry
@@ -28,6 +30,9 @@ from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.transactions import TransactionalPublisher
 from triggers.providers.provider import Provider, ProviderUnavailableError
 
+#: What has transactions that it aborts.
+Transacting = NoidaServer | ApacheKafkaServer
+
 #: Kafka's numbers of what a transaction consists of.
 INIT_PRODUCER_ID, END_TXN = 22, 26
 
@@ -35,8 +40,11 @@ INIT_PRODUCER_ID, END_TXN = 22, 26
 TOO_LARGE, FAR_TOO_LARGE = "x" * 2_000_000, "x" * 10_000_001
 
 
-@pytest.fixture(scope="module")
-def noida() -> Iterator[NoidaServer]:
+@pytest.fixture(scope="module", params=["noida", pytest.param("apache", marks=APACHE_KAFKA)])
+def kafka(request: pytest.FixtureRequest) -> Iterator[Transacting]:
+    if request.param == "apache":
+        yield request.getfixturevalue("apache_kafka")
+        return
     with NoidaServer() as server:
         yield server
 
@@ -48,9 +56,9 @@ def mock() -> Iterator[KafkaServer]:
 
 
 @pytest.fixture
-def topic(noida: NoidaServer) -> str:
+def topic(kafka: Transacting) -> str:
     name = f"orders-{uuid4().hex[:8]}"
-    noida.create(name, 1)
+    kafka.create(name, 1)
     return name
 
 
@@ -62,9 +70,9 @@ def send(provider: Provider, topic: str, *bodies: str) -> None:
     drive(provider.send(topic, [Message(body=body) for body in bodies]))
 
 
-def read(noida: NoidaServer, topic: str, isolation: str = "read_committed") -> Sequence[str]:
+def read(kafka: Transacting, topic: str, isolation: str = "read_committed") -> Sequence[str]:
     """Return the bodies that a topic has for a consumer, up to where it has to wait."""
-    settings = {"bootstrap.servers": noida.address, "group.id": uuid4().hex, "enable.partition.eof": True}
+    settings = {"bootstrap.servers": kafka.address, "group.id": uuid4().hex, "enable.partition.eof": True}
     start = {"auto.offset.reset": "earliest", "isolation.level": isolation}
     consumer = Consumer(settings | start)
     consumer.subscribe([topic])
@@ -81,8 +89,8 @@ def read(noida: NoidaServer, topic: str, isolation: str = "read_committed") -> S
         consumer.close()
 
 
-def test_what_one_call_sends_is_received_whole(noida: NoidaServer, topic: str) -> None:
-    provider = Kafka.from_url(noida.url(an_id()))
+def test_what_one_call_sends_is_received_whole(kafka: Transacting, topic: str) -> None:
+    provider = Kafka.from_url(kafka.transactional_url(an_id()))
 
     send(provider, topic, "one", "two")
     send(provider, topic, "three")
@@ -96,33 +104,36 @@ def test_what_one_call_sends_is_received_whole(noida: NoidaServer, topic: str) -
 
 @pytest.mark.parametrize("large", [TOO_LARGE, FAR_TOO_LARGE], ids=["broker", "client"])
 def test_nothing_of_a_call_is_there_when_one_message_of_it_is_refused(
-    noida: NoidaServer, topic: str, large: str
+    kafka: Transacting, topic: str, large: str
 ) -> None:
-    provider = Kafka.from_url(noida.url(an_id()))
+    provider = Kafka.from_url(kafka.transactional_url(an_id()))
 
     with pytest.raises(ConfigurationError, match="message: Kafka refuses it"):
         send(provider, topic, "small", large)
 
-    assert read(noida, topic) == []
+    assert read(kafka, topic) == []
     send(provider, topic, "next")
-    assert read(noida, topic) == ["next"]
+    assert read(kafka, topic) == ["next"]
     drive(provider.close())
 
 
-def test_a_call_that_failed_holds_up_nothing_of_other_senders(noida: NoidaServer, topic: str) -> None:
-    failing, plain = Kafka.from_url(noida.url(an_id())), Kafka.from_url(f"kafka://{noida.address}")
+def test_a_call_that_failed_holds_up_nothing_of_other_senders(kafka: Transacting, topic: str) -> None:
+    failing, plain = (
+        Kafka.from_url(kafka.transactional_url(an_id())),
+        Kafka.from_url(f"kafka://{kafka.address}"),
+    )
 
     with pytest.raises(ConfigurationError):
         send(failing, topic, "small", TOO_LARGE)
     send(plain, topic, "after it")
 
-    assert read(noida, topic) == ["after it"]
+    assert read(kafka, topic) == ["after it"]
     drive(failing.close())
     drive(plain.close())
 
 
-def test_a_consumer_here_receives_nothing_of_what_was_aborted(noida: NoidaServer, topic: str) -> None:
-    provider = Kafka.from_url(noida.url(an_id()))
+def test_a_consumer_here_receives_nothing_of_what_was_aborted(kafka: Transacting, topic: str) -> None:
+    provider = Kafka.from_url(kafka.transactional_url(an_id()))
     with pytest.raises(ConfigurationError):
         send(provider, topic, "aborted", TOO_LARGE)
     send(provider, topic, "committed")
@@ -137,27 +148,27 @@ def test_a_consumer_here_receives_nothing_of_what_was_aborted(noida: NoidaServer
 
 @pytest.mark.crash
 def test_nothing_is_there_of_a_producer_that_was_killed_before_its_commit_and_the_next_one_goes_on(
-    noida: NoidaServer, topic: str
+    kafka: Transacting, topic: str
 ) -> None:
-    url = noida.url(an_id())
+    url = kafka.transactional_url(an_id())
     sender = [sys.executable, "-m", "tests.integration.providers.kafka.dying_sender", url, topic]
 
     ended = subprocess.run([*sender, "one", "two"], check=False, timeout=SOON)
 
     assert ended.returncode == -signal.SIGKILL
-    assert read(noida, topic, "read_uncommitted") == ["one", "two"]
-    assert read(noida, topic) == []
+    assert read(kafka, topic, "read_uncommitted") == ["one", "two"]
+    assert read(kafka, topic) == []
     provider = Kafka.from_url(url)
     send(provider, topic, "three")
-    assert read(noida, topic) == ["three"]
+    assert read(kafka, topic) == ["three"]
     drive(provider.close())
 
 
 def test_who_is_locked_out_by_another_of_its_id_says_so_and_can_begin_anew(
-    noida: NoidaServer, topic: str, caplog: pytest.LogCaptureFixture
+    kafka: Transacting, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = an_id()
-    first, second = (Kafka.from_url(noida.url(name)) for _ in range(2))
+    first, second = (Kafka.from_url(kafka.transactional_url(name)) for _ in range(2))
     send(first, topic, "one")
     send(second, topic, "two")
 
@@ -166,15 +177,15 @@ def test_who_is_locked_out_by_another_of_its_id_says_so_and_can_begin_anew(
 
     assert "give each process that sends an id of its own" in caplog.text
     send(first, topic, "three")
-    assert read(noida, topic) == ["one", "two", "three"]
+    assert read(kafka, topic) == ["one", "two", "three"]
     drive(first.close())
     drive(second.close())
 
 
 async def test_blocking_and_asyncio_callers_of_one_producer_share_its_id(
-    noida: NoidaServer, topic: str, caplog: pytest.LogCaptureFixture
+    kafka: Transacting, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    producer = Producer(noida.url(an_id()), retry=Retry(max_attempts=0))
+    producer = Producer(kafka.transactional_url(an_id()), retry=Retry(max_attempts=0))
 
     for number in range(2):
         await producer.asend(topic, f"a{number}")
@@ -187,56 +198,56 @@ async def test_blocking_and_asyncio_callers_of_one_producer_share_its_id(
     await producer.asend(topic, "e")
 
     assert "has taken over" not in caplog.text
-    found = await asyncio.to_thread(read, noida, topic)
+    found = await asyncio.to_thread(read, kafka, topic)
     await producer.aclose()
     assert sorted(found) == ["a0", "a1", "b0", "b1", "c0", "c1", "c2", "d0", "d1", "d2", "e"]
 
 
-def test_producers_of_two_ids_leave_each_other_alone(noida: NoidaServer, topic: str) -> None:
-    first, second = (Kafka.from_url(noida.url(an_id())) for _ in range(2))
+def test_producers_of_two_ids_leave_each_other_alone(kafka: Transacting, topic: str) -> None:
+    first, second = (Kafka.from_url(kafka.transactional_url(an_id())) for _ in range(2))
 
     send(first, topic, "one")
     send(second, topic, "two")
     send(first, topic, "three")
 
-    assert read(noida, topic) == ["one", "two", "three"]
+    assert read(kafka, topic) == ["one", "two", "three"]
     drive(first.close())
     drive(second.close())
 
 
-def test_dead_letters_of_one_process_lock_no_other_out(noida: NoidaServer, topic: str) -> None:
+def test_dead_letters_of_one_process_lock_no_other_out(kafka: Transacting, topic: str) -> None:
     name = an_id()
-    sender, consumer = (Kafka.from_url(noida.url(name)) for _ in range(2))
-    noida.create(f"DLQ.{topic}", 1)
+    sender, consumer = (Kafka.from_url(kafka.transactional_url(name)) for _ in range(2))
+    kafka.create(f"DLQ.{topic}", 1)
     send(sender, topic, "poison")
     receiver = drive(consumer.open_receiver(topic, subscription="s", name="a"))
 
     drive(receiver.dead_letter(arrivals(drive(take(receiver, 1))), "no sense"))
     send(sender, topic, "next")
 
-    assert read(noida, f"DLQ.{topic}") == ["poison"]
-    assert read(noida, topic) == ["poison", "next"]
+    assert read(kafka, f"DLQ.{topic}") == ["poison"]
+    assert read(kafka, topic) == ["poison", "next"]
     drive(receiver.close())
     drive(consumer.close())
     drive(sender.close())
 
 
-def test_a_program_sends_many_messages_in_one_transaction(noida: NoidaServer, topic: str) -> None:
-    with Producer(noida.url(an_id())) as producer:
+def test_a_program_sends_many_messages_in_one_transaction(kafka: Transacting, topic: str) -> None:
+    with Producer(kafka.transactional_url(an_id())) as producer:
         with pytest.raises(ConfigurationError):
             producer.send_batch(topic, [Message(body="one"), Message(body=TOO_LARGE)])
         producer.send_batch(topic, [Message(body="two"), Message(body="three")])
 
-    assert read(noida, topic) == ["two", "three"]
+    assert read(kafka, topic) == ["two", "three"]
 
 
 async def test_a_forked_child_and_its_parent_lock_each_other_out_and_lose_nothing(
-    noida: NoidaServer, topic: str
+    kafka: Transacting, topic: str
 ) -> None:
     async def send_in_child() -> None:
         send(provider, topic, "two")
 
-    provider = Kafka.from_url(noida.url(an_id()))
+    provider = Kafka.from_url(kafka.transactional_url(an_id()))
     send(provider, topic, "one")
 
     assert await ended([fork(send_in_child, blocking=True)]) == [DONE]
@@ -244,18 +255,18 @@ async def test_a_forked_child_and_its_parent_lock_each_other_out_and_lose_nothin
     with pytest.raises(ProviderUnavailableError, match="has taken over"):
         send(provider, topic, "lost")
     send(provider, topic, "three")
-    assert read(noida, topic) == ["one", "two", "three"]
+    assert read(kafka, topic) == ["one", "two", "three"]
     await provider.close()
 
 
-async def test_an_event_loop_sends_in_transactions_too(noida: NoidaServer, topic: str) -> None:
-    provider = Kafka.from_url(noida.url(an_id())).for_asyncio()
+async def test_an_event_loop_sends_in_transactions_too(kafka: Transacting, topic: str) -> None:
+    provider = Kafka.from_url(kafka.transactional_url(an_id())).for_asyncio()
 
     with pytest.raises(ConfigurationError):
         await provider.send(topic, [Message(body="one"), Message(body=TOO_LARGE)])
     await provider.send(topic, [Message(body="two")])
 
-    assert read(noida, topic) == ["two"]
+    assert read(kafka, topic) == ["two"]
     await provider.close()
 
 

@@ -1,0 +1,92 @@
+"""Consumers on Apache Kafka are killed, and so is the broker; effects are counted.
+
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the broker.
+"""
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.crash.brokers.test_kafka import PARTITIONS, depth_of
+from tests.crash.brokers.test_kafka_share_groups import forgetful
+from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, end, fleet_of
+from tests.crash.helpers.fleet import Fleet
+from tests.crash.helpers.producing import produce
+from tests.crash.victims.booking_service import NAME
+from tests.fixtures.proof import Proved
+from tests.fixtures.servers.apache_kafka import private_kafka
+from tests.fixtures.servers.apache_kafka_server import AnyKafka
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.prove,
+    pytest.mark.timeout(3600),
+    pytest.mark.xdist_group("kafka"),
+]
+
+#: Starts a broker, and returns it with the URL of a provider.
+Mode = Callable[[Path], AbstractContextManager[tuple[AnyKafka, str]]]
+
+#: How often the broker is killed.
+BROKER_KILLS = max(2, KILLS // 4)
+
+
+@contextmanager
+def consumer_group(folder: Path) -> Generator[tuple[AnyKafka, str], None, None]:
+    with private_kafka("apache", folder) as server:
+        yield server, server.url
+
+
+@contextmanager
+def share_group(folder: Path) -> Generator[tuple[AnyKafka, str], None, None]:
+    with forgetful("apache", folder, NAME) as (server, url):
+        yield server, url
+
+
+@pytest.mark.parametrize("mode", [consumer_group, share_group], ids=["a consumer group", "a share group"])
+def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
+    tmp_path: Path, redis_url: str, proved: Proved, mode: Mode
+) -> None:
+    with mode(tmp_path) as (server, url):
+        server.create(NAME, PARTITIONS)
+        count = partial(depth_of(server), NAME) if mode is consumer_group else lambda: 0
+        books = Books(tmp_path, url, redis_url, count)
+        producing = threading.Thread(target=produce, args=[url])
+        with fleet_of(books) as fleet:
+            producing.start()
+            kills = kill_both(fleet, books, server)
+            producing.join()
+            end(fleet, books)
+
+        books.check(MOST_IN_DOUBT)
+    assert kills == (KILLS, BROKER_KILLS)
+    proved(messages=MESSAGES, processes_killed=KILLS, brokers_killed=BROKER_KILLS)
+
+
+def kill_both(fleet: Fleet, books: Books, server: AnyKafka) -> tuple[int, int]:
+    """Kill consumers and the broker, spread over the work, until it is over; return how many of each."""
+    due = sorted(
+        [(spread(one, KILLS), False) for one in range(KILLS)]
+        + [(spread(one, BROKER_KILLS), True) for one in range(BROKER_KILLS)]
+    )
+    consumers = brokers = 0
+    for effects in fleet.watch(lambda: not due and books.over()):
+        if due and effects >= due[0][0]:
+            _, is_the_broker = due.pop(0)
+            if is_the_broker:
+                server.go_away()
+                server.come_back()
+                brokers += 1
+            else:
+                fleet.kill(fleet.running[0])
+                consumers += 1
+    return consumers, brokers
+
+
+def spread(number: int, many: int) -> int:
+    """Return after how many effects something is to happen."""
+    return MESSAGES * (number + 1) // (many + 2)
