@@ -176,7 +176,7 @@ def _fate_of(row: Row) -> str:
             runs=row.runs,
             answer=row.answer,
             park=row.park,
-            suspend=row.suspend,
+            suspension=row.suspension,
             rejected=row.rejected,
         )
     )

@@ -331,7 +331,7 @@ def conclude(
     if error is None:
         run.end = succeeded(result, policy, recorded=recorded)
         return
-    ending, suspends = Ending.FATAL, False
+    ending = Ending.FATAL
     if issubclass(type(error), LeaseLostError) or run.taken_by is not None:
         ending = Ending.LOST  # whatever it is that failed, the message is another owner's
     elif issubclass(type(error), HostRetryError):
@@ -342,6 +342,4 @@ def conclude(
         transaction is not None and transaction.is_worth_another_try(error)
     ):
         ending = Ending.TRANSIENT
-    else:
-        suspends = policy.suspend_on_error
-    run.end = failed(ending, error, policy, recorded=recorded, suspends=suspends)
+    run.end = failed(ending, error, policy, recorded=recorded)
