@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -137,6 +138,11 @@ def stays(shop: Shop, *runs: str) -> None:
         time.sleep(0.05)
 
 
+def fails_again(shop: Shop, running: Running, number: int) -> bool:
+    """Whether the first message has failed so often, and the trigger is suspended for it."""
+    return shop.ran == ["a"] * number and kind_of(running) is Suspension.RESOURCE
+
+
 def kind_of(running: Running) -> Suspension | None:
     return running.gates[0].suspension
 
@@ -197,9 +203,9 @@ def test_without_a_monitor_an_outage_uses_up_no_deliveries_and_a_person_resumes(
         settings = {"transacted": True, "on_rollback": "suspend_and_recover", "monitor_interval": SOON}
 
     with shop.consumer(**settings) as running:
-        for runs in (["a"], ["a", "a"]):
-            eventually(lambda runs=runs: shop.ran == runs and kind_of(running) is Suspension.RESOURCE)
-            stays(shop, *runs)
+        for number in (1, 2):
+            eventually(partial(fails_again, shop, running, number))
+            stays(shop, *["a"] * number)
             shop.resume()
         eventually(lambda: shop.ran == ["a", "a", "a"])
 
