@@ -115,7 +115,6 @@ class Shop:
 
 @pytest.fixture
 def make_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Shop]:
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[2]}:{tmp_path}")
     return Shop
 

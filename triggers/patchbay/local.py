@@ -105,7 +105,7 @@ async def _call(sink: LocalSink, message: Message, connection: "AnyConnection | 
     joined = _Joined(connection)
     delivery = Delivery(uuid=message.uuid, fence=None, attempt=1, trigger_name=sink.name, delivery_count=1)
     with _joining(connection):
-        mark = None if connection is None else await settled(connection.begin_nested())
+        mark: Any = None if connection is None else await settled(connection.begin_nested())
         try:
             positional, named = binding.arguments(message.copied(), delivery, joined)
             await settled(binding.service(*positional, **named))
@@ -155,23 +155,25 @@ class _Joined:
     @property
     def session(self) -> Any:
         """A session in the transaction; its commit and rollback reach no further than a savepoint."""
-        from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession  # noqa: PLC0415  (loads a driver)
-        from sqlalchemy.orm import Session  # noqa: PLC0415  (as above)
+        from history.sql.transaction import session_in  # noqa: PLC0415  (loads a driver)
 
-        if self._session is None:
-            options: dict[str, Any] = {
-                "join_transaction_mode": "create_savepoint",
-                "expire_on_commit": False,
-            }
-            kind: Any = AsyncSession if isinstance(self.connection, AsyncConnection) else Session
-            self._session = kind(self.connection, **options)
+        if self._session is None and self.connection is not None:
+            self._session = session_in(self.connection)
         return self._session
 
     async def keep(self) -> None:
-        """Write what the sink left in its session."""
-        if self._session is not None:
-            await settled(self._session.commit())
-            await self.close()
+        """Write what the sink left in its session.
+
+        Raises:
+            EffectsDiscardedError: the sink closed its session.
+        """
+        if self._session is None:
+            return
+        from history.sql.transaction import refuse_discarded  # noqa: PLC0415  (loads a driver)
+
+        refuse_discarded(self._session)
+        await settled(self._session.commit())
+        await self.close()
 
     async def close(self) -> None:
         """Close the session; what it has not written is gone."""

@@ -19,6 +19,7 @@ from triggers.patchbay.local import LocalDestinations
 from triggers.patchbay.wiring.checks import is_local, is_sql, provider_name
 from triggers.patchbay.wiring.model import Destination, InputDestination, PatchBayFile
 from triggers.providers.provider import InDatabase, Provider, capabilities_of
+from triggers.providers.sends import running_sends
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
@@ -123,9 +124,15 @@ class Outputs:
             self._check_local(component, port, outlets, together=calls)
         if limbo is not None and ((len(outlets) > 1 and not calls) or self._later(messages)):
             work = partial(self.send_inside, component=component, port=port, messages=messages)
-            await limbo.run("sending", work)
+            leave = partial(limbo.run, "sending", work)
         else:
-            await self._send_each(outlets, messages, connection)
+            leave = partial(self._send_each, outlets, messages, connection)
+        sends = running_sends()
+        # Local sinks are a part of the run, and what leaves does so when it has succeeded.
+        if sends is None or any(outlet in self.local for outlet in outlets):
+            await leave()
+        else:
+            sends.keep(lambda _connection: leave())
 
     async def is_here(self, connection: "AnyConnection") -> bool:
         """Whether a connection is to the limbo's database; asked once for each connection."""

@@ -84,10 +84,11 @@ class Shop:
 
     def consumer(self, **settings: Any) -> Running:
         """Return a consumer of the trigger, which is not running yet."""
-        trigger = self._lane.trigger(self.destination, self._work, ordered=self._ordered, **settings)
+        trigger = self._lane.trigger(self.destination, self.work, ordered=self._ordered, **settings)
         return self._lane.run([trigger], self._url, history=self._history)
 
-    def _work(self, message: Message) -> None:
+    def work(self, message: Message) -> None:
+        """Be the service: note the run, and fail as the test says."""
         self.runs.append((message.uuid or "", message.delivery_count))
         if message.uuid == "a" and self.failures:
             raise self.failures.pop(0)
@@ -240,7 +241,7 @@ def test_resumed_in_code_the_others_go_on_too(lane: Lane, redis_url: str, store:
     shop.send("a")
     both = [
         lane.consumer(
-            [lane.trigger(shop.destination, shop._work, ordered=True, suspend_on_error=True)],  # noqa: SLF001
+            [lane.trigger(shop.destination, shop.work, ordered=True, suspend_on_error=True)],
             redis_url,
             history=redis_url,
         )

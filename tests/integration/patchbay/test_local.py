@@ -181,7 +181,7 @@ class Shop:
             engine.dispose()
 
     @property
-    def effects(self) -> list[object]:
+    def effects(self) -> list[str]:
         return sorted(str(name) for (name,) in self.rows("SELECT name FROM effects"))
 
     def waiting(self, queue: str) -> int:
