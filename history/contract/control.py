@@ -167,6 +167,20 @@ class ControlContract:
         await store.control.order(Verb.ENABLE, [TRIGGER])
         assert (await store.control.overview()).disabled(TRIGGER) is None
 
+    @pytest.mark.parametrize("ends", [Verb.RESUME, Verb.ENABLE])
+    async def test_a_hold_stands_until_a_trigger_is_resumed_or_enabled(
+        self, store: HistoryStore, another: HistoryStore, ends: Verb
+    ) -> None:
+        await store.control.order(Verb.ENABLE, [TRIGGER])
+        await store.control.order(Verb.HOLD, [TRIGGER], reason="it failed for good")
+
+        held = (await another.control.overview()).held(TRIGGER)
+        await another.control.order(ends, [TRIGGER])
+
+        assert held is not None
+        assert held.reason == "it failed for good"
+        assert (await store.control.overview()).held(TRIGGER) is None
+
     async def test_numbers_grow_with_every_order(self, store: HistoryStore, another: HistoryStore) -> None:
         verbs = [Verb.SUSPEND, Verb.DISABLE, Verb.RESUME, Verb.ENABLE, Verb.SUSPEND]
 

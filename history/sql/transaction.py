@@ -89,6 +89,25 @@ class ServiceSession(Session):
             self.discarded = self.discarded or how
 
 
+def session_in(connection: AnyConnection) -> Session | AsyncSession:
+    """Return a session of a service in the open transaction of a connection."""
+    options: dict[str, Any] = {"join_transaction_mode": "create_savepoint", "expire_on_commit": False}
+    if isinstance(connection, AsyncConnection):
+        return AsyncSession(connection, sync_session_class=ServiceSession, **options)
+    return ServiceSession(connection, **options)
+
+
+def refuse_discarded(session: Session | AsyncSession) -> None:
+    """Refuse to keep what a service did in a session that it has closed.
+
+    Raises:
+        EffectsDiscardedError: the service threw away what was not committed.
+    """
+    inner = session.sync_session if isinstance(session, AsyncSession) else session
+    if isinstance(inner, ServiceSession) and inner.discarded is not None:
+        raise EffectsDiscardedError(inner.discarded)
+
+
 @dataclass(slots=True)
 class SqlTransaction:
     """An open transaction: what the service is given of it, and the history inside it."""
@@ -113,14 +132,7 @@ class SqlTransaction:
     def session(self) -> Session | AsyncSession:
         """The session of the service that runs; its commit and rollback reach no further than a savepoint."""
         if self._session is None:
-            options: dict[str, Any] = {
-                "join_transaction_mode": "create_savepoint",
-                "expire_on_commit": False,
-            }
-            if isinstance(self.connection, AsyncConnection):
-                self._session = AsyncSession(self.connection, sync_session_class=ServiceSession, **options)
-            else:
-                self._session = ServiceSession(self.connection, **options)
+            self._session = session_in(self.connection)
         return self._session
 
     def expect(self) -> None:
@@ -195,10 +207,8 @@ class SqlTransaction:
             await execute(self.connection, PLAN_AGAIN)
 
     def _refuse_discarded(self) -> None:
-        session = self._session
-        inner = session.sync_session if isinstance(session, AsyncSession) else session
-        if isinstance(inner, ServiceSession) and inner.discarded is not None:
-            raise EffectsDiscardedError(inner.discarded)
+        if self._session is not None:
+            refuse_discarded(self._session)
 
     async def undo(self) -> None:
         """Go back to the mark: what the service did is as if it never was.

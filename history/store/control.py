@@ -30,24 +30,34 @@ FORGOTTEN_AFTER = timedelta(minutes=10)
 
 
 class Verb(StrEnum):
-    """What an order demands of a trigger."""
+    """What an order demands of a trigger.
+
+    HOLD is what a consumer tells the others after a failure that suspends the trigger until a person resumes
+    it (``suspend_on_error``).
+    """
 
     SUSPEND = "suspend"
+    HOLD = "hold"
     RESUME = "resume"
     DISABLE = "disable"
     ENABLE = "enable"
 
     @property
     def lasts(self) -> bool:
-        """Whether consumers that start later obey it, too."""
+        """Whether it stands until a trigger is enabled or disabled; of the others, the last one stands."""
         return self in {Verb.DISABLE, Verb.ENABLE}
+
+    @property
+    def binds_later(self) -> bool:
+        """Whether consumers that start later obey it, too."""
+        return self.lasts or self is Verb.HOLD
 
 
 class TriggerState(StrEnum):
     """Whether a consumer receives for a trigger.
 
-    SUSPENDED: connected, but nothing is received; a restart ends it. DISABLED: not even connected, until it
-    is enabled.
+    SUSPENDED: connected, but nothing is received; a restart ends it, unless a fatal failure began it.
+    DISABLED: not even connected, until it is enabled.
     """
 
     RUNNING = "RUNNING"
@@ -189,7 +199,15 @@ class Overview:
 
     def disabled(self, trigger: str) -> Order | None:
         """Return the order by which a trigger is disabled; None when it is not."""
-        found = [order for order in self.orders if order.trigger == trigger and order.verb is Verb.DISABLE]
+        return self._standing(trigger, Verb.DISABLE)
+
+    def held(self, trigger: str) -> Order | None:
+        """Return the order that holds a trigger until a person resumes it; None when it is not held."""
+        hold, enabled = self._standing(trigger, Verb.HOLD), self._standing(trigger, Verb.ENABLE)
+        return None if hold and enabled and enabled.number > hold.number else hold
+
+    def _standing(self, trigger: str, verb: Verb) -> Order | None:
+        found = [order for order in self.orders if order.trigger == trigger and order.verb is verb]
         return found[0] if found else None
 
     def had_consumer(self, trigger: str) -> bool:

@@ -178,7 +178,8 @@ def _give_order(
     """Give an order, wait for the consumers, and say which of them have obeyed."""
     state = State.of(context)
     with opened(history) as store:
-        known = known_triggers(store, drive(store.control.overview()))
+        overview = drive(store.control.overview())
+        known = known_triggers(store, overview)
         names = _chosen(patterns, known)
         if verb.lasts:  # a trigger may be disabled before it runs first
             _note_unknown(state, names, known)
@@ -186,6 +187,7 @@ def _give_order(
             for name in names:
                 refuse_unknown("TRIGGER", "trigger", name, known)
             names = [name for name in names if name in known]
+        held = [name for name in names if verb is Verb.RESUME and overview.held(name)]
         records = [command_record(SecurityEvent(verb.value), trigger=name) for name in names]
         with recorded(store, records):
             rows = order_and_wait(store.control, verb, names, reason, wait) if names else []
@@ -193,7 +195,8 @@ def _give_order(
     state.show(verb.value, _ANSWERS, rows, none="no consumer runs it" if names else "no trigger is called so")
     for name in idle if rows else []:
         state.note(f"no consumer runs {name}")
-    if not names or not all(row["obeyed"] for row in rows) or (idle and not verb.lasts):
+    # What a consumer that starts later obeys has an effect without a consumer.
+    if not names or not all(row["obeyed"] for row in rows) or (set(idle) - set(held) and not verb.lasts):
         raise typer.Exit(1)
 
 
@@ -259,16 +262,18 @@ def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
             "counts": named_counts(report.counts),
         }
     if not beats:
-        disabled = overview.disabled(trigger)
+        disabled, held = overview.disabled(trigger), overview.held(trigger)
         idle = NOT_RUNNING if overview.had_consumer(trigger) else NO_CONSUMER
+        closed = disabled or held
+        state = TriggerState.SUSPENDED if disabled is None else TriggerState.DISABLED
         yield {
             "trigger": trigger,
             "consumer": None,
-            "state": idle if disabled is None else TriggerState.DISABLED,
+            "state": idle if closed is None else state,
             "busy": 0,
-            "reason": None if disabled is None else disabled.reason,
+            "reason": None if closed is None else closed.reason,
             "by_command": disabled is not None,
-            "since": None if disabled is None else disabled.given_at,
+            "since": None if closed is None else closed.given_at,
             "away": None,
             "away_since": None,
             "last_beat": None,

@@ -4,11 +4,13 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from history.store.control import Counts, Report, TriggerState
+from history.store.control import Counts, Report, TriggerState, Verb
 from triggers.consumer.complaints import Complaints
 from triggers.declaration.decorator import Trigger
+from triggers.detection.suspension import Suspension, Terms, terms_of
 from triggers.detection.table import Status
 from triggers.service.outcome import Outcome
 
@@ -18,7 +20,8 @@ _log = logging.getLogger(__name__)
 class Gate:
     """Suspends, resumes, disables and enables one trigger and counts its messages; safe between threads.
 
-    What an error suspended, its monitor or its history resumes; what a command suspended, only a command.
+    Who resumes it stands in :mod:`triggers.detection.suspension`. A fatal failure suspends the trigger in all
+    consumers: ``word`` is what they must still be told, and ``herald`` tells them.
     """
 
     def __init__(self, trigger: Trigger[..., Any]) -> None:
@@ -30,9 +33,12 @@ class Gate:
         self.complaints = Complaints()
         self._statistics: Counter[str] = Counter()
         self._lock = threading.Lock()
+        #: What all consumers of the trigger are to be told, and why; None once they are.
+        self.word: tuple[Verb, str | None] | None = None
+        #: Tells them; None where there is no history to tell them through.
+        self.herald: Callable[[], Awaitable[None]] | None = None
         self._suspended: str | None = None
-        self._by_history = False
-        self._by_command = False
+        self._suspension: Suspension | None = None
         self._disabled: str | None = None
         #: When each delivery began that is being worked on.
         self._begun: list[float] = []
@@ -80,14 +86,20 @@ class Gate:
         return self._suspended
 
     @property
-    def by_history(self) -> bool:
-        """Whether it was the history, and not the service or the resolver, that suspended the trigger."""
-        return self._by_history
+    def suspension(self) -> Suspension | None:
+        """In which way the trigger is suspended; None when it is not."""
+        return self._suspension
 
     @property
-    def failed(self) -> bool:
-        """Whether an error suspended the trigger, so that it may be resumed when that has passed."""
-        return self._suspended is not None and not self._by_command and self._disabled is None
+    def terms(self) -> Terms | None:
+        """Who resumes the trigger, and what its suspension costs; None when it is not suspended."""
+        return None if self._suspension is None else self._terms_of(self._suspension)
+
+    @property
+    def wakes(self) -> bool:
+        """Whether the trigger is suspended until something has passed, and not until a person resumes it."""
+        terms = self.terms
+        return terms is not None and not terms.needs_person and self._disabled is None
 
     @property
     def disabled(self) -> bool:
@@ -125,8 +137,10 @@ class Gate:
         with self._lock:
             self.counts[outcome.kind] += 1
             _count(self._statistics, outcome)
-        if outcome.suspend:
-            self.suspend(outcome.reason, by_history=outcome.by_history)
+        if outcome.suspension is not None:
+            self.suspend(outcome.reason, outcome.suspension)
+            if outcome.suspension is Suspension.FATAL:
+                self.word = (Verb.HOLD, outcome.reason)
 
     def note_unreadable(self) -> None:
         """Count a delivery that was no message."""
@@ -139,26 +153,33 @@ class Gate:
         with self._lock:
             self._statistics["refused"] += number
 
-    def suspend(self, reason: str, *, by_history: bool = False, by_command: bool = False) -> None:
-        """Stop receiving until :meth:`resume`; a command takes over what an error suspended."""
+    def suspend(self, reason: str, kind: Suspension) -> None:
+        """Stop receiving until :meth:`resume`; a kind that outranks the present one takes its place."""
         with self._lock:
-            if self._suspended is not None and (self._by_command or not by_command):
+            before = self._suspension
+            if before is not None and not kind.outranks(before):
+                # A command takes the place of the order by which consumers that start later are suspended.
+                if before is Suspension.FATAL and kind is Suspension.COMMAND:
+                    self.word = (Verb.HOLD, self._suspended)
                 return
-            self._suspended, self._by_history, self._by_command = reason, by_history, by_command
+            self._suspended, self._suspension = reason, kind
             self.suspensions += 1
-            if by_history:
+            if kind is Suspension.HISTORY:
                 self.history_away = reason
             self._changed = time.monotonic()
         self._log_state("suspended", reason)
 
     def resume(self, *, by_command: bool = False) -> None:
-        """Receive again; without ``by_command`` only what an error suspended."""
+        """Receive again; without ``by_command`` only what needs no person."""
         with self._lock:
-            if self._suspended is None or (self._by_command and not by_command):
+            if by_command:
+                self.word = None
+            kind = self._suspension
+            if kind is None or (self._terms_of(kind).needs_person and not by_command):
                 return
-            if self._by_history:
+            if kind is Suspension.HISTORY:
                 self.history_away = None
-            self._suspended = None
+            self._suspended = self._suspension = None
             self._changed = time.monotonic()
         self._log_state("resumed")
 
@@ -173,9 +194,11 @@ class Gate:
     def enable(self) -> None:
         """Receive again, whatever had closed the gate."""
         with self._lock:
+            self.word = None
             if not self.closed:
                 return
-            self._disabled, self._suspended, self._changed = None, None, time.monotonic()
+            self._disabled = self._suspended = self._suspension = None
+            self._changed = time.monotonic()
         self._log_state("enabled")
 
     def statistics(self) -> Counts:
@@ -194,7 +217,7 @@ class Gate:
                 trigger=self.trigger.name,
                 state=self.state,
                 reason=reason,
-                by_command=disabled or (reason is not None and self._by_command),
+                by_command=disabled or self._suspension is Suspension.COMMAND,
                 elapsed=now - self._changed,
                 obeyed=obeyed,
                 busy=len(self._begun),
@@ -203,6 +226,10 @@ class Gate:
                 away_for=0.0 if away is None else max(0.0, now - self._away_since),
                 leaving=leaving,
             )
+
+    def _terms_of(self, kind: Suspension) -> Terms:
+        settings = self.trigger.settings
+        return terms_of(kind, monitor=settings.monitor is not None, transacted=settings.policy.transacted)
 
     def _log_state(self, became: str, reason: str | None = None) -> None:
         state = f"{became}: {reason}" if reason else became

@@ -19,6 +19,7 @@ from history.support.rendering import told_of
 from triggers.consumer.gate import Gate
 from triggers.consumer.monitors import Monitor, Monitors
 from triggers.consumer.worker import Worker
+from triggers.detection.suspension import Suspension
 from triggers.pipeline.parking.sweep import SWEEP_INTERVAL, sweep
 from triggers.pipeline.protocol import Pipeline
 
@@ -89,7 +90,7 @@ class Housekeeping:
             ConfigurationError: the history may silently forget, or cannot be used as it is set.
         """
         await self._check(now)
-        if self.gate.failed:
+        if self.gate.wakes:
             await self._wake(now)
         else:
             await self._look(now)
@@ -126,7 +127,7 @@ class Housekeeping:
             _log.warning("%s", warning, extra=self._extra)
 
     async def _wake(self, now: float) -> None:
-        """Resume the trigger when the history answers and the monitor, if there is one, says so."""
+        """Resume the trigger when the history answers and the monitor, if the table asks it, says so."""
         if self._seen_suspension != self.gate.suspensions:
             self._begin_to_wait(now)
         if now < self._probe_due or (now < self._monitor_due and not self._monitor_agreed()):
@@ -143,12 +144,9 @@ class Housekeeping:
     def _begin_to_wait(self, now: float) -> None:
         self._seen_suspension, self._suspended_at = self.gate.suspensions, now
         self._probe_due = self._monitor_due = now
-        if self.gate.by_history:
+        if self.gate.suspension is Suspension.HISTORY:
             self._probe_due = now + HISTORY_PROBE.total_seconds()
-        elif self.monitor is None:
-            # There is nothing that could have changed for the better, but time.
-            self._monitor_due = now + self._monitor_interval
-        else:
+        elif self.monitor is not None:
             # At once, but for a monitor whose "available" has just proved wrong: each resumption costs the
             # messages a delivery, and after max_delivery_count of them they are rejected.
             self._monitor_due = max(now, self.monitor.asked_at + self._monitor_interval)
@@ -187,7 +185,8 @@ class Housekeeping:
             return True
         agreed = False
         # What an unreachable history tells nothing of, it may be asked once more.
-        before = self._suspended_at if self.gate.by_history else float("-inf")
+        by_history = self.gate.suspension is Suspension.HISTORY
+        before = self._suspended_at if by_history else float("-inf")
         if monitor.begin(now, self._monitor_interval, unless_before=before):
             try:
                 agreed = bool(await settled(await self.shell.call(MONITOR_THREAD, monitor.ask)))

@@ -10,12 +10,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Order, Report, Verb
 from triggers.consumer.gate import Gate
+from triggers.detection.suspension import Suspension
 from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
 
 _log = logging.getLogger(__name__)
@@ -46,11 +48,11 @@ class _Reported:
         return self.gate.report(consumer, obeyed=self.obeyed, since=self.before, leaving=leaving)
 
     def apply(self, order: Order, began: datetime) -> bool:
-        """Do what an order says; one that does not last is for those who had begun. False for an old one."""
+        """Do what an order says, if it binds this consumer, which began then; False for an old one."""
         if order.number <= self.obeyed:
             return False
         self.obeyed = order.number
-        if order.verb.lasts or order.given_at >= began:
+        if order.verb.binds_later or order.given_at >= began:
             apply_order(self.gate, order.verb, order.reason)
         return True
 
@@ -59,7 +61,9 @@ def apply_order(gate: Gate, verb: Verb, reason: str | None = None) -> None:
     """Do with a gate what an order says."""
     match verb:
         case Verb.SUSPEND:
-            gate.suspend(reason or "by command", by_command=True)
+            gate.suspend(reason or "by command", Suspension.COMMAND)
+        case Verb.HOLD:
+            gate.suspend(reason or "another consumer met a fatal failure", Suspension.FATAL)
         case Verb.RESUME:
             gate.resume(by_command=True)
         case Verb.DISABLE:
@@ -78,6 +82,8 @@ class Heartbeat:
         self._consumer = consumer
         self._store = store
         self._reported = {gate.trigger.name: _Reported(gate) for gate in gates}
+        for reported in self._reported.values():
+            reported.gate.herald = partial(self._tell_all, reported)
         self._token = uuid.uuid4().hex
         self._began = self._answered = self._sweep_due = time.monotonic()
         self._away = False
@@ -98,6 +104,8 @@ class Heartbeat:
         """Beat once, at this monotonic second; whether an order was carried out."""
         if now - self._answered > FORGOTTEN_AFTER.total_seconds() / 2:
             self._begin_anew()
+        for reported in self._reported.values():
+            await self._tell_all(reported)
         reports = [reported.report(self._consumer, leaving=leaving) for reported in self._reported.values()]
         try:
             heard = await self._store.control.beat(self._token, reports)
@@ -112,6 +120,28 @@ class Heartbeat:
             return self._apply(heard, now)
         finally:
             self.tried = True
+
+    async def _tell_all(self, reported: _Reported) -> None:
+        """Tell all consumers of a trigger what one of them has to say; what failed, the next beat tells."""
+        gate = reported.gate
+        word = gate.word
+        if word is None:
+            return
+        verb, reason = word
+        try:
+            number = await self._store.control.order(verb, [gate.name], reason=reason)
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: this consumer obeys it already)
+            _log.warning(
+                "trigger %s: its other consumers cannot be told now to %s: trying again: %s",
+                gate.name,
+                verb.value,
+                error,
+                extra={"trigger": gate.name},
+            )
+            return
+        reported.obeyed = max(reported.obeyed, number)
+        if gate.word is word:
+            gate.word = None
 
     def _begin_anew(self) -> None:
         """Take another token: what was said under this one is about to be swept."""
@@ -189,16 +219,25 @@ class Controllable:
         apply_order(self._gate(trigger), Verb.SUSPEND, reason)
 
     def resume(self, trigger: str) -> None:
-        """Receive again, whether an error or a command had suspended the trigger."""
-        apply_order(self._gate(trigger), Verb.RESUME)
+        """Receive again, whether an error or a command had suspended the trigger.
+
+        What a fatal failure suspended (``suspend_on_error``) is resumed in all consumers of the trigger.
+        """
+        self._open(self._gate(trigger), Verb.RESUME)
 
     def disable(self, trigger: str, reason: str | None = None) -> None:
         """Disconnect a trigger until :meth:`enable`; otherwise as :meth:`suspend`."""
         apply_order(self._gate(trigger), Verb.DISABLE, reason)
 
     def enable(self, trigger: str) -> None:
-        """Connect a trigger again and receive, whatever had kept it from that."""
-        apply_order(self._gate(trigger), Verb.ENABLE)
+        """Connect a trigger again and receive, whatever had kept it from that; see :meth:`resume`."""
+        self._open(self._gate(trigger), Verb.ENABLE)
+
+    def _open(self, gate: Gate, verb: Verb) -> None:
+        held = gate.suspension is Suspension.FATAL
+        apply_order(gate, verb)
+        if held:
+            gate.word = (Verb.RESUME, None)
 
     def _gate(self, trigger: str) -> Gate:
         for gate in self.gates:

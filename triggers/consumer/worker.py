@@ -208,6 +208,8 @@ class Worker:
     async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
         for outcome in await self.pipeline.deliver(receiver, received, self._can):
             self.gate.note(outcome)
+            if self.gate.word is not None and self.gate.herald is not None:
+                await self.gate.herald()
             if outcome.recover_after:
                 due = monotonic() + outcome.recover_after + LATE
                 self._expected = max(self._expected, due)

@@ -70,13 +70,13 @@ def trigger(
             in a transacted trigger. By default the pause doubles from one second to one minute. None: no
             pause.
         on_retry_failure: when the retries are used up, "throw" gives the message up. "suspend" gives it back
-            and suspends the trigger until its monitor lets it continue.
+            and suspends the trigger until its monitor lets it continue, or without one, until a person does.
         on_history_error: while the history is away, "suspend" gives messages back and suspends the trigger.
             "resolve" lets the resolver decide without the history.
         on_rollback: after a transient failure of a transacted trigger, "recover" delivers the message again.
-            "suspend_and_recover" suspends the trigger as well, until its monitor lets it continue.
-        suspend_on_error: True suspends the trigger after a fatal failure, until a person resumes it or its
-            monitor lets it continue. Use it if the order of messages matters.
+            "suspend_and_recover" suspends the trigger as well, as on_retry_failure="suspend" does.
+        suspend_on_error: True suspends the trigger in all its consumers when a message is given up, until a
+            person resumes it. Use it if the order of messages matters.
         forgotten: the status of a redelivered message that has no entry and was sent longer ago than the
             history remembers: "new", as in the reference system, or "in_doubt", because its entry may have
             expired.

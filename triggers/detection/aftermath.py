@@ -9,6 +9,7 @@ from functools import cache
 
 from history.entry import EntryOutcome
 from triggers.detection.causes import Cause
+from triggers.detection.suspension import Suspension
 from triggers.detection.table import Answer, FailurePolicy, Known, Policy
 
 
@@ -41,7 +42,7 @@ class Aftermath:
     answer: Answer = Answer.ACKNOWLEDGE
     park: bool = False
     cause: Cause | None = None
-    suspend: bool = False
+    suspension: Suspension | None = None
     lost: bool = False
     next: str
 
@@ -49,6 +50,11 @@ class Aftermath:
     def event(self) -> bool:
         """Whether the retrieval failure event is raised."""
         return self.cause is not None
+
+    @property
+    def suspend(self) -> bool:
+        """Whether the trigger is suspended, with any settings."""
+        return self.suspension is not None
 
 
 _SUCCESS = frozenset({Ending.SUCCESS})
@@ -82,7 +88,7 @@ AFTERMATHS: tuple[Aftermath, ...] = (
         transacted=False,
         on_retry_failure="suspend",
         answer=Answer.RECOVER,
-        suspend=True,
+        suspension=Suspension.RESOURCE,
         next="NEW",
     ),
     Aftermath(
@@ -91,7 +97,7 @@ AFTERMATHS: tuple[Aftermath, ...] = (
         history=False,
         on_retry_failure="suspend",
         answer=Answer.RECOVER,
-        suspend=True,
+        suspension=Suspension.RESOURCE,
         next=_AGAIN_AND_AGAIN,
     ),
     Aftermath(
@@ -102,7 +108,7 @@ AFTERMATHS: tuple[Aftermath, ...] = (
         transacted=True,
         on_retry_failure="suspend",
         answer=Answer.RECOVER,
-        suspend=True,
+        suspension=Suspension.RESOURCE,
         next="NEW",
     ),
     Aftermath(endings=_TRANSIENTLY, transacted=True, answer=Answer.RECOVER, next="NEW"),
@@ -149,3 +155,12 @@ def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
         and aftermath.history in {None, history}
         and aftermath.on_retry_failure in {None, policy.on_retry_failure}
     )
+
+
+def suspension_after(ending: Ending, aftermath: Aftermath, policy: Policy) -> Suspension | None:
+    """Return how a service's end suspends its trigger; None where it does not.
+
+    ``suspend_on_error`` is for every end by which a message is given up, or that would run again for ever.
+    """
+    given_up = ending is Ending.FATAL or aftermath.entry is EntryOutcome.FAILED
+    return Suspension.FATAL if given_up and policy.suspend_on_error else aftermath.suspension

@@ -198,7 +198,7 @@ def _said_of(row: Row) -> str:
         runs=row.runs,
         answer=row.answer,
         park=row.park,
-        suspend=row.suspend,
+        suspension=row.suspension,
         rejected=row.rejected,
         ask=row.as_resolver,
     )

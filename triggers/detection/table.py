@@ -14,6 +14,7 @@ from typing import Literal
 from history.message import UNDEFINED_COUNT
 from resolvers.resolution import Resolution
 from triggers.detection.causes import Cause
+from triggers.detection.suspension import Suspension
 
 
 class Status(StrEnum):
@@ -118,7 +119,7 @@ class Decision:
     answer: Answer = Answer.ACKNOWLEDGE
     park: bool = False
     cause: Cause | None = None
-    suspend: bool = False
+    suspension: Suspension | None = None
     rejected: bool = False
     ask: bool = False
 
@@ -127,14 +128,19 @@ class Decision:
         """Whether the retrieval failure event is raised."""
         return self.cause is not None
 
+    @property
+    def suspend(self) -> bool:
+        """Whether the trigger is suspended."""
+        return self.suspension is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One row of the table: which deliveries it is for, and what becomes of them.
 
     None in a condition means any. ``as_resolver`` rows take their status from the resolver's word and run
-    the service only for NEW. ``cause`` is that of the event, for rows that raise it; ``by_history`` says that
-    the history suspends the trigger, so that the trigger may go on when the history answers again.
+    the service only for NEW. ``cause`` is that of the event, for rows that raise it; ``suspension`` is the
+    kind of those that suspend the trigger.
     """
 
     number: int
@@ -150,14 +156,18 @@ class Row:
     answer: Answer = Answer.ACKNOWLEDGE
     park: bool = False
     cause: Cause | None = None
-    suspend: bool = False
-    by_history: bool = False
+    suspension: Suspension | None = None
     rejected: bool = False
 
     @property
     def event(self) -> bool:
         """Whether the retrieval failure event is raised."""
         return self.cause is not None
+
+    @property
+    def suspend(self) -> bool:
+        """Whether the trigger is suspended."""
+        return self.suspension is not None
 
     def fits(self, facts: "Facts", policy: Policy) -> bool:
         """Whether this row is for these facts."""
@@ -254,8 +264,7 @@ ROWS: tuple[Row, ...] = (
         history=_UNREACHABLE,
         policy=(("on_history_error", "suspend"),),
         answer=Answer.RECOVER,
-        suspend=True,
-        by_history=True,
+        suspension=Suspension.HISTORY,
     ),
     Row(
         number=14,
@@ -272,7 +281,7 @@ ROWS: tuple[Row, ...] = (
         words=_TRANSIENT,
         policy=(("on_retry_failure", "suspend"),),
         answer=Answer.RECOVER,
-        suspend=True,
+        suspension=Suspension.RESOURCE,
     ),
     Row(
         number=17,
@@ -293,9 +302,6 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
 )
-
-#: The numbers of the rows that suspend a trigger because its history does not answer.
-SUSPENDED_BY_HISTORY = frozenset(row.number for row in ROWS if row.by_history)
 
 #: The number of the row of a message that runs elsewhere at the moment.
 IN_PROGRESS = next(row.number for row in ROWS if row.answer is Answer.RECOVER_LATER)
@@ -341,6 +347,6 @@ def decide(facts: Facts, policy: Policy) -> Decision:
         answer=row.answer,
         park=policy.in_doubt == "park" if in_doubt else row.park,
         cause=row.cause,
-        suspend=row.suspend,
+        suspension=row.suspension,
         rejected=row.rejected,
     )

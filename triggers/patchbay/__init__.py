@@ -4,10 +4,10 @@ Source: the Patch Bay of ATG's Dynamo Message System. :func:`read_patchbay` read
 :class:`PatchBay` runs what it wires; a component sends by its :class:`MessageContext`.
 
 ``bay.py`` runs it, ``wiring/`` is the file. ``components.py`` loads components, ``context.py`` is what
-they send by, ``inputs.py`` their triggers, ``outputs.py`` the way to their destinations, ``sources.py``
-starts those that send. ``wired_provider.py`` receives for all inputs, ``redelivery.py`` tries failed
-messages again, ``failures.py`` is what leaves when that is over, ``releaser.py`` sends delayed messages
-when they are due.
+they send by, ``inputs.py`` their triggers, ``outputs.py`` the way to their destinations, ``local.py`` calls
+the sinks of local ones. ``sources.py`` starts those that send. ``wired_provider.py`` receives for all inputs,
+``redelivery.py`` tries failed messages again, ``failures.py`` is what leaves when that is over,
+``releaser.py`` sends delayed messages when they are due.
 """
 
 from triggers.patchbay.bay import PatchBay

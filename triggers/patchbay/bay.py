@@ -21,12 +21,12 @@ from triggers.consumer.threads import Consumer
 from triggers.metrics.answering import answering
 from triggers.patchbay.components import WantsContext, load_component
 from triggers.patchbay.context import MessageContext
-from triggers.patchbay.inputs import AnyTrigger, wire_inputs
+from triggers.patchbay.inputs import AnyTrigger, local_destinations, wire_inputs
 from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.releaser import Releaser
 from triggers.patchbay.sources import Sources
 from triggers.patchbay.wired_provider import WiredProvider
-from triggers.patchbay.wiring.checks import limbo_url
+from triggers.patchbay.wiring.checks import is_local, limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import Observer
@@ -98,6 +98,8 @@ class PatchBay:
             for component in file.components
         }
         self.inputs = wire_inputs(file, self.components, self.contexts)
+        self._received = [wired for wired in self.inputs if not wired.local]
+        self._local = local_destinations(file, self.inputs)
         self.sources = Sources(
             {component.name: self.components[component.name] for component in file.source},
             self.contexts,
@@ -111,6 +113,8 @@ class PatchBay:
     def _open_outputs(self, given: Mapping[str, Provider]) -> Outputs:
         providers: dict[str, Provider] = {}
         for name, entry in self.file.providers.items():
+            if is_local(entry.url):
+                continue
             if name not in given:
                 self._owned.append(open_provider(entry.url))
             providers[name] = given[name] if name in given else self._owned[-1]
@@ -120,7 +124,7 @@ class PatchBay:
 
             name, lease = self.file.patchbay.name or socket.gethostname(), self.file.patchbay.lease
             limbo = Limbo.from_url(url, name=name, lease=lease, clock=self._clock)
-        return Outputs(self.file, providers, limbo, ThreadShell())
+        return Outputs(self.file, providers, limbo, ThreadShell(), self._local)
 
     @property
     def async_outputs(self) -> Outputs:
@@ -134,7 +138,10 @@ class PatchBay:
             url, limbo = limbo_url(self.file), self.outputs.limbo
             twin = None if url is None or limbo is None else limbo.for_asyncio(url)
             providers = {name: provider.for_asyncio() for name, provider in self.outputs.providers.items()}
-            self._async_outputs, self._loop = Outputs(self.file, providers, twin, TaskShell()), loop
+            self._async_outputs, self._loop = (
+                Outputs(self.file, providers, twin, TaskShell(), self._local),
+                loop,
+            )
         if self._loop is not loop:
             raise ConfigurationError("asend", "the Patch Bay belongs to another event loop", "use send there")
         return self._async_outputs
@@ -153,8 +160,8 @@ class PatchBay:
 
     @property
     def triggers(self) -> Sequence[AnyTrigger]:
-        """The trigger of each input."""
-        return [wired.trigger for wired in self.inputs]
+        """The trigger of each input, but for those of local destinations: their senders call them."""
+        return [wired.trigger for wired in self._received]
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
@@ -168,12 +175,12 @@ class PatchBay:
             ConfigurationError: a history or a consumer's name cannot be used.
             BaseException: what a source raised, or a service to end the process.
         """
-        if self.sources.needs_loop or any(trigger.is_async for trigger in self.triggers):
+        if self.sources.needs_loop or any(wired.trigger.is_async for wired in self.inputs):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle))
             return
         provider = self._wired(self.outputs, time.sleep)
         with self._background(provider):
-            if self.inputs:
+            if self._received:
                 self._consumer = Consumer(self.triggers, provider, **self._consuming())
                 if not self._stop.is_set():
                     self._consumer.run(signals=signals, until_idle=until_idle)
@@ -186,7 +193,7 @@ class PatchBay:
         provider = self._wired(self.async_outputs, asyncio.sleep)
         with self._background(provider):
             starting = asyncio.create_task(self._start_tasks(provider), name="doubtless-sources")
-            if self.inputs:
+            if self._received:
                 self._consumer = AsyncConsumer(self.triggers, provider, **self._consuming())
                 if not self._stop.is_set():
                     await self._consumer.run(signals=signals, until_idle=until_idle)
@@ -226,7 +233,7 @@ class PatchBay:
         }
 
     def _wired(self, outputs: Outputs, sleep: Callable[[float], Any]) -> WiredProvider:
-        inputs = {wired.trigger.name: wired for wired in self.inputs}
+        inputs = {wired.trigger.name: wired for wired in self._received}
         provider = WiredProvider(inputs, outputs, twin=lambda: provider, sleep=sleep)
         if not inputs:
             provider.ready.set()

@@ -11,6 +11,7 @@ from history.bridge import drive, settled
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import instant
+from triggers.patchbay.local import joined_connection
 from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.wiring.model import DEFAULT_PORT
 from triggers.providers.outgoing import Body, SendOptions, compose
@@ -30,8 +31,9 @@ _CONTEXT: ContextVar["MessageContext | None"] = ContextVar("doubtless_patchbay_c
 class MessageContext:
     """Sends messages by the output ports of one component; safe to share between threads.
 
-    Inside an atomic sink or filter, what it sends is a part of the transaction. A source may use it from its
-    start on; :attr:`stopping` then says when it is to end.
+    Inside an atomic sink or filter, what it sends is a part of the transaction. Sinks of local destinations
+    run before the call returns, and what they raise it raises. A source may use it from its start on;
+    :attr:`stopping` then says when it is to end.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class MessageContext:
                     "leave it out, or set limbo= to it",
                 )
         found = connection if connection is not None else await _running_transaction()
+        found = joined_connection() if found is None else found
         await outputs.send(self.name, port, [message], found)
 
 

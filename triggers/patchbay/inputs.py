@@ -11,9 +11,17 @@ from triggers.declaration.decorator import Trigger, trigger
 from triggers.patchbay.components import around, as_it_is, as_trigger, bound_to, receiving_service
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.failures import InputTerms
+from triggers.patchbay.local import LocalDestination, LocalDestinations, LocalSink
 from triggers.patchbay.outputs import Outlet, outlet_of
-from triggers.patchbay.wiring.checks import inputs_of
-from triggers.patchbay.wiring.model import InputDestination, InputPort, PatchBayFile, Redelivery, Sink
+from triggers.patchbay.wiring.checks import inputs_of, is_local, provider_name
+from triggers.patchbay.wiring.model import (
+    Destination,
+    InputDestination,
+    InputPort,
+    PatchBayFile,
+    Redelivery,
+    Sink,
+)
 from triggers.selectors import Selector
 from triggers.service.options import CONSUMERS_DEFAULT, HistorySource
 from triggers.service.settings import NO_RETRY, Settings
@@ -34,6 +42,29 @@ class Input:
     outlet: Outlet
     subscription: str
     terms: InputTerms | None
+    local: bool = False
+
+
+def local_destinations(file: PatchBayFile, inputs: Sequence[Input]) -> LocalDestinations:
+    """Return the local destinations that a file sends to or receives from, with their sinks."""
+    entries: list[Destination] = [source for _, _, source in inputs_of(file)]
+    for component in file.components:
+        for port in file.outputs(component).values():
+            entries += port.to
+    return {
+        outlet_of(file, entry): LocalDestination(
+            entry.destination,
+            entry.type == "queue",
+            [_local_sink(wired) for wired in inputs if wired.outlet == outlet_of(file, entry)],
+        )
+        for entry in entries
+        if is_local(file.providers[provider_name(file, entry)].url)
+    }
+
+
+def _local_sink(wired: Input) -> LocalSink:
+    trigger, settings = wired.trigger, wired.trigger.settings
+    return LocalSink(trigger.name, trigger.binding, settings.selector, settings.max_body_size)
 
 
 def wire_inputs(
@@ -84,7 +115,27 @@ def _wire(
             transient=transient,
         )
     subscription = source.durable_subscriber or settings.name
-    return Input(sink.name, port.port, wired, outlet_of(file, source), subscription, terms)
+    local = is_local(file.providers[provider_name(file, source)].url)
+    if local:
+        _check_local(sink, wired)
+    return Input(sink.name, port.port, wired, outlet_of(file, source), subscription, terms, local)
+
+
+def _check_local(sink: Sink, wired: AnyTrigger) -> None:
+    """Refuse a trigger that cannot run as a part of its sender."""
+    settings = wired.settings
+    for setting, wrong in (
+        ("route or filter", bool(wired.routing.routes) or settings.filter is not None),
+        ("batch", settings.batch > 1),
+        ("ordered", settings.ordered),
+        ("acknowledge_mode", settings.acknowledge_mode != "client"),
+    ):
+        if wrong:
+            raise ConfigurationError(
+                f"component {sink.name}",
+                f"{setting} of its trigger has no meaning at a local destination, whose sender calls it",
+                "leave it out, or receive from a destination of another provider",
+            )
 
 
 def _plain(

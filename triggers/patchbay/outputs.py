@@ -15,9 +15,11 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell
 from history.store import instant
-from triggers.patchbay.wiring.checks import is_sql, provider_name
+from triggers.patchbay.local import LocalDestinations
+from triggers.patchbay.wiring.checks import is_local, is_sql, provider_name
 from triggers.patchbay.wiring.model import Destination, InputDestination, PatchBayFile
 from triggers.providers.provider import InDatabase, Provider, capabilities_of
+from triggers.providers.sends import running_sends
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
@@ -34,6 +36,8 @@ class Outlet(NamedTuple):
 def outlet_of(file: PatchBayFile, entry: Destination) -> Outlet:
     """Return where a destination of the file is; SQL-JMS is told whether it is a queue or a topic."""
     name = provider_name(file, entry)
+    if is_local(file.providers[name].url):
+        return Outlet(name, f"{entry.type}://{entry.destination}")
     if not is_sql(file.providers[name].url):
         return Outlet(name, entry.destination)
     ends = isinstance(entry, InputDestination) and not entry.durable
@@ -44,13 +48,15 @@ def outlet_of(file: PatchBayFile, entry: Destination) -> Outlet:
 class Outputs:
     """The providers and the limbo of a Patch Bay; all of them block, or all belong to one event loop.
 
-    ``here`` are the providers that live in the limbo's database, by name.
+    ``local`` are the destinations whose sinks are called. ``here`` are the providers that live in the limbo's
+    database, by name.
     """
 
     file: PatchBayFile
     providers: Mapping[str, Provider]
     limbo: "Limbo | None"
     shell: Shell
+    local: LocalDestinations
     here: Mapping[str, InDatabase] = field(default_factory=dict[str, InDatabase])
     _identity: int | None = field(default=None)
 
@@ -111,11 +117,22 @@ class Outputs:
         limbo = self.limbo
         if connection is not None and await self.is_here(connection):
             await self.send_inside(connection, component, port, messages)
-        elif limbo is not None and (len(outlets) > 1 or self._later(messages)):
+            return
+        # Local sinks belong in the sender's transaction, wherever that is.
+        calls = connection is not None and all(outlet in self.local for outlet in outlets)
+        if connection is not None:
+            self._check_local(component, port, outlets, together=calls)
+        if limbo is not None and ((len(outlets) > 1 and not calls) or self._later(messages)):
             work = partial(self.send_inside, component=component, port=port, messages=messages)
-            await limbo.run("sending", work)
+            leave = partial(limbo.run, "sending", work)
         else:
-            await self._send_each(outlets, messages)
+            leave = partial(self._send_each, outlets, messages, connection)
+        sends = running_sends()
+        # Local sinks are a part of the run, and what leaves does so when it has succeeded.
+        if sends is None or any(outlet in self.local for outlet in outlets):
+            await leave()
+        else:
+            sends.keep(lambda _connection: leave())
 
     async def is_here(self, connection: "AnyConnection") -> bool:
         """Whether a connection is to the limbo's database; asked once for each connection."""
@@ -136,7 +153,8 @@ class Outputs:
 
         assert self.limbo is not None  # noqa: S101  (it is its database)
         outlets = self.outlets(component, port)
-        together = all(outlet.provider in self.here for outlet in outlets)
+        together = self._are_together(outlets)
+        self._check_local(component, port, outlets, together=together)
         later = self._later(messages) if together else messages
         entries = [
             Entry(component=component, port=port, message=message, due=message.delivery_time)
@@ -153,11 +171,37 @@ class Outputs:
         self, connection: "AnyConnection", outlets: Sequence[Outlet], messages: Sequence[Message]
     ) -> None:
         for outlet in outlets if messages else ():
-            await self.here[outlet.provider].sending(connection).asend_batch(outlet.address, messages)
+            if outlet in self.local:
+                await self.local[outlet].send(messages, connection, self.shell)
+            else:
+                await self.here[outlet.provider].sending(connection).asend_batch(outlet.address, messages)
 
-    async def _send_each(self, outlets: Sequence[Outlet], messages: Sequence[Message]) -> None:
+    async def _send_each(
+        self,
+        outlets: Sequence[Outlet],
+        messages: Sequence[Message],
+        connection: "AnyConnection | None" = None,
+    ) -> None:
+        """Send to each destination; to local ones first, so that nothing has left when a sink fails."""
         for outlet in outlets:
-            await self.providers[outlet.provider].send(outlet.address, messages)
+            if outlet in self.local:
+                await self.local[outlet].send(messages, connection, self.shell)
+        for outlet in outlets:
+            if outlet not in self.local:
+                await self.providers[outlet.provider].send(outlet.address, messages)
+
+    def _are_together(self, outlets: Sequence[Outlet]) -> bool:
+        """Whether one transaction of the limbo's database reaches all of these."""
+        return all(outlet.provider in self.here or outlet in self.local for outlet in outlets)
+
+    def _check_local(self, component: str, port: str, outlets: Sequence[Outlet], *, together: bool) -> None:
+        """Refuse to have a local sink wait in the outbox, where its sender would not hear of its failure."""
+        if not together and any(outlet in self.local for outlet in outlets):
+            raise ConfigurationError(
+                f"port {port!r} of {component}",
+                "leads to local destinations, and to others that are not in the limbo's database",
+                "give the local ones an output port of their own",
+            )
 
     async def release(self, waiting: Sequence["Waiting"]) -> None:
         """Send messages of one port that were held in limbo, and take them out of it.
@@ -171,7 +215,7 @@ class Outputs:
         """
         assert self.limbo is not None  # noqa: S101  (they were in it)
         outlets = self.outlets(waiting[0].component, waiting[0].port)
-        if all(outlet.provider in self.here for outlet in outlets):
+        if self._are_together(outlets):
             await self.limbo.run("releasing", partial(self._release_inside, outlets=outlets, waiting=waiting))
             return
         await self._send_each(outlets, [entry.message for entry in waiting])

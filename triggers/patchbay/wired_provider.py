@@ -39,7 +39,7 @@ class WiredProvider:
             ConfigurationError: there is none.
         """
         name = self._outputs.file.patchbay.default_provider or next(iter(self._outputs.providers), None)
-        if name is None:
+        if name is None or name not in self._outputs.providers:
             raise ConfigurationError("patchbay.default_provider", "there is none", "name one")
         return await self._outputs.providers[name].send(destination, messages)
 

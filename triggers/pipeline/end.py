@@ -3,22 +3,23 @@
 from functools import cache
 from typing import Any, NamedTuple
 
-from triggers.detection.aftermath import Aftermath, Ending, afterwards
+from triggers.detection.aftermath import Aftermath, Ending, afterwards, suspension_after
+from triggers.detection.suspension import Suspension
 from triggers.detection.table import Policy
 
 
 class End(NamedTuple):
     """How a service ended; made by :func:`succeeded` and :func:`failed`, and never written to.
 
-    ``result`` is whatever the service returned, ``error`` whatever it raised. ``suspends`` says that the
-    trigger is to be suspended although the table does not say so.
+    ``result`` is whatever the service returned, ``error`` whatever it raised. ``suspension`` is the kind in
+    which it suspends the trigger, if it does.
     """
 
     ending: Ending
     aftermath: Aftermath
     result: Any = None
     error: BaseException | None = None
-    suspends: bool = False
+    suspension: Suspension | None = None
 
 
 def succeeded(result: Any, policy: Policy, *, recorded: bool) -> End:
@@ -34,7 +35,14 @@ def _success(policy: Policy, recorded: bool) -> End:  # noqa: FBT001
 
 
 def failed(
-    ending: Ending, error: BaseException, policy: Policy, *, recorded: bool, suspends: bool = False
+    ending: Ending,
+    error: BaseException,
+    policy: Policy,
+    *,
+    recorded: bool,
+    suspension: Suspension | None = None,
 ) -> End:
-    """Return the end of a run that failed, or whose effects were undone."""
-    return End(ending, afterwards(ending, policy, history=recorded), None, error, suspends)
+    """Return the end of a run that failed, or whose effects were undone; ``suspension`` if it must be one."""
+    aftermath = afterwards(ending, policy, history=recorded)
+    suspension = suspension or suspension_after(ending, aftermath, policy)
+    return End(ending, aftermath, None, error, suspension)

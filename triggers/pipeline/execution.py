@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, Self
+from uuid import uuid4
 
 from history.shell import Shell
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
 from triggers.pipeline.run import Run
+from triggers.providers.sends import Sends, sending
 from triggers.service.binding import Binding
 from triggers.service.delivery import Delivery
 from triggers.service.failures import (
@@ -43,6 +45,11 @@ _Arguments = tuple[list[Any], dict[str, Any]]
 
 class Transaction(Protocol):
     """The open transaction that an atomic trigger's service is a part of."""
+
+    @property
+    def connection(self) -> Any:
+        """Its connection."""
+        ...
 
     def expect(self) -> None:
         """Know that a service is about to be marked, right after the next statement."""
@@ -140,8 +147,28 @@ class ServiceExecution:
         binding = run.binding or self.binding
         positional, named = self._arguments(binding, run, attempt, transaction)
         run.attempts = attempt
+        if self.settings.policy.transacted:
+            return await self._call_sending([run], binding, (positional, named), transaction)
         result = binding.service(*positional, **named)
         return result if result is None else await self._ended(binding, result)
+
+    async def _call_sending(
+        self,
+        runs: Sequence[Run],
+        binding: Binding,
+        arguments: _Arguments,
+        transaction: Transaction | None,
+    ) -> Any:
+        """Call the service of a transacted trigger, and send what it has sent once it has succeeded."""
+        message_ids = [run.message.uuid or run.message.message_id or uuid4().hex for run in runs]
+        sends = Sends(self.settings.name, message_ids)
+        positional, named = arguments
+        with sending(sends):
+            result = binding.service(*positional, **named)
+            if result is not None:
+                result = await self._ended(binding, result)
+            await sends.leave(None if transaction is None else transaction.connection)
+        return result
 
     async def _ended(self, binding: Binding, result: Any) -> Any:
         """Return a result whose work is done; refuse any other."""
@@ -185,6 +212,9 @@ class ServiceExecution:
         positional, named = self.binding.together(rows)
         for run in first:
             run.attempts = attempt
+        if self.settings.policy.transacted:
+            arguments = (positional, named)
+            return await self._call_sending(list(first), self.binding, arguments, transaction)
         result = self.binding.service(*positional, **named)
         return result if result is None else await self._ended(self.binding, result)
 
@@ -331,7 +361,7 @@ def conclude(
     if error is None:
         run.end = succeeded(result, policy, recorded=recorded)
         return
-    ending, suspends = Ending.FATAL, False
+    ending = Ending.FATAL
     if issubclass(type(error), LeaseLostError) or run.taken_by is not None:
         ending = Ending.LOST  # whatever it is that failed, the message is another owner's
     elif issubclass(type(error), HostRetryError):
@@ -342,6 +372,4 @@ def conclude(
         transaction is not None and transaction.is_worth_another_try(error)
     ):
         ending = Ending.TRANSIENT
-    else:
-        suspends = policy.suspend_on_error
-    run.end = failed(ending, error, policy, recorded=recorded, suspends=suspends)
+    run.end = failed(ending, error, policy, recorded=recorded)

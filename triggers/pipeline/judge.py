@@ -17,6 +17,7 @@ from history.support.rendering import exception_info, told_of
 from history.support.user_code import is_failure
 from resolvers.resolution import Asked, Resolution
 from triggers.detection.aftermath import Ending
+from triggers.detection.suspension import Suspension
 from triggers.detection.table import (
     RESOLUTION_WORDS,
     Answer,
@@ -274,9 +275,8 @@ class Judge:
         if not conflict or run.decision is None:  # a conflict while claiming comes before every decision
             run.decision = self._read_table(run, Word.NONE)
         if conflict or run.decision.runs:  # row 0 asks no history
-            run.end = failed(
-                Ending.TRANSIENT, error, self.settings.policy, recorded=True, suspends=not conflict
-            )
+            away = None if conflict else Suspension.HISTORY
+            run.end = failed(Ending.TRANSIENT, error, self.settings.policy, recorded=True, suspension=away)
         run.note(f"its transaction did not commit: {run.text_of(error)}")
 
     def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:

@@ -305,7 +305,7 @@ class Run:
             reason=self.reason,
             row=decision.row,
             rejected=decision.rejected,
-            suspend=decision.suspend or (end is not None and (end.aftermath.suspend or end.suspends)),
+            suspension=decision.suspension if end is None else end.suspension or decision.suspension,
             parked=self.parked,
             recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
             result=(self.kept and self.kept[0]) if end is None else end.result,

@@ -40,7 +40,7 @@ class Tries:
 def _is_tried_again(run: Run) -> bool:
     """Whether the next delivery runs the service, and its trigger goes on meanwhile."""
     end = run.end
-    if end is None or end.ending not in _AGAIN or end.suspends:
+    if end is None or end.ending not in _AGAIN or end.suspension is not None:
         return False
     after = end.aftermath
-    return after.answer is Answer.RECOVER and after.entry is None and not after.suspend and not after.lost
+    return after.answer is Answer.RECOVER and after.entry is None and not after.lost

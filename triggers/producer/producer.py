@@ -32,6 +32,7 @@ from triggers.producer.settings import (
 from triggers.providers.opening import open_provider
 from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_reply
 from triggers.providers.provider import Provider
+from triggers.providers.sends import running_sends
 from triggers.service.checking import check_able, check_text, pointing
 from triggers.service.failures import Retry
 
@@ -67,7 +68,8 @@ class Producer:
         ConfigurationError: naming what is wrong and the remedy.
 
     Guarantee: a message that was sent arrives at least once, under one uuid, so that a trigger with a
-    document history runs once for it. With a queue, "sent" includes "on this disk".
+    document history runs once for it. With a queue, "sent" includes "on this disk". What the service of a
+    transacted trigger sends follows its run: nothing of a try that failed, and the same uuids in each try.
     """
 
     def __init__(  # noqa: PLR0913  (its options are its parameters)
@@ -121,6 +123,10 @@ class Producer:
     def send(self, destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
         """Send one message; see :class:`~triggers.providers.outgoing.SendOptions` for what can be said of it.
 
+        In the service of a transacted trigger, it leaves when the service has succeeded: in the transaction
+        where the provider is in its database. A try that fails sends nothing. If it cannot be sent then, the
+        service has failed.
+
         Raises:
             ProviderUnavailableError: it is unknown whether it arrived, and it could not be queued. Send it
                 again under the same uuid; in a trigger service, just let it pass: it is transient.
@@ -128,14 +134,14 @@ class Producer:
             ConfigurationError: it can never be sent so.
         """
         message = compose(destination, body, **options)
-        return drive(self._sender().send(destination, [message]))[0]
+        return drive(_sent(self._sender(), destination, [message]))[0]
 
     async def asend(
         self, destination: str, body: Body | Message, **options: Unpack[SendOptions]
     ) -> SentMessage:
         """Send one message under asyncio; see :meth:`send`."""
         message = compose(destination, body, **options)
-        return (await self._async_sender().send(destination, [message]))[0]
+        return (await _sent(self._async_sender(), destination, [message]))[0]
 
     def send_batch(
         self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
@@ -144,13 +150,13 @@ class Producer:
 
         Raises as :meth:`send`, for all of them together: some may have arrived.
         """
-        return drive(self._sender().send(destination, _batch(destination, bodies, options)))
+        return drive(_sent(self._sender(), destination, _batch(destination, bodies, options)))
 
     async def asend_batch(
         self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
     ) -> Sequence[SentMessage]:
         """Send many messages under asyncio; see :meth:`send_batch`."""
-        return await self._async_sender().send(destination, _batch(destination, bodies, options))
+        return await _sent(self._async_sender(), destination, _batch(destination, bodies, options))
 
     def request(
         self, destination: str, body: Body | Message, *, timeout: timedelta, **options: Unpack[SendOptions]
@@ -188,14 +194,14 @@ class Producer:
             ConfigurationError: the request has no JMSReplyTo.
         """
         message = compose_reply(request, body, **options)
-        return drive(self._sender().send(request.reply_to or "", [message]))[0]
+        return drive(_sent(self._sender(), request.reply_to or "", [message]))[0]
 
     async def areply(
         self, request: Message, body: Body | Message, **options: Unpack[SendOptions]
     ) -> SentMessage:
         """Reply to a request under asyncio; see :meth:`reply`."""
         message = compose_reply(request, body, **options)
-        return (await self._async_sender().send(request.reply_to or "", [message]))[0]
+        return (await _sent(self._async_sender(), request.reply_to or "", [message]))[0]
 
     def reply_again(self, request: Message, outcome: "Outcome") -> None:
         """Reply to a duplicate request with the first reply: ``on_duplicate=producer.reply_again``.
@@ -303,6 +309,15 @@ def send(
     """
     with Producer(provider) as producer:
         return producer.send(destination, body, **options)
+
+
+async def _sent(sender: Sender, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
+    """Send messages; those of the service of a transacted trigger leave when it has succeeded."""
+    sends = running_sends()
+    if sends is None:
+        return await sender.send(destination, messages)
+    sends.keep(lambda connection: sender.send_for(connection, destination, messages))
+    return [SentMessage(message) for message in messages]
 
 
 def _batch(destination: str, bodies: Sequence[Body | Message], options: SendOptions) -> Sequence[Message]:

@@ -1,8 +1,9 @@
 """The way of a message from a producer: to the provider, or onto the disk; one for each kind of caller."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from typing import Any
 
 from history.message import Message
 from history.shell import Lock, Shell
@@ -11,7 +12,12 @@ from triggers.producer.queue.queue import ClientQueue
 from triggers.producer.request_reply import Replies
 from triggers.producer.settings import ProducerSettings
 from triggers.providers.outgoing import SentMessage
-from triggers.providers.provider import Provider, ProviderUnavailableError
+from triggers.providers.provider import (
+    InDatabase,
+    Provider,
+    ProviderUnavailableError,
+    capabilities_of,
+)
 from triggers.service.failures import Retry, rerun
 
 _ONE_TRY = Retry()
@@ -71,6 +77,19 @@ class Sender:
             return await self._send_or_keep(destination, messages, may_wait=may_wait)
         with self._span(destination, messages) as carrying:
             return await self._send_or_keep(destination, carrying, may_wait=may_wait)
+
+    async def send_for(self, connection: Any, destination: str, messages: Sequence[Message]) -> None:
+        """Send what a service has sent, in its transaction where the provider is in the same database.
+
+        Raises:
+            ProviderUnavailableError: as :meth:`send`.
+        """
+        here = capabilities_of(self._provider).in_database
+        if connection is None or here is None or not await _is_in(connection, here):
+            await self.send(destination, messages)
+            return
+        with nullcontext(messages) if self._span is None else self._span(destination, messages) as carrying:
+            await here.sending(connection).asend_batch(destination, carrying)
 
     async def _send_or_keep(
         self, destination: str, messages: Sequence[Message], *, may_wait: bool
@@ -165,3 +184,15 @@ def _tracing() -> Span:
 
 def _updated(message: Message, **headers: str) -> Message:
     return message.model_copy(update=headers)
+
+
+async def _is_in(connection: Any, provider: InDatabase) -> bool:
+    """Whether a connection is to a provider's own database."""
+    from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
+
+    known = connection.info
+    number = known.get("dms_identity")
+    if number is None:
+        number = known["dms_identity"] = await identity_of(connection)
+    # Where there are no tables, asking the provider would make them: outside of the transaction.
+    return number is not None and number == await provider.identity()

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, Unpack, cast
-from uuid import NAMESPACE_URL, uuid4, uuid5
+from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import BaseModel, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import Message, PropertyValue
+from triggers.providers.sends import fresh_uuid
 
 #: What can be sent: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
 Body = bytes | str | dict[str, Any] | list[Any] | bool | int | float | BaseModel | None
@@ -28,7 +29,8 @@ _REPLY_TAG = "wm_tag"
 class SendOptions(TypedDict, total=False):
     """What can be said of a message that is sent; what is None counts as left out.
 
-    - ``uuid``: its identity, of any length but empty; the uuid of the message, or a new one, by default.
+    - ``uuid``: its identity, of any length but empty. By default the uuid of the message, or a new one; in
+      the service of a transacted trigger, one that is the same in each try.
     - ``priority``: 0 to 9; 4 by default.
     - ``time_to_live``: after it the message expires; never by default.
     - ``delay``: before it the message is not delivered.
@@ -108,7 +110,7 @@ def _fields(body: Body | Message) -> tuple[dict[str, Any], dict[str, PropertyVal
 
 
 def _identity(body: Body | Message) -> str:
-    return (body.uuid if isinstance(body, Message) else None) or str(uuid4())
+    return (body.uuid if isinstance(body, Message) else None) or fresh_uuid()
 
 
 def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | None) -> dict[str, datetime]:

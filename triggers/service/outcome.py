@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from history.message import Message
-from triggers.detection.table import SUSPENDED_BY_HISTORY, Status
+from triggers.detection.suspension import Suspension
+from triggers.detection.table import Status
 from triggers.events import RetrievalFailureEvent
 
 #: The logger of verdicts that are not plain and no reason to worry, such as duplicates; its level is INFO.
@@ -20,7 +21,8 @@ class Outcome(NamedTuple):
 
     ``status`` is None if the message is undecided or rejected. ``reason`` says why in a sentence, which ends
     with the row of the decision table. If ``acknowledge`` is False, the provider must deliver the message
-    again, at least ``recover_after`` seconds later.
+    again, at least ``recover_after`` seconds later. ``suspension`` says how the trigger is suspended, such as
+    "fatal"; it is None, and ``suspend`` is False, if it is not.
 
     ``result`` is what the service returned, and ``error`` is what it raised, both unchanged. ``attempts``
     counts the runs of the service. ``seconds`` is the time of these runs, with the pauses between them.
@@ -41,7 +43,7 @@ class Outcome(NamedTuple):
     reason: str
     row: int
     rejected: bool = False
-    suspend: bool = False
+    suspension: Suspension | None = None
     parked: bool = False
     recover_after: float = 0.0
     result: Any = None
@@ -71,9 +73,9 @@ class Outcome(NamedTuple):
         return self.status.value.lower().replace("_", " ")
 
     @property
-    def by_history(self) -> bool:
-        """Whether it is the history that suspends the trigger, by not answering."""
-        return self.row in SUSPENDED_BY_HISTORY
+    def suspend(self) -> bool:
+        """Whether the trigger is to be suspended."""
+        return self.suspension is not None
 
 
 # Not in its body: a type checker would take it for a field.

@@ -50,24 +50,6 @@ def test_the_monitor_is_asked_until_it_agrees_and_one_that_raises_does_not(
     assert running.counts == {"orders": {"recovered": 1, "ok": 1}}
 
 
-def test_without_a_monitor_the_trigger_resumes_after_the_interval(lane: Lane, redis_url: str) -> None:
-    runs: list[int] = []
-
-    def work(message: Message) -> None:
-        runs.append(message.delivery_count)
-        if len(runs) == 1:
-            raise TransientError
-
-    interval = timedelta(seconds=0.3)
-    orders = lane.trigger("orders", work, on_retry_failure="suspend", monitor_interval=interval)
-    send(redis_url, "orders", "a")
-
-    with lane.run([orders], redis_url + FAST, history=redis_url):
-        eventually(lambda: is_drained(redis_url, "orders"))
-
-    assert runs == [1, 2]
-
-
 def test_until_idle_does_not_end_a_suspended_consumer(lane: Lane, redis_url: str) -> None:
     available = threading.Event()
 

@@ -14,6 +14,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers import scrapes
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Consumer, FatalError, Message
+from triggers.detection.suspension import Suspension
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 
@@ -162,7 +163,7 @@ def test_a_suspended_trigger_is_told_with_its_reason(lane: Lane, redis_url: str)
 
     with lane.running(consumer):
         eventually(lambda: ask(consumer, "/readyz")[0] == 200)
-        consumer.gates[0].suspend("the bank is closed")
+        consumer.gates[0].suspend("the bank is closed", Suspension.RESOURCE)
         status, text = ask(consumer, "/readyz")
 
     assert (status, json.loads(text)["triggers"]["orders"]["reason"]) == (503, "the bank is closed")

@@ -63,9 +63,9 @@ def order(visit: Visit) -> Response:
         visit.given("order"),
         (visit.given("reason") or "").strip(),
     )
-    verb = next((verb for verb in Verb if verb.value == word), None)
+    verb = next((verb for verb in ROLES if verb.value == word), None)
     if verb is None:
-        raise UnknownNameError("order", "order", word or "", [verb.value for verb in Verb])
+        raise UnknownNameError("order", "order", word or "", [verb.value for verb in ROLES])
     known = visit.operations.pulse.read().triggers
     if name not in known:
         raise UnknownNameError("name", "trigger", name, known)

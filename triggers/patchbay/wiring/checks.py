@@ -7,6 +7,12 @@ from history.support.urls import split_url
 from triggers.patchbay.wiring.model import Destination, InputDestination, InputPort, PatchBayFile, Sink
 from triggers.selectors import Selector
 
+#: The scheme of the provider whose destinations call their sinks.
+LOCAL_SCHEME = "local"
+
+#: What is said of a component or an input for those that receive, which a local input does not.
+_OF_RECEIVERS = ("history", "transient", "concurrency", "durable_subscriber")
+
 #: The schemes of databases, which can hold what waits.
 SQL_SCHEMES = frozenset({"sqlite", "postgresql", "postgres"})
 
@@ -14,6 +20,11 @@ SQL_SCHEMES = frozenset({"sqlite", "postgresql", "postgres"})
 def is_sql(url: str | None) -> bool:
     """Whether a URL names a SQL database."""
     return url is not None and split_url(url).scheme.partition("+")[0] in SQL_SCHEMES
+
+
+def is_local(url: str) -> bool:
+    """Whether the sinks of a provider's destinations are called by the sender, with no queue in between."""
+    return split_url(url).scheme == LOCAL_SCHEME
 
 
 def provider_name(file: PatchBayFile, entry: Destination) -> str:
@@ -70,7 +81,32 @@ def lasting_anyway(file: PatchBayFile) -> Sequence[str]:
 
 def _may_end(file: PatchBayFile, provider: str) -> bool:
     url = file.providers[provider].url
-    return is_sql(url) or split_url(url).scheme == "memory"
+    return is_sql(url) or split_url(url).scheme in {"memory", LOCAL_SCHEME}
+
+
+def weak_places(file: PatchBayFile) -> Sequence[str]:
+    """Return a sentence for each part of a wiring that holds less than it seems to."""
+    notes = [
+        f"provider {name} is in memory: what is sent there and not completed is lost when the process ends"
+        for name, entry in file.providers.items()
+        if split_url(entry.url).scheme == "memory"
+    ]
+    for source in file.source:
+        notes += [
+            f"{source.name}, port {port.port}, to {leads_to.destination}: the source itself runs the sinks. "
+            "If one fails or the process ends, nothing sends the message again"
+            for port in source.output
+            for leads_to in port.to
+            if is_local(file.providers[provider_name(file, leads_to)].url)
+        ]
+    for sink, port, entry in inputs_of(file):
+        given = [name for name in _OF_RECEIVERS if name in sink.model_fields_set | entry.model_fields_set]
+        if given and is_local(file.providers[provider_name(file, entry)].url):
+            notes.append(
+                f"{sink.name}, port {port.port}, from {entry.destination}: {', '.join(given)} of a local "
+                "input has no effect: it runs as a part of its sender"
+            )
+    return notes
 
 
 def check(file: PatchBayFile) -> None:
@@ -100,6 +136,12 @@ def _check_input(
     key = (provider_name(file, source), source.destination)
     if source.selector is not None:
         Selector.parse(source.selector)
+    if source.redelivery is not None and is_local(file.providers[key[0]].url):
+        raise ConfigurationError(
+            where,
+            "a local destination has no redelivery: its sender hears of the failure, and tries again",
+            "leave redelivery out, and put it at the input of the sender",
+        )
     if not source.durable and (source.type == "queue" or source.durable_subscriber is not None):
         raise ConfigurationError(
             where,

@@ -10,7 +10,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from history.errors import ConfigurationError
-from triggers.patchbay.wiring.checks import check, lasting_anyway
+from triggers.patchbay.wiring.checks import check, lasting_anyway, weak_places
 from triggers.patchbay.wiring.lines import Step, line_of
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.patchbay.wiring.xml_combining import combined
@@ -67,7 +67,11 @@ def read_with_notes(*files: Path | str) -> tuple[PatchBayFile, Sequence[str]]:
     merged = PatchBayFile.model_validate(_merge(pages))
     _refuse_twins(pages)
     check(merged)
-    return merged, [*_notes(pages, merged.patchbay.default_provider), *lasting_anyway(merged)]
+    return merged, [
+        *_notes(pages, merged.patchbay.default_provider),
+        *lasting_anyway(merged),
+        *weak_places(merged),
+    ]
 
 
 def _read(file: Path) -> _Page:

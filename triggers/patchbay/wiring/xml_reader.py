@@ -24,7 +24,7 @@ SQL_PROVIDER, LOCAL_PROVIDER = "sqldms", "localdms"
 _LOCAL = "local"
 
 #: Where these are here, until somebody says better.
-_URLS = {SQL_PROVIDER: "sqlite:///patchbay.db", LOCAL_PROVIDER: "memory://"}
+_URLS = {SQL_PROVIDER: "sqlite:///patchbay.db", LOCAL_PROVIDER: "local://"}
 
 _DEFAULT_PREFIX = "patchbay"
 
@@ -77,7 +77,7 @@ def provider_of(name: str) -> str:
 
 
 def guess_notes(guesses: Mapping[str, str], known: Container[str]) -> Sequence[str]:
-    """Return what is said of providers whose place nobody tells; local JMS is in memory, here as there."""
+    """Return what is said of providers whose place nobody tells; local JMS needs none, here as there."""
     return [
         f"provider {name}: its url {url} is a guess; say where it is: [providers.{name}] url = ..."
         for name, url in guesses.items()

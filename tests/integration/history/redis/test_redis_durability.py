@@ -26,6 +26,7 @@ from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Message, Status, trigger
+from triggers.detection.suspension import Suspension
 from triggers.providers.contract.common import numbered
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.redis_streams import RedisStreams
@@ -193,7 +194,7 @@ def test_a_consumer_whose_replica_stands_still_runs_each_message_once(
     send(pair.primary.url, "orders", *names)
 
     with lane.run([orders], pair.primary.url, history=pair.url) as running:
-        eventually(lambda: running.gates[0].by_history)
+        eventually(lambda: running.gates[0].suspension is Suspension.HISTORY)
         ran_until_then = len(ran)
         pair.go_on()
         eventually(lambda: is_drained(pair.primary.url, "orders"))

@@ -9,7 +9,10 @@ from history.memory import MemoryHistory
 from history.store.control import Counts, Report, TriggerState
 from triggers import Message, Status, trigger
 from triggers.consumer.gate import Gate
+from triggers.detection.suspension import Suspension
 from triggers.service.outcome import Outcome
+
+HISTORY, RESOURCE, COMMAND, FATAL = Suspension
 
 
 @trigger("orders", name="book", history=MemoryHistory())
@@ -37,20 +40,20 @@ def told(gate: Gate) -> Report:
 
 class TestStates:
     def test_it_begins_open(self, gate: Gate) -> None:
-        assert (gate.state, gate.closed, gate.failed) == (TriggerState.RUNNING, False, False)
+        assert (gate.state, gate.closed, gate.wakes) == (TriggerState.RUNNING, False, False)
 
     def test_what_an_error_suspended_is_resumed_without_a_command(self, gate: Gate) -> None:
-        gate.suspend("the database is away")
-        assert gate.failed
+        gate.suspend("the database is away", HISTORY)
+        assert gate.wakes
 
         gate.resume()
 
         assert gate.state is TriggerState.RUNNING
 
     def test_what_a_command_suspended_is_resumed_by_a_command_only(self, gate: Gate) -> None:
-        gate.suspend("maintenance", by_command=True)
-        gate.suspend("an error of what still ran")
-        assert not gate.failed, "nobody need look whether it may go on"
+        gate.suspend("maintenance", COMMAND)
+        gate.suspend("an error of what still ran", RESOURCE)
+        assert not gate.wakes, "nobody need look whether it may go on"
 
         gate.resume()
         assert gate.suspended == "maintenance"
@@ -58,15 +61,15 @@ class TestStates:
         assert gate.state is TriggerState.RUNNING
 
     def test_a_command_takes_over_what_an_error_suspended(self, gate: Gate) -> None:
-        gate.suspend("the database is away", by_history=True)
+        gate.suspend("the database is away", HISTORY)
 
-        gate.suspend("maintenance", by_command=True)
+        gate.suspend("maintenance", COMMAND)
 
         gate.resume()
-        assert (gate.suspended, gate.by_history) == ("maintenance", False)
+        assert (gate.suspended, gate.suspension) == ("maintenance", COMMAND)
 
     def test_a_command_resumes_what_an_error_suspended(self, gate: Gate) -> None:
-        gate.suspend("the database is away")
+        gate.suspend("the database is away", HISTORY)
 
         gate.resume(by_command=True)
 
@@ -75,7 +78,7 @@ class TestStates:
     def test_a_disabled_trigger_stays_so_until_it_is_enabled(self, gate: Gate) -> None:
         gate.disable("moved")
         gate.disable("once more")
-        gate.suspend("maintenance", by_command=True)
+        gate.suspend("maintenance", COMMAND)
         gate.resume(by_command=True)
         gate.resume()
         assert (gate.state, told(gate).reason) == (TriggerState.DISABLED, "moved")
@@ -84,23 +87,43 @@ class TestStates:
 
         assert gate.state is TriggerState.RUNNING
 
-    @pytest.mark.parametrize("by_command", [False, True])
-    def test_enabling_opens_whatever_had_closed(self, gate: Gate, *, by_command: bool) -> None:
-        gate.suspend("for the test", by_command=by_command)
+    @pytest.mark.parametrize("kind", Suspension)
+    def test_enabling_opens_whatever_had_closed(self, gate: Gate, kind: Suspension) -> None:
+        gate.suspend("for the test", kind)
         gate.disable("for the test")
-        assert not gate.failed
+        assert not gate.wakes
 
         gate.enable()
 
         assert not gate.closed
 
+    @pytest.mark.parametrize("kind", [RESOURCE, COMMAND, FATAL])
+    def test_what_needs_a_person_is_resumed_by_a_command_only(self, gate: Gate, kind: Suspension) -> None:
+        gate.suspend("for the test", kind)
+        assert not gate.wakes
+
+        gate.resume()
+        assert gate.suspension is kind
+        gate.resume(by_command=True)
+
+        assert gate.state is TriggerState.RUNNING
+
+    @pytest.mark.parametrize(("first", "second"), [(one, two) for one in Suspension for two in Suspension])
+    def test_the_kind_that_needs_more_stands(self, gate: Gate, first: Suspension, second: Suspension) -> None:
+        gate.suspend("first", first)
+
+        gate.suspend("second", second)
+
+        order = [HISTORY, RESOURCE, COMMAND, FATAL]
+        assert gate.suspension is max(first, second, key=order.index)
+
     def test_every_suspension_has_a_number_of_its_own(self, gate: Gate) -> None:
-        gate.suspend("first")
-        gate.suspend("ignored")
+        gate.suspend("first", HISTORY)
+        gate.suspend("ignored", HISTORY)
         first = gate.suspensions
         gate.resume()
 
-        gate.suspend("second")
+        gate.suspend("second", HISTORY)
 
         assert gate.suspensions == first + 1
 
@@ -111,7 +134,10 @@ class TestDeliveries:
         begun = gate.enter()
         assert begun is not None
 
-        getattr(gate, close)("for the test")
+        if close == "disable":
+            gate.disable("for the test")
+        else:
+            gate.suspend("for the test", RESOURCE)
 
         assert gate.enter() is None
         assert told(gate).busy == 1
@@ -165,9 +191,9 @@ class TestCounts:
 
 class TestReports:
     def test_a_suspension_is_told_with_its_reason_and_by_whom(self, gate: Gate) -> None:
-        gate.suspend("the database is away")
+        gate.suspend("the database is away", HISTORY)
         by_error = told(gate)
-        gate.suspend("maintenance", by_command=True)
+        gate.suspend("maintenance", COMMAND)
         by_command = told(gate)
 
         assert (by_error.reason, by_error.by_command) == ("the database is away", False)
@@ -194,7 +220,7 @@ class TestReports:
         assert (told(gate).away, told(gate).away_for) == (None, 0.0)
 
     def test_after_a_command_nothing_is_left_of_it(self, gate: Gate) -> None:
-        gate.suspend("maintenance", by_command=True)
+        gate.suspend("maintenance", COMMAND)
         gate.resume(by_command=True)
 
         assert (told(gate).reason, told(gate).by_command) == (None, False)

@@ -15,6 +15,7 @@ from history.store.parking import Parked, ParkedKind, Parking
 from triggers import Message, TransientError, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping
+from triggers.detection.suspension import Suspension
 from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
 from triggers.service.outcome import Outcome
 
@@ -66,9 +67,9 @@ class House:
         assert self._monitor is not None
         return self._monitor()
 
-    def suspend(self, *, by_history: bool = False) -> None:
+    def suspend(self, kind: Suspension = Suspension.RESOURCE) -> None:
         """Suspend the trigger."""
-        self.gate.suspend("for the test", by_history=by_history)
+        self.gate.suspend("for the test", kind)
 
     def resumes_at(self, now: float) -> bool:
         """Do the housekeeping at this instant; whether the trigger runs afterwards."""
@@ -102,26 +103,46 @@ class TestWaking:
         # Each resumption costs the messages a delivery, of which they have a hundred.
         assert house.asked == 3
 
-    def test_without_a_monitor_the_trigger_waits_for_the_interval(self) -> None:
+    def test_without_a_monitor_no_time_resumes_the_trigger(self) -> None:
         house = House()
         house.suspend()
 
+        for interval in range(200):
+            assert not house.resumes_at(AT_ONCE + interval * INTERVAL)
+
+    @pytest.mark.parametrize("kind", [Suspension.COMMAND, Suspension.FATAL])
+    def test_a_monitor_that_says_yes_does_not_resume_what_needs_a_person(self, kind: Suspension) -> None:
+        house = House(lambda: True)
+        house.suspend(kind)
+
+        for interval in range(200):
+            assert not house.resumes_at(AT_ONCE + interval * INTERVAL)
+
+        assert house.asked == 0
+
+    def test_a_yes_that_comes_after_a_fatal_failure_does_not_resume(self) -> None:
+        def ask() -> bool:
+            house.suspend(Suspension.FATAL)
+            return True
+
+        house = House(ask)
+        house.suspend()
+
         assert not house.resumes_at(AT_ONCE)
-        assert not house.resumes_at(AT_ONCE + INTERVAL - 1)
-        assert house.resumes_at(AT_ONCE + INTERVAL)
+        assert house.gate.suspension is Suspension.FATAL
 
     def test_suspended_by_its_history_it_resumes_within_a_second_of_its_return(self) -> None:
         house = House()
-        house.suspend(by_history=True)
+        house.suspend(Suspension.HISTORY)
 
         assert not house.resumes_at(AT_ONCE)
         assert house.resumes_at(AT_ONCE + 1)
 
-    @pytest.mark.parametrize("by_history", [True, False])
-    def test_nothing_resumes_while_the_history_takes_no_claims(self, *, by_history: bool) -> None:
+    @pytest.mark.parametrize("kind", [Suspension.HISTORY, Suspension.RESOURCE])
+    def test_nothing_resumes_while_the_history_takes_no_claims(self, kind: Suspension) -> None:
         store = Refusing()
         house = House(lambda: True, store=store)
-        house.suspend(by_history=by_history)
+        house.suspend(kind)
 
         for second in range(3 * int(INTERVAL)):
             assert not house.resumes_at(AT_ONCE + second)
@@ -140,18 +161,8 @@ class TestWaking:
 
 
 class TestSuspending:
-    @pytest.mark.parametrize(
-        ("row", "error", "by_history"),
-        [
-            (13, HistoryUnavailableError("claiming"), True),
-            (13, RuntimeError("a mistake in a store"), True),
-            (7, HistoryUnavailableError("the service looked into some other history"), False),
-            (16, TransientError(), False),
-        ],
-    )
-    def test_only_an_unreachable_history_of_its_own_counts_as_that(
-        self, row: int, error: Exception, *, by_history: bool
-    ) -> None:
+    @pytest.mark.parametrize("kind", Suspension)
+    def test_an_outcome_suspends_in_its_way(self, kind: Suspension) -> None:
         gate = House().gate
 
         gate.note(
@@ -160,14 +171,13 @@ class TestSuspending:
                 executed=False,
                 acknowledge=False,
                 reason="for the test",
-                row=row,
-                suspend=True,
-                error=error,
+                row=13,
+                suspension=kind,
+                error=TransientError(),
             )
         )
 
-        assert gate.suspended == "for the test"
-        assert gate.by_history is by_history
+        assert (gate.suspended, gate.suspension) == ("for the test", kind)
 
 
 class TestSweeping:

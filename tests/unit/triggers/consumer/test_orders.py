@@ -19,6 +19,7 @@ from triggers import Message, Status, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.gate import Gate
 from triggers.consumer.orders import BEAT_INTERVAL, Heartbeat, first_orders, heartbeats_for
+from triggers.detection.suspension import Suspension
 from triggers.providers.memory import MemoryProvider
 from triggers.service.outcome import Outcome
 
@@ -34,6 +35,19 @@ def gate_of(name: str = NAME) -> Gate:
 
 def note(gate: Gate, status: Status = Status.NEW) -> None:
     gate.note(Outcome(status=status, executed=True, acknowledge=True, reason="row 7", row=7))
+
+
+def fails_for_good(gate: Gate) -> None:
+    gate.note(
+        Outcome(
+            status=Status.NEW,
+            executed=True,
+            acknowledge=True,
+            reason="it failed for good",
+            row=7,
+            suspension=Suspension.FATAL,
+        )
+    )
 
 
 class Server:
@@ -55,6 +69,12 @@ class Server:
     @property
     def overview(self) -> Overview:
         return drive(self.store.control.overview())
+
+    @property
+    def held(self) -> str | None:
+        """Why consumers that start later are suspended; None when they are not."""
+        held = self.overview.held(NAME)
+        return None if held is None else held.reason
 
     @property
     def statistics(self) -> Counts:
@@ -198,12 +218,112 @@ class TestOrders:
         assert running.state() is TriggerState.RUNNING
 
     def test_resume_ends_what_an_error_began(self, server: Server, running: Running) -> None:
-        running.gate.suspend("the database is away")
+        running.gate.suspend("the database is away", Suspension.HISTORY)
         server.order(Verb.RESUME)
 
         running.beats()
 
         assert running.state() is TriggerState.RUNNING
+
+    def test_a_fatal_failure_holds_the_others_and_those_that_start_later(
+        self, server: Server, running: Running
+    ) -> None:
+        other = Running(server)
+        other.beats()
+        running.beats()
+        fails_for_good(running.gate)
+
+        running.beats()
+
+        assert (server.held, running.gate.word) == ("it failed for good", None)
+        other.beats()
+        server.passes(days=30)
+        later = Running(server)
+        later.beats()
+        assert {one.gate.suspension for one in (running, other, later)} == {Suspension.FATAL}
+
+    def test_one_command_of_a_person_resumes_all_that_are_held(
+        self, server: Server, running: Running
+    ) -> None:
+        other = Running(server)
+        fails_for_good(running.gate)
+        running.beats()
+        other.beats()
+
+        server.order(Verb.RESUME)
+        for one in (running, other):
+            one.beats()
+            one.beats()
+
+        later = Running(server)
+        later.beats()
+        assert {one.state() for one in (running, other, later)} == {TriggerState.RUNNING}
+
+    @pytest.mark.parametrize("told", ["resume", "enable"])
+    def test_resumed_in_code_nobody_is_held_any_more(self, server: Server, told: str) -> None:
+        consumer = Consumer([gate_of().trigger], MemoryProvider())
+        [gate] = consumer.gates
+        heartbeat = Heartbeat("worker", server.store, [gate])
+        fails_for_good(gate)
+        drive(heartbeat.beat(time.monotonic()))
+        assert server.held is not None
+
+        getattr(consumer, told)(NAME)
+        drive(heartbeat.beat(time.monotonic()))
+
+        assert not server.held
+        assert gate.state is TriggerState.RUNNING
+
+    def test_while_the_history_is_away_it_is_told_later(
+        self, server: Server, running: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as away:
+
+            async def order(*_: object, **__: object) -> int:
+                raise HistoryUnavailableError("giving an order")
+
+            away.setattr(MemoryControl, "order", order)
+            fails_for_good(running.gate)
+            running.beats()
+        assert running.gate.suspension is Suspension.FATAL
+
+        running.beats()
+
+        assert server.held == "it failed for good"
+
+    def test_what_could_not_be_told_is_not_told_after_a_person_has_resumed(
+        self, server: Server, running: Running
+    ) -> None:
+        fails_for_good(running.gate)
+        running.gate.resume(by_command=True)
+
+        running.beats()
+
+        assert server.held is None
+
+    def test_a_command_to_suspend_does_not_let_those_go_that_start_later(
+        self, server: Server, running: Running
+    ) -> None:
+        fails_for_good(running.gate)
+        running.beats()
+
+        server.order(Verb.SUSPEND, "maintenance")
+        running.beats()
+        running.beats()
+
+        later = Running(server)
+        later.beats()
+        assert later.gate.suspension is Suspension.FATAL
+
+    def test_enabled_it_is_not_held(self, server: Server, running: Running) -> None:
+        fails_for_good(running.gate)
+        running.beats()
+
+        server.order(Verb.ENABLE)
+
+        later = Running(server)
+        later.beats()
+        assert (server.held, later.state()) == (None, TriggerState.RUNNING)
 
     def test_the_next_beat_follows_at_once_where_an_order_was_obeyed(
         self, server: Server, running: Running

@@ -12,6 +12,7 @@ from triggers import Message, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping
 from triggers.consumer.monitors import Monitor, Monitors
+from triggers.detection.suspension import Suspension
 
 INTERVAL = 60.0
 AT_ONCE = 1000.0
@@ -60,7 +61,7 @@ def test_it_is_asked_once_in_an_interval_for_all_its_triggers() -> None:
     resource = Resource()
     both = two_triggers(resource)
     for one in both:
-        one.gate.suspend("for the test")
+        one.gate.suspend("for the test", Suspension.RESOURCE)
 
     for second in range(3 * int(INTERVAL)):
         for one in both:
@@ -73,7 +74,7 @@ def test_its_yes_resumes_all_that_were_suspended_when_it_was_asked() -> None:
     resource = Resource()
     first, second = two_triggers(resource)
     for one in (first, second):
-        one.gate.suspend("for the test")
+        one.gate.suspend("for the test", Suspension.RESOURCE)
         assert not runs_at(one, AT_ONCE)
 
     resource.available = True
@@ -86,10 +87,10 @@ def test_its_yes_resumes_all_that_were_suspended_when_it_was_asked() -> None:
 def test_its_yes_is_not_for_a_trigger_that_is_suspended_later() -> None:
     resource = Resource(available=True)
     first, second = two_triggers(resource)
-    first.gate.suspend("for the test")
+    first.gate.suspend("for the test", Suspension.RESOURCE)
     assert runs_at(first, AT_ONCE)
 
-    second.gate.suspend("for the test")
+    second.gate.suspend("for the test", Suspension.RESOURCE)
 
     assert not runs_at(second, AT_ONCE + 1)
     assert runs_at(second, AT_ONCE + INTERVAL)
@@ -100,7 +101,7 @@ def test_after_the_return_of_the_history_it_is_asked_once_for_all() -> None:
     resource = Resource()
     both = two_triggers(resource)
     for one in both:
-        one.gate.suspend("for the test", by_history=True)
+        one.gate.suspend("for the test", Suspension.HISTORY)
         assert not runs_at(one, AT_ONCE)
 
     for second in range(1, int(INTERVAL)):
@@ -122,7 +123,7 @@ def test_while_it_hangs_no_other_trigger_asks_it_again() -> None:
     monitors = Monitors()
     first, second = (housekeeping_of(name, hang, monitors.of(hang)) for name in "ab")
     for one in (first, second):
-        one.gate.suspend("for the test")
+        one.gate.suspend("for the test", Suspension.RESOURCE)
     hanging = threading.Thread(target=runs_at, args=(first, AT_ONCE))
     hanging.start()
     begun.wait(PATIENCE)
@@ -148,7 +149,7 @@ def test_other_functions_are_other_monitors() -> None:
 def test_what_a_command_suspended_is_left_alone() -> None:
     resource = Resource(available=True)
     housekeeping, _ = two_triggers(resource)
-    housekeeping.gate.suspend("maintenance", by_command=True)
+    housekeeping.gate.suspend("maintenance", Suspension.COMMAND)
 
     assert not runs_at(housekeeping, AT_ONCE + INTERVAL)
 

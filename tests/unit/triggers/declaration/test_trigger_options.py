@@ -13,6 +13,7 @@ from resolvers.resolution import Resolution
 from tests.unit.helpers.in_memory import AT_ONCE, Effects, made, message, parked_of, state_of
 from triggers import Delivery, FatalError, Message, Retry, Status, TransientError
 from triggers.consumer.options import check_triggers
+from triggers.detection.suspension import Suspension
 
 DAY = timedelta(days=1)
 
@@ -157,11 +158,18 @@ class TestSuspension:
 
         outcomes = [book.handle(message("a")), book.handle(message("b")), book.handle(message("c"))]
 
-        assert [(one.acknowledge, one.suspend) for one in outcomes] == [
-            (True, True),
-            (True, False),
-            (True, False),
+        assert [(one.acknowledge, one.suspension) for one in outcomes] == [
+            (True, Suspension.FATAL),
+            (True, Suspension.FATAL),  # its retries were used up, and it was given up
+            (True, None),
         ]
+
+    def test_a_batch_suspends_where_its_service_fails(self) -> None:
+        book = made(Effects(FatalError("bad")), suspend_on_error=True)
+
+        outcomes = book.handle_batch([message("a"), message("b")])
+
+        assert [one.suspension for one in outcomes] == [Suspension.FATAL, None]
 
     def test_on_rollback_suspends_a_transacted_trigger_after_a_transient_failure(self) -> None:
         book = made(Effects(TransientError("later")), transacted=True, on_rollback="suspend_and_recover")

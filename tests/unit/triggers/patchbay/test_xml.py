@@ -224,12 +224,12 @@ def test_the_provider_local_is_local_jms(tmp_path: Path) -> None:
         ),
     )
 
-    assert dict(wiring.providers) == {"localdms": ProviderEntry(url="memory://")}
+    assert dict(wiring.providers) == {"localdms": ProviderEntry(url="local://")}
     assert wiring.source[0].output[0].to[0] == Destination(
         destination="local/Orders", provider="localdms", type="topic"
     )
     assert wiring.sink[0].input[0].sources[0].provider == "localdms"
-    assert notes == ""
+    assert "/shop/Orders, port DEFAULT, to local/Orders: the source itself runs the sinks" in notes
 
 
 OTHER = "<provider><provider-name>MQSeries</provider-name><client-id>shop</client-id></provider>"
@@ -269,7 +269,7 @@ def test_a_toml_file_has_the_last_word_on_the_default_provider_and_on_places(tmp
 
     assert dict(wiring.providers) == {"jms": ProviderEntry(url="memory://")}
     assert provider_name(wiring, wiring.source[0].output[0].to[0]) == "jms"
-    assert notes == ""
+    assert "a guess" not in notes
 
 
 def test_only_a_named_subscription_of_a_topic_lasts(tmp_path: Path) -> None:
@@ -329,7 +329,10 @@ def test_components_spread_over_files_add_up(tmp_path: Path) -> None:
 
     assert [entry.destination for entry in wiring.sink[0].input[0].sources] == ["local/A", "local/B"]
     assert [entry.destination for entry in wiring.source[0].output[0].to] == ["local/A"], "once"
-    assert notes == ""
+    assert notes == (
+        "/shop/Orders, port DEFAULT, to local/A: the source itself runs the sinks. If one fails or the "
+        "process ends, nothing sends the message again"
+    )
 
 
 def test_what_is_left_of_registry_and_local_jms_is_said(tmp_path: Path) -> None:

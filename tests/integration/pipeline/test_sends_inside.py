@@ -1,0 +1,87 @@
+"""What an atomic service sends to SQL-JMS in its own database is committed with its effects."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.orm import Session
+
+from history.message import Message
+from triggers import Producer, TransientError, Trigger, trigger
+from triggers.pipeline.pipeline import Step
+
+pytestmark = pytest.mark.usefixtures("fresh_components")
+
+
+class Shop:
+    """An atomic trigger whose service writes an effect and sends, and a producer in the same database."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.producer = Producer(url)
+        self.failures: list[Exception] = []
+        self.rows("CREATE TABLE effects (uuid TEXT)")
+
+    def trigger(self, kind: str) -> Trigger[..., None]:
+        def work(message: Message, run: Any) -> None:
+            run.execute(text("INSERT INTO effects (uuid) VALUES (:uuid)"), {"uuid": message.uuid})
+            self.producer.send("queue://invoices", {"of": message.uuid})
+            if self.failures:
+                raise self.failures.pop(0)
+
+        def in_connection(message: Message, connection: Connection) -> None:
+            work(message, connection)
+
+        def in_session(message: Message, session: Session) -> None:
+            work(message, session)
+
+        if kind == "connection":
+            return trigger("orders", name="shop", history=self.url, transacted=True)(in_connection)
+        return trigger("orders", name="shop", history=self.url, transacted=True)(in_session)
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        engine = create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"))
+        try:
+            with engine.begin() as connection:
+                result = connection.execute(text(query))
+                return [tuple(row) for row in result] if result.returns_rows else []
+        finally:
+            engine.dispose()
+
+    @property
+    def sent(self) -> list[tuple[object, ...]]:
+        return self.rows("SELECT m.uuid FROM dms_queue_entry AS e JOIN dms_msg AS m ON m.msg_id = e.msg_id")
+
+
+@pytest.fixture
+def shop(sql_database: str) -> Iterator[Shop]:
+    shop = Shop(sql_database)
+    yield shop
+    shop.producer.close()
+
+
+@pytest.mark.parametrize("kind", ["connection", "session"])
+@pytest.mark.parametrize("used", [False, True], ids=["first use", "later"])
+def test_a_message_is_sent_when_the_effect_is_committed(shop: Shop, kind: str, *, used: bool) -> None:
+    producer = shop.producer if used else Producer(shop.url)
+    producer.send("queue://others", "hello")
+    producer.close()
+    book = shop.trigger(kind)
+    shop.failures = [TransientError("for now")]
+    seen: list[tuple[str, int]] = []
+
+    def observe(step: Step) -> None:
+        if step in {Step.RUN, Step.COMPLETED}:
+            seen.append((step.name, len(shop.sent)))
+
+    pipeline = book.pipeline(observe)
+    for count in (1, 2):
+        book.handle(Message(uuid="order-1", body="", delivery_count=count))
+    book.close()
+
+    assert pipeline.store is not None
+    assert shop.rows("SELECT uuid FROM effects") == [("order-1",)]
+    assert len(shop.sent) == 2
+    # Before the commit, nobody else sees it.
+    assert seen[-2:] == [("RUN", 1), ("COMPLETED", 2)]

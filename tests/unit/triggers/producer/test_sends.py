@@ -1,0 +1,155 @@
+"""What a service sends follows its run: nothing of a try that fails, and the same uuids in each try."""
+
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.memory import MemoryHistory
+from history.message import Message
+from triggers import FatalError, Outcome, Producer, TransientError, Trigger, trigger
+from triggers.providers.memory import MemoryProvider
+from triggers.providers.provider import Arrival, ProviderUnavailableError
+
+
+class Shop:
+    """A trigger whose service sends two messages, then fails as the test says."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.provider = MemoryProvider()
+        self.producer = Producer(self.provider)
+        self.failures: list[Exception] = []
+        self.options: dict[str, Any] = {}
+        self.trigger = self._trigger({"transacted": True, **settings})
+
+    def _trigger(self, settings: dict[str, Any]) -> Trigger[..., None]:
+        @trigger("orders", name="shop", history=MemoryHistory(), **settings)
+        def order(message: Message) -> None:
+            self.producer.send("invoices", {"of": message.uuid}, **self.options)
+            self.producer.send("letters", "dear customer")
+            if self.failures:
+                raise self.failures.pop(0)
+
+        return order
+
+    def deliver(self, uuid: str = "order-1", count: int = 1) -> Outcome:
+        return self.trigger.handle(Message(uuid=uuid, body="", delivery_count=count))
+
+    def sent(self, destination: str = "invoices") -> list[str | None]:
+        """Return the uuids of what was sent, whoever has read it."""
+        receiver = drive(self.provider.open_receiver(destination, subscription="look", name="look"))
+        found = [one.message.uuid for one in drive(receiver.receive(100)) if isinstance(one, Arrival)]
+        drive(receiver.close())
+        return found
+
+
+def test_three_tries_send_each_message_once() -> None:
+    shop = Shop()
+    shop.failures = [TransientError("for now"), TransientError("still")]
+
+    for count in (1, 2, 3):
+        shop.deliver(count=count)
+
+    assert (len(shop.sent("invoices")), len(shop.sent("letters"))) == (1, 1)
+
+
+def test_a_fatal_failure_sends_nothing() -> None:
+    shop = Shop()
+    shop.failures = [FatalError("no such customer")]
+
+    shop.deliver()
+
+    assert shop.sent() == []
+
+
+def test_uuids_follow_from_the_delivery_and_the_number() -> None:
+    first, again, other = Shop(), Shop(), Shop()
+    first.deliver()
+    again.deliver()
+    other.deliver("order-2")
+
+    assert first.sent("invoices") == again.sent("invoices")
+    assert first.sent("letters") == again.sent("letters")
+    assert len({*first.sent("invoices"), *first.sent("letters"), *other.sent("invoices")}) == 3
+
+
+def test_a_uuid_that_is_given_stays() -> None:
+    shop = Shop()
+    shop.options = {"uuid": "invoice-17"}
+
+    shop.deliver()
+
+    assert shop.sent() == ["invoice-17"]
+
+
+def test_a_plain_trigger_sends_at_once() -> None:
+    shop = Shop(transacted=False)
+    shop.failures = [FatalError("no such customer")]
+
+    shop.deliver()
+
+    assert len(shop.sent()) == 1
+
+
+def test_what_cannot_be_sent_is_a_failure_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop()
+
+    async def away(*_: object) -> None:
+        raise ProviderUnavailableError("the provider", "sending")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MemoryProvider, "send", away)
+        outcome = shop.deliver()
+
+    assert isinstance(outcome.error, ProviderUnavailableError)
+    assert not outcome.acknowledge
+    shop.deliver(count=2)
+    assert len(shop.sent()) == 1
+
+
+def test_outside_of_a_service_every_message_has_a_uuid_of_its_own() -> None:
+    shop = Shop()
+
+    shop.producer.send("invoices", "one")
+    shop.producer.send("invoices", "two")
+
+    assert len(set(shop.sent())) == 2
+
+
+async def test_under_asyncio_it_is_the_same() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    failures = [TransientError("for now")]
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
+    async def order(message: Message) -> None:
+        await producer.asend("invoices", {"of": message.uuid})
+        if failures:
+            raise failures.pop()
+
+    for count in (1, 2):
+        await order.ahandle(Message(uuid="order-1", body="", delivery_count=count))
+
+    receiver = await provider.for_asyncio().open_receiver("invoices", subscription="look", name="look")
+    assert len(await receiver.receive(10)) == 1
+    await receiver.close()
+    await producer.aclose()
+
+
+def test_the_messages_of_a_batch_share_what_their_service_sends() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    failures = [TransientError("for now")]
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True, batch=10)
+    def order(messages: list[Message]) -> None:
+        producer.send("invoices", {"of": [message.uuid for message in messages]})
+        if failures:
+            raise failures.pop()
+
+    for count in (1, 2):
+        order.handle_batch([Message(uuid=uuid, body="", delivery_count=count) for uuid in "ab"])
+
+    receiver = drive(provider.open_receiver("invoices", subscription="look", name="look"))
+    assert len(drive(receiver.receive(10))) == 1
+    drive(receiver.close())

@@ -1,0 +1,196 @@
+"""The third table: what suspends a trigger, who resumes it, and what that costs. Pure and complete.
+
+:data:`TERMS` is the table; :func:`terms_of` finds the row that fits, and :func:`render` is the table of
+``docs/how-to/suspend-and-resume.md``. Consumers of every provider follow it (``triggers.consumer``). Sources:
+the webMethods trigger's *Suspend on error*, *Suspend and retry later* and *Suspend and recover*.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Suspension(StrEnum):
+    """Why a trigger is suspended. A later kind of this list outranks an earlier one."""
+
+    HISTORY = "history"
+    RESOURCE = "resource"
+    COMMAND = "command"
+    FATAL = "fatal"
+
+    def outranks(self, other: "Suspension") -> bool:
+        """Whether this kind takes the place of the other one."""
+        return _RANKS.index(self) > _RANKS.index(other)
+
+
+_RANKS = list(Suspension)
+
+
+class Waker(StrEnum):
+    """Who must agree before a trigger receives again."""
+
+    HISTORY = "its history answers"
+    MONITOR = "its `monitor` says yes"
+    PERSON = "a person resumes it"
+
+
+class Reach(StrEnum):
+    """Which consumers of the trigger are suspended."""
+
+    HERE = "this one"
+    RUNNING = "all that run"
+    ALL = "all, also those that start later"
+
+
+class Fate(StrEnum):
+    """What becomes of the message that suspended the trigger."""
+
+    PARKED = "acknowledged and parked"
+    AGAIN = "given back, and NEW at its next delivery"
+    REJECTED = "rolled back, and rejected at its next delivery"
+    NONE = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """One row of the table. None in a condition means any.
+
+    ``wakers`` must all agree; a person's command resumes every kind. ``deliveries`` is how many deliveries
+    one suspension costs the message that caused it. While a trigger is suspended, nothing is delivered to it,
+    so that time costs none.
+    """
+
+    kind: Suspension
+    cause: str
+    monitor: bool | None = None
+    transacted: bool | None = None
+    wakers: tuple[Waker, ...]
+    fate: Fate
+    deliveries: int
+    reach: Reach
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether nothing but a person resumes the trigger."""
+        return Waker.PERSON in self.wakers
+
+    def overtakes(self, *, ordered: bool) -> bool:
+        """Whether messages behind the one that failed may run meanwhile, in another consumer."""
+        return self.reach is Reach.HERE and not ordered
+
+
+_OUTAGE = "the history does not answer"
+_TRANSIENT = (
+    'transient failure: `on_retry_failure="suspend"` with the retries used up, '
+    '`on_rollback="suspend_and_recover"`, or a resolver that cannot tell'
+)
+_FATAL = '`suspend_on_error=True`: fatal failure, or retries used up with `on_retry_failure="throw"`'
+
+TERMS: tuple[Terms, ...] = (
+    Terms(
+        kind=Suspension.HISTORY,
+        cause=_OUTAGE,
+        monitor=False,
+        wakers=(Waker.HISTORY,),
+        fate=Fate.AGAIN,
+        deliveries=1,
+        reach=Reach.HERE,
+    ),
+    Terms(
+        kind=Suspension.HISTORY,
+        cause=_OUTAGE,
+        monitor=True,
+        wakers=(Waker.HISTORY, Waker.MONITOR),
+        fate=Fate.AGAIN,
+        deliveries=1,
+        reach=Reach.HERE,
+    ),
+    Terms(
+        kind=Suspension.RESOURCE,
+        cause=_TRANSIENT,
+        monitor=True,
+        wakers=(Waker.HISTORY, Waker.MONITOR),
+        fate=Fate.AGAIN,
+        deliveries=1,
+        reach=Reach.HERE,
+    ),
+    # Time alone proves nothing: each try would cost a delivery, and max_delivery_count of them the message.
+    Terms(
+        kind=Suspension.RESOURCE,
+        cause=_TRANSIENT,
+        monitor=False,
+        wakers=(Waker.PERSON,),
+        fate=Fate.AGAIN,
+        deliveries=1,
+        reach=Reach.HERE,
+    ),
+    Terms(
+        kind=Suspension.COMMAND,
+        cause="`doubtless suspend`, the dashboard, or `consumer.suspend()`",
+        wakers=(Waker.PERSON,),
+        fate=Fate.NONE,
+        deliveries=0,
+        reach=Reach.RUNNING,
+    ),
+    Terms(
+        kind=Suspension.FATAL,
+        cause=_FATAL,
+        transacted=False,
+        wakers=(Waker.PERSON,),
+        fate=Fate.PARKED,
+        deliveries=0,
+        reach=Reach.ALL,
+    ),
+    Terms(
+        kind=Suspension.FATAL,
+        cause=_FATAL,
+        transacted=True,
+        wakers=(Waker.PERSON,),
+        fate=Fate.REJECTED,
+        deliveries=1,
+        reach=Reach.ALL,
+    ),
+)
+
+
+def terms_of(kind: Suspension, *, monitor: bool, transacted: bool) -> Terms:
+    """Return the row of a suspension, for a trigger with or without a monitor, transacted or not."""
+    return next(
+        terms
+        for terms in TERMS
+        if terms.kind is kind and terms.monitor in {None, monitor} and terms.transacted in {None, transacted}
+    )
+
+
+def render() -> str:
+    """Render the table as Markdown, for ``docs/how-to/suspend-and-resume.md``."""
+    head = (
+        "| kind | suspended by | trigger | receives again when | the message | deliveries it costs "
+        "| suspended consumers | messages behind it | with `ordered=True` |"
+    )
+    lines = [head, "|" + " --- |" * 9]
+    for terms in TERMS:
+        cells = (
+            terms.kind.value,
+            terms.cause,
+            _trigger(terms),
+            " and ".join(terms.wakers),
+            terms.fate.value,
+            str(terms.deliveries),
+            terms.reach.value,
+            _behind(terms, ordered=False),
+            _behind(terms, ordered=True),
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _trigger(terms: Terms) -> str:
+    if terms.monitor is not None:
+        return "with a `monitor`" if terms.monitor else "without a `monitor`"
+    if terms.transacted is not None:
+        return "transacted" if terms.transacted else "plain"
+    return "any"
+
+
+def _behind(terms: Terms, *, ordered: bool) -> str:
+    return "run in other consumers" if terms.overtakes(ordered=ordered) else "wait"
