@@ -60,6 +60,8 @@ class MetDigests:
     def has(self, lines: Numbers) -> Numbers:
         """Tell which digests were met."""
         one, other = _halves(lines)
+        order = np.argsort(one)  # what is looked for in order is found in a third of the time
+        one, other = one[order], other[order]
         met = np.zeros(len(lines), bool)
         for ones, others in self._pieces:
             at = np.searchsorted(ones, one)
@@ -71,7 +73,9 @@ class MetDigests:
                 if not (same & ~met).any():
                     break
                 at = at + (same & ~met)
-        return met
+        told = np.empty(len(lines), bool)
+        told[order] = met
+        return told
 
 
 def _halves(lines: Numbers) -> tuple[Numbers, Numbers]:

@@ -3,7 +3,7 @@
 The table is asked once for each kind of row there can be, never for a row.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -139,7 +139,7 @@ class BulkClaim:
         if asked.any():
             mine = lines if asked.all() else lines[asked]
             counts = np.zeros(len(mine), np.int8)  # of the first class: no column has delivery counts
-            verdicts[asked] = self._table[self._kinds(only(keys, asked), mine), counts]
+            verdicts[asked] = self._table[self._kinds(mine, lambda: texts(only(keys, asked))), counts]
             met.add(lines[asked & (verdicts <= Verdict.ADOPTED)])
         copies = ~asked & (firsts_at != np.arange(len(lines)))
         verdicts[copies] = verdicts[firsts_at[copies]] % AGAIN + AGAIN
@@ -149,7 +149,7 @@ class BulkClaim:
         """Claim uuids, none of which stands twice, and look their verdicts up."""
         if not self.claims:
             return self._of_owned(texts(keys), classes)
-        verdicts: Numbers = self._table[self._kinds(keys, digests_of(keys)), classes]
+        verdicts: Numbers = self._table[self._kinds(digests_of(keys), lambda: texts(keys)), classes]
         return verdicts
 
     def _of_owned(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
@@ -169,15 +169,18 @@ class BulkClaim:
             return Verdict.RESOLVED
         return Verdict.NEW if entry.owner == self._owner.token else Verdict.ASIDE
 
-    def _kinds(self, keys: Array, lines: Numbers) -> Numbers:
-        """Claim uuids with these digests; return for each what was found, as an index of :data:`KINDS`."""
-        kinds, store = np.zeros(len(keys), np.int8), history_at(self.url)
+    def _kinds(self, lines: Numbers, named: Callable[[], Sequence[str]]) -> Numbers:
+        """Claim digests; return for each what was found, as an index of :data:`KINDS`.
+
+        ``named`` returns their uuids, which are seldom needed.
+        """
+        kinds, store = np.zeros(len(lines), np.int8), history_at(self.url)
         uuids: Sequence[str] = ()
         if isinstance(store, PackedClaims) and not self.run.committed:
             adoptable = self._claim_packed(store, lines, kinds)
-            uuids = texts(keys) if adoptable else ()
+            uuids = named() if adoptable else ()
         else:
-            uuids = texts(keys)
+            uuids = named()
             adoptable = self._claim(uuids, range(len(uuids)), kinds)
         for left in reversed(range(ROUNDS)):
             indexes = self._adopt(uuids, adoptable) if adoptable else ()
