@@ -44,7 +44,7 @@ from resolvers.bulk import asking_in_bulk
 from triggers.service.checking import pointing
 from triggers.service.options import check_names, showing_options
 from triggers.service.settings import DEFAULT_LEASE
-from triggers.spark.batch.batch import Batch, RowsInProgressError
+from triggers.spark.batch.batch import Batch, ComesAgainError, RowsInProgressError
 from triggers.spark.batch.determinism import PlanCheck
 from triggers.spark.batch.leases import with_possible_lease
 from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
@@ -182,6 +182,11 @@ class ForeachBatch:
         if self.observe is not None:
             self.observe(step)
 
+    @property
+    def _rows_before(self) -> int | None:
+        """How many rows the last batch had that was completed here."""
+        return self.reports[-1].rows if self.reports else None
+
     def __repr__(self) -> str:
         return f"<ForeachBatch {self.name} on {self.settings.trigger.destination}>"
 
@@ -231,7 +236,10 @@ class ForeachBatch:
             self.reach(BatchStep.BEGUN)
             try:
                 one = Batch(self._call, settings, ledger, record, notes, batch, self.reach, abandoned)
+                one.rows_before = self._rows_before
                 return one.process()
+            except ComesAgainError:
+                continue
             except RowsInProgressError as error:
                 if not error.begin_anew or time.monotonic() + pause > deadline:
                     raise

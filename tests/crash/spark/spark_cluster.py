@@ -1,6 +1,8 @@
 """A driver with executors of its own, one of which is killed in the middle of the claims.
 
-Called as ``spark_cluster MASTER FOLDER HISTORY ROWS``; writes ``FOLDER/told.json``.
+Called as ``spark_cluster MASTER FOLDER HISTORY ROWS (together | apart)``; writes ``FOLDER/told.json``. Rows
+"apart" stay in their partitions, each of which claims under an owner of its own. There a task fails half way
+through its claims, and another one is so slow that it gets a speculative twin.
 """
 
 import json
@@ -11,8 +13,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from history import open_history
@@ -20,7 +25,11 @@ from history.bridge import drive
 from tests.fixtures.servers.spark import SPARK_OPTIONS, need_spark
 from tests.fixtures.servers.spark_cluster import submit_options
 from tests.fixtures.waiting import PATIENCE
+from tests.integration.helpers.batches import fixed
 from triggers.spark import foreach_batch
+
+#: The row at which a task fails, and for how many seconds another one sleeps at every 1,000th row.
+FAILS_AT, SLOW = 1_500, 1.0
 
 
 def session(master: str, folder: Path) -> SparkSession:
@@ -32,6 +41,7 @@ def session(master: str, folder: Path) -> SparkSession:
         **submit_options(),
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
         "spark.sql.shuffle.partitions": "6",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "500",  # so that a task that fails has claimed some
         "spark.local.dir": str(folder / "scratch"),
     }
     for name, value in options.items():
@@ -59,16 +69,46 @@ def kill_one(application: str, history: str, enough: int, killed: list[int]) -> 
     drive(store.close())
 
 
-def main(master: str, folder: Path, history: str, rows: int) -> None:
+def rows_of(numbers: Iterable[int], distinct: int) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a partition; the first attempt of one fails, and that of another one is slow."""
+    task = TaskContext.get()
+    assert task is not None
+    index, is_first = task.partitionId(), task.attemptNumber() == 0
+    for place, number in enumerate(numbers):
+        if is_first and index == 1 and place == FAILS_AT:
+            raise RuntimeError("the task fails half way")
+        if is_first and index == 2 and place % 1000 == FAILS_AT % 1000:
+            time.sleep(SLOW)
+        yield str(number % distinct), "body"
+
+
+def owners_of(history: str, uuids: list[str]) -> list[str]:
+    """Return which parts of a run own rows, all of which are completed."""
+    store = open_history(history)
+    entries = drive(store.lookup("load", uuids))
+    drive(store.close())
+    assert all(entry is not None and entry.outcome == "ok" for entry in entries)
+    return sorted({(entry.owner or "").partition("#")[2] for entry in entries if entry is not None})
+
+
+def main(master: str, folder: Path, history: str, rows: int, how: str) -> None:
     """Run one batch of ``rows`` rows, a fifth of them duplicates, and print what became of them."""
     spark = session(master, folder)
-    seen: Counter[int] = Counter()
+    distinct = rows * 4 // 5
+    seen: Counter[str | int] = Counter()
 
     def load(new: DataFrame, _: int) -> None:
         seen.update(row.uuid for row in new.select("uuid").collect())
 
-    made = foreach_batch("orders", name="load", uuid="uuid", history=history, query="q")(load)
-    batch = spark.range(0, rows, 1, 4).selectExpr(f"id % {rows * 4 // 5} as uuid", "'body' as body")
+    partitions = 4 if how == "apart" else None
+    made = foreach_batch(
+        "orders", name="load", uuid="uuid", history=history, query="q", partitions=partitions
+    )(load)
+    if how == "apart":
+        spread = spark.sparkContext.range(0, rows, 1, 4).mapPartitions(partial(rows_of, distinct=distinct))
+        batch = fixed(spark, spread, "uuid string, body string")
+    else:
+        batch = spark.range(0, rows, 1, 4).selectExpr(f"id % {distinct} as uuid", "'body' as body")
     killed: list[int] = []
     killer = threading.Thread(
         target=kill_one, args=(spark.sparkContext.applicationId, history, rows // 5, killed), daemon=True
@@ -77,10 +117,17 @@ def main(master: str, folder: Path, history: str, rows: int) -> None:
     made(batch, 0)
     killer.join(PATIENCE)
     most = max(seen.values())
-    told = {"distinct": len(seen), "most": most, "killed": killed, **made.reports[-1].counts}
+    owners = owners_of(history, [str(number) for number in range(0, distinct, 7)])
+    told = {
+        "distinct": len(seen),
+        "most": most,
+        "killed": killed,
+        "owners": owners,
+        **made.reports[-1].counts,
+    }
     (folder / "told.json").write_text(json.dumps(told))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5])

@@ -103,17 +103,19 @@ def test_a_driver_that_dies_leaves_what_on_replay_or_the_sink_says(tmp_path: Pat
     assert {sum(one["rows"] for one in told) for told in reports.values()} == {len(UUIDS)}
 
 
+@pytest.mark.parametrize(("how", "owners"), [("together", [""]), ("apart", ["0", "1", "2", "3"])])
 def test_an_executor_that_dies_while_it_claims_loses_no_row_and_doubles_none(
-    spark_cluster: SparkCluster, tmp_path: Path, redis_url: str
+    spark_cluster: SparkCluster, tmp_path: Path, redis_url: str, how: str, owners: list[str]
 ) -> None:
     rows = sized(20_000, full=200_000)
 
     process = _start(
-        "tests.crash.spark.spark_cluster", spark_cluster.url, str(tmp_path), redis_url, str(rows)
+        "tests.crash.spark.spark_cluster", spark_cluster.url, str(tmp_path), redis_url, str(rows), how
     )
     _end(process)
 
     found = json.loads((tmp_path / "told.json").read_text())
     assert len(found["killed"]) == 1
+    assert found["owners"] == owners
     assert (found["distinct"], found["most"]) == (rows * 4 // 5, 1)
     assert (found["rows"], found["new"], found["duplicate"]) == (rows, rows * 4 // 5, rows // 5)

@@ -1,7 +1,7 @@
 """A micro-batch that is handed over again and again, by drivers that die where they are told to."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,11 @@ class DiedError(BaseException):
     """The driver dies here; what is no Exception stops everything, as a death does."""
 
 
+def fixed(spark: Any, rows: Any, schema: Any) -> DataFrame:
+    """Return a frame of an RDD or of rows: its partitions are fixed, as those of a stream's batch are."""
+    return cast("DataFrame", spark.createDataFrame(rows, schema))
+
+
 class Batches:
     """Hands the same batch over, again and again, as Spark does after a failure."""
 
@@ -33,8 +38,9 @@ class Batches:
         self.dies_at: BatchStep | None = None
 
     def rows(self, uuids: Sequence[str]) -> DataFrame:
-        text = [f"struct('{uuid}' as uuid, 'body of {uuid}' as body)" for uuid in uuids]
-        return self.spark.sql(f"select inline(array({', '.join(text)}))")
+        """Return rows in two partitions, which are fixed as those that a stream hands over."""
+        rows = [(uuid, f"body of {uuid}") for uuid in uuids]
+        return fixed(self.spark, rows, "uuid string, body string")
 
     def run(
         self, uuids: Sequence[str], then: Callable[[], None] | None = None, batch_id: int = 7, **settings: Any

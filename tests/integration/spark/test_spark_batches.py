@@ -78,12 +78,14 @@ def test_a_row_is_handed_over_once_within_a_batch_across_batches_and_restarts(
     assert [counts_of(one) for one in again.reports] == [(3, 1, 2, 0, 0)]
 
 
-@pytest.mark.parametrize(("asked", "tasks"), [(None, 2), (3, 3)])
-def test_a_batch_is_a_task_for_each_core_unless_it_is_told(
-    stream: FileStream, redis_url: str, asked: int | None, tasks: int
+@pytest.mark.parametrize(
+    ("settings", "tasks"), [({"delivery_count": "JMSXDeliveryCount"}, 2), ({"partitions": 3}, 3), ({}, 1)]
+)
+def test_a_batch_is_a_task_for_each_core_or_partition_unless_it_is_told(
+    stream: FileStream, redis_url: str, settings: Any, tasks: int
 ) -> None:
     seen: list[int] = []
-    load = foreach_batch("orders", name="load", uuid="uuid", history=redis_url, partitions=asked)(
+    load = foreach_batch("orders", name="load", uuid="uuid", history=redis_url, **settings)(
         lambda new, _: seen.append(new.rdd.getNumPartitions())
     )
     stream.add(orders(["a", "b"]))

@@ -10,8 +10,9 @@ from history.bridge import drive
 from history.entry import EntryOutcome
 from history.store import BatchOwner
 from triggers.detection.table import Policy
+from triggers.spark.batch.claims.bulk import BulkClaim
+from triggers.spark.batch.claims.table import Terms, Verdict
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.verdicts import BulkClaim, Verdict
 from triggers.spark.connections import close_history, history_at
 
 _arrow: Any = pa
@@ -32,10 +33,9 @@ def test_each_verdict_stands_beside_its_own_row(redis_url: str) -> None:
         time_to_live=timedelta(days=7),
         lease=None,
         patience=timedelta(seconds=9),
-        policy=Policy(max_delivery_count=100),
-        asks=False,
-        asks_replayed=False,
-        executes_replayed=False,
+        terms=Terms(
+            policy=Policy(max_delivery_count=100), asks=False, asks_replayed=False, executes_replayed=False
+        ),
         run=run,
         closes=False,
     )

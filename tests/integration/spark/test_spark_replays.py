@@ -169,17 +169,17 @@ def _is_all_completed(url: str, *uuids: str) -> bool:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("part", ["", "+"], ids=["claimed", "taken over"])
+@pytest.mark.parametrize("parts", [["#0", "#1"], ["+"]], ids=["claimed", "taken over"])
 def test_a_batch_that_an_older_version_left_half_completed_is_handed_over_whole(
-    batches: Batches, folder: Folder, part: str
+    batches: Batches, folder: Folder, parts: list[str]
 ) -> None:
     _claimed_by_others(batches.url, "x")
     folder.run_and_die(BatchStep.RUN, ["a", "b", "x"], in_doubt="execute")
     store = open_history(batches.url)
     record = drive(store.progress.read("load", "q", 7))
     assert record is not None
-    owner = BatchOwner(f"{record.lineage}/7/{record.line}.{record.run}{part}")
-    assert drive(store.settle_batch("load", owner, EntryOutcome.OK))
+    owners = [BatchOwner(f"{record.lineage}/7/{record.line}.{record.run}{part}") for part in parts]
+    assert drive(store.settle_batches("load", owners, EntryOutcome.OK))
     drive(store.close())
 
     report = folder.run(["a", "b", "x"], in_doubt="execute")

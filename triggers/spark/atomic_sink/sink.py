@@ -38,12 +38,13 @@ from triggers.service.checking import pointing
 from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
+from triggers.spark.batch.claims.table import Verdict
+from triggers.spark.batch.claims.verdicts import KEY, VERDICT, prepared
 from triggers.spark.batch.determinism import PlanCheck
 from triggers.spark.batch.ledger import Ledger, identity_of, run_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
 from triggers.spark.batch.session import described
-from triggers.spark.batch.verdicts import KEY, VERDICT, Verdict, prepared
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.rows.arrow import mapped

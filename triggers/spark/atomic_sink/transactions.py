@@ -32,7 +32,7 @@ from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
 from triggers.service.settings import Settings
 from triggers.spark.atomic_sink.writers import RowsWriter
-from triggers.spark.batch.verdicts import COUNT, KEY
+from triggers.spark.batch.claims.verdicts import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import OddRow, RecordBatch, record_batch, rows_of
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of

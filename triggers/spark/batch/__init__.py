@@ -6,7 +6,7 @@
 ``ledger.py``         the record of a batch: which run of it is the present one, and how it ended
 ``owners.py``         the owner's tokens, which say of an entry what became of its row
 ``leases.py``         the lease of a batch, which the driver renews
-``verdicts.py``       the verdicts on all rows, claimed and decided in bulk on the executors
+``claims/``           the verdicts on all rows, claimed and decided in bulk on the executors
 ``frames.py``         what is counted, looked at again and handed over, whether Spark keeps rows or not
 ``second_look.py``    the few rows that are judged one by one: rejected, In Doubt, or asked about
 ``frame_answers.py``  what a resolver of DataFrames answers about these

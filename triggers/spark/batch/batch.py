@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.shell import ThreadShell
+from history.store import BatchOwner
 from history.store.progress import HANDED_OVER, BatchRecord, BatchState, Ending
 from history.support.rendering import exception_info, repr_of, told_of
 from triggers.events import RetrievalFailureEvent, publish
@@ -47,6 +48,10 @@ class RowsInProgressError(TransientError):
         self.begin_anew = tally.gives_way > 0
 
 
+class ComesAgainError(Exception):
+    """An earlier run of the batch has completed rows of it, though no record of it is left."""
+
+
 @dataclass(slots=True)
 class Batch:
     """One run of one micro-batch."""
@@ -59,11 +64,13 @@ class Batch:
     batch: DataFrame
     reach: Callable[[BatchStep], None]
     abandoned: tuple[BatchRun, ...] = ()
+    rows_before: int | None = None
 
     def process(self) -> BatchReport:
         """Judge, run, complete; return the report.
 
         Raises:
+            ComesAgainError: the batch has to be begun anew, as one that comes again.
             RowsInProgressError: somebody else processes rows of it; what was claimed is given back.
             Exception: what the function raised, or the one that was asked whether the sink has committed.
         """
@@ -80,10 +87,15 @@ class Batch:
 
     def _process(self, run: BatchRun, lease: BatchLease) -> BatchReport:
         started = time.perf_counter()
-        frames = frames_of(self.batch, self.settings, run)
+        # An earlier run has another record, unless that is forgotten.
+        again = self.record.attempt > 1
+        frames = frames_of(self.batch, self.settings, run, comes_again=again, rows_before=self.rows_before)
+        run = frames.run
+        lease.renew_also(*run.claimers())
         try:
             tally = frames.count()
             self.reach(BatchStep.CLAIMED)
+            self._check_partitions(run, tally)
             self._check_replay(run, tally)
             if tally.aside:
                 lease.renew_also(run.resolved_owner)
@@ -101,6 +113,12 @@ class Batch:
             return replace(report, seconds=time.perf_counter() - started)
         finally:
             frames.release()
+
+    def _check_partitions(self, run: BatchRun, tally: Tally) -> None:
+        """Give back the claims of partitions that met what an earlier run of the batch has completed."""
+        if run.partitions and tally.done:
+            self.ledger.give_back(self.record, run.owners(claimed=True, resolved=False))
+            raise ComesAgainError
 
     def _check_replay(self, run: BatchRun, tally: Tally) -> None:
         """Give back the claims on rows that an earlier run may have handed over under other identities."""
@@ -135,7 +153,7 @@ class Batch:
         transient = self.settings.trigger.is_transient(error)
         # A sink that knows its commits is asked again by the next run: what it was sent may still arrive.
         if transient and self.settings.committed is None:
-            owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
+            owners = _owners(run, tally)
             self.ledger.end(self.record, owners, Ending(outcome=None, state=BatchState.RELEASED))
         # Rows that an earlier run has completed cannot be given up.
         if transient or self.settings.on_fatal == "raise" or tally.again or self._was_stopped(error):
@@ -186,7 +204,7 @@ class Batch:
 
     def _end(self, run: BatchRun, tally: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
         """Complete all that the run owns, and note it: one write, so that no later run finds half of it."""
-        owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
+        owners = _owners(run, tally)
         outcome, state = EntryOutcome.OK, BatchState.COMPLETED
         if ended.failed:
             outcome, state = EntryOutcome.FAILED, BatchState.FAILED
@@ -196,3 +214,9 @@ class Batch:
     def _was_stopped(self, error: Exception) -> bool:
         """Whether somebody stopped the query or cancelled its jobs, which is no failure of its rows."""
         return is_being_stopped(self.batch.sparkSession, self.record.lineage) or is_cancellation(error)
+
+
+def _owners(run: BatchRun, tally: Tally) -> Sequence[BatchOwner]:
+    """Return who owns what the user's function was given."""
+    partitions = tally.partitions if run.partitions else None
+    return run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0, partitions=partitions)

@@ -20,11 +20,22 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
+from triggers.spark.batch.claims.partitions import in_own_partitions
+from triggers.spark.batch.claims.table import Verdict
+from triggers.spark.batch.claims.verdicts import (
+    COUNT,
+    KEY,
+    PARTITION,
+    VERDICT,
+    prepared,
+    task_count,
+    with_own_verdicts,
+    with_verdicts,
+)
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, judged_again
 from triggers.spark.batch.session import described, for_verdicts, persisted
 from triggers.spark.batch.tally import Tally
-from triggers.spark.batch.verdicts import COUNT, KEY, VERDICT, Verdict, prepared, task_count, with_verdicts
 from triggers.spark.rows.columns import hashable, quoted
 from triggers.spark.rows.fingerprints import FINGERPRINT
 from triggers.spark.settings import BatchSettings
@@ -57,6 +68,9 @@ def brought(rows: DataFrame, count: int) -> Iterator[str]:
 class BatchFrames(Protocol):
     """What a run computes of its batch. ``count`` comes first, then ``look_again`` if need be."""
 
+    #: The run, which knows how many partitions claim.
+    run: BatchRun
+
     def count(self) -> Tally:
         """Claim the rows, and count them."""
         ...
@@ -82,11 +96,30 @@ class BatchFrames(Protocol):
         ...
 
 
-def frames_of(batch: DataFrame, settings: BatchSettings, run: BatchRun) -> BatchFrames:
-    """Return the frames of a run: rows that Spark keeps, where the settings and the session let it."""
-    verdicts = with_verdicts(batch, settings, run)
-    made = KeptRows if persisted(verdicts, settings.storage) else AskedAgain
-    return made(batch, settings, run, verdicts)
+def frames_of(
+    batch: DataFrame,
+    settings: BatchSettings,
+    run: BatchRun,
+    *,
+    comes_again: bool = True,
+    rows_before: int | None = None,
+) -> BatchFrames:
+    """Return the frames of a run: rows that Spark keeps, where the settings and the session let it.
+
+    Each partition claims its own rows where it may, unless the batch ``comes_again``; ``rows_before`` is how
+    many rows the batch before had.
+    """
+    apart = None if comes_again or run.committed else in_own_partitions(batch, settings, rows_before)
+    with for_verdicts(batch.sparkSession, settings.storage):  # it is planned as it is kept
+        if apart is not None:
+            rows, partitions = apart
+            own = replace(run, partitions=partitions)
+            verdicts = with_own_verdicts(rows, settings, own)
+            if persisted(verdicts, settings.storage):
+                return KeptRows(rows, settings, own, verdicts)
+        verdicts = with_verdicts(batch, settings, run)
+        made = KeptRows if persisted(verdicts, settings.storage) else AskedAgain
+        return made(batch, settings, run, verdicts)
 
 
 @dataclass(slots=True)
@@ -208,7 +241,8 @@ def _with_reasons(parked: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _claimed(verdicts: DataFrame, settings: BatchSettings) -> Tally:
-    with _described(verdicts, settings, "claims"), for_verdicts(verdicts.sparkSession, settings.storage):
+    spark, shuffles = verdicts.sparkSession, 1 if PARTITION in verdicts.columns else None
+    with _described(verdicts, settings, "claims"), for_verdicts(spark, settings.storage, shuffles=shuffles):
         return Tally.of_verdicts(verdicts, settings.name)
 
 
@@ -219,7 +253,7 @@ def _described(frame: DataFrame, settings: BatchSettings, what: str) -> Abstract
 def _only(verdicts: DataFrame, wanted: Sequence[Verdict]) -> DataFrame:
     """Return the user's columns of the rows with one of these verdicts."""
     numbers = ", ".join(f"{verdict:d}" for verdict in wanted)
-    return verdicts.filter(f"{VERDICT} IN ({numbers})").drop(KEY, COUNT, FINGERPRINT, VERDICT)
+    return verdicts.filter(f"{VERDICT} IN ({numbers})").drop(KEY, COUNT, PARTITION, FINGERPRINT, VERDICT)
 
 
 def _laid_out(rows: DataFrame, settings: BatchSettings) -> DataFrame:

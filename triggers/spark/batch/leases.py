@@ -50,7 +50,7 @@ class BatchLease:
         lease = self.settings.trigger.lease
         if lease is not None:
             self._entered_at = time.monotonic()
-            self._owners.append(self.run.owner)
+            self.renew_also(self.run.owner)
             interval = lease.total_seconds() / RENEWALS_PER_LEASE
             self._thread = threading.Thread(
                 target=self._renew_every, args=(interval,), name="doubtless-batch-lease", daemon=True
@@ -66,9 +66,9 @@ class BatchLease:
         if self._thread is not None:
             self._thread.join(CLOSING_PATIENCE)
 
-    def renew_also(self, owner: BatchOwner) -> None:
-        """Renew what a second owner of the run holds, from now on."""
-        self._owners.append(owner)
+    def renew_also(self, *owners: BatchOwner) -> None:
+        """Renew what these owners of the run hold, from now on."""
+        self._owners += [owner for owner in owners if owner not in self._owners]
 
     def _renew_every(self, interval: float) -> None:
         while not self._ended.wait(interval):

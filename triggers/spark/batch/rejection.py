@@ -15,10 +15,10 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
+from triggers.spark.batch.claims.verdicts import KEY
 from triggers.spark.batch.frames import ROWS_OF_A_JOB, brought
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.session import described, persisted
-from triggers.spark.batch.verdicts import KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, text_batch
 from triggers.spark.rows.columns import identity

@@ -41,10 +41,11 @@ from triggers.pipeline.bodies import Bodies, keeper_of
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
+from triggers.spark.batch.claims.table import AGAIN, Verdict
+from triggers.spark.batch.claims.verdicts import KEY, VERDICT, by_key
 from triggers.spark.batch.frame_answers import answer_in, with_answers
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.sink_commits import LEFT_OUT
-from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, by_key
 from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
@@ -138,8 +139,12 @@ class SecondLook:
     def rows(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """Judge and park the rows of one partition, whose keys are sorted."""
         last: _Row | None = None
+        key: str | None = None
         for batch in batches:
-            rows = [self._row(values) for values in rows_of(batch)]
+            rows: list[_Row] = []
+            for values in rows_of(batch):
+                rows.append(self._row(values, key))
+                key = key if values[VERDICT] == Verdict.OTHER_BODY else values[KEY]
             for row in rows:
                 self._keep_if_left_out(row)
             self._judge(
@@ -155,11 +160,13 @@ class SecondLook:
         if self.settings.claims is not None:
             close_history(self.settings.history)
 
-    def _row(self, values: Mapping[str, Any]) -> _Row:
+    def _row(self, values: Mapping[str, Any], before: str | None) -> _Row:
+        """Return a row; it is there ``again`` where the row ``before`` has its key, in whatever partition."""
         user: Mapping[str, Any] = {
             name: value for name, value in values.items() if not name.startswith("__doubtless_")
         }
-        again = values[VERDICT] >= AGAIN
+        is_copy = values[KEY] is not None and values[KEY] == before and values[VERDICT] != Verdict.OTHER_BODY
+        again = is_copy or values[VERDICT] >= AGAIN
         columns, destination = self.settings.columns, self.settings.trigger.destination
         try:
             uuid = values[KEY] or identity_of_row(user, columns)

@@ -58,12 +58,17 @@ def persisted(frame: DataFrame, storage: StorageChoice) -> bool:
 
 
 @contextmanager
-def for_verdicts(spark: SparkSession, storage: StorageChoice) -> Generator[None]:
-    """Let a session compute verdicts for a while: without what helps only where more is done with them.
+def for_verdicts(
+    spark: SparkSession, storage: StorageChoice, *, shuffles: int | None = None
+) -> Generator[None]:
+    """Let a session plan or compute verdicts for a while: without what helps only where more is done.
 
-    A streaming query has a session of its own, which nobody else sees.
+    With ``shuffles``, what is grouped meanwhile is brought together in so many tasks. A streaming query has a
+    session of its own, which nobody else sees.
     """
     wanted = {**_ADAPTIVE, **(_UNCOMPRESSED if storage == "memory_and_disk" else {})}
+    if shuffles is not None:
+        wanted["spark.sql.shuffle.partitions"] = f"{shuffles}"
     before: dict[str, str] = {}
     try:
         for name, value in wanted.items():

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.store.progress import BatchRecord
 from triggers.detection.table import Status
+from triggers.spark.batch.claims.table import AGAIN, Verdict
+from triggers.spark.batch.claims.verdicts import PARTITION, VERDICT
 from triggers.spark.batch.second_look import GIVES_WAY, IN_PROGRESS, REASON, REJECTED, RUNS, STATUS
-from triggers.spark.batch.verdicts import AGAIN, VERDICT, Verdict
 from triggers.spark.report import BatchReport
 
 #: What the name of the observed metrics of a trigger begins with.
@@ -25,7 +26,7 @@ class Tally:
     completed by an earlier run of the same batch; ``again`` rows are such ones that the function is given
     once more. ``unfinished`` says that it is called even where no row is left. ``in_progress`` rows are
     somebody else's who is alive, and for ``gives_way`` of them this batch must not wait with claims in its
-    hands; ``example`` is one of both.
+    hands; ``example`` is one of both. ``partitions`` are those that have new rows, where each has an owner.
     """
 
     new: int = 0
@@ -43,17 +44,24 @@ class Tally:
     example: str = ""
     unfinished: bool = False
     failed: bool = False
+    partitions: tuple[int, ...] = ()
 
     @classmethod
     def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
         """Count the verdicts, which computes and persists them; Spark's listeners see them, too."""
         metrics = _metrics()
         done = F.expr(f"count_if({VERDICT} = {Verdict.DONE:d}) AS done")
-        # Not by groupBy: for a handful of groups Spark would start 200 tasks, spark.sql.shuffle.partitions.
         fresh = F.expr(f"count_if({VERDICT} IN ({Verdict.NEW:d}, {Verdict.LEFT_OUT:d})) AS fresh")
         observed = verdicts.observe(f"{OBSERVED}{trigger}", *metrics)
-        (counts,) = observed.agg(*metrics, done, fresh).collect()
-        return cls(**{name: counts[name] for name in ("new", "fresh", "duplicate", "done", "aside")})
+        if PARTITION in verdicts.columns:
+            counts = observed.groupBy(PARTITION).agg(*metrics, done, fresh).collect()
+        else:
+            # Not by groupBy: for a handful of groups Spark would start 200 tasks.
+            counts = observed.agg(*metrics, done, fresh).collect()
+        names = ("new", "fresh", "duplicate", "done", "aside")
+        partitions = tuple(row[PARTITION] for row in counts if PARTITION in row and row["new"])
+        counted: dict[str, Any] = {name: sum(row[name] for row in counts) for name in names}
+        return cls(**counted, partitions=partitions)
 
     def with_aside(self, aside: DataFrame) -> "Tally":
         """Count what became of the rows that were put aside, which computes it."""

@@ -20,7 +20,7 @@ from history.bridge import drive
 from history.store import CLAIM_BATCH
 from triggers.pipeline.protocol import Pipeline
 from triggers.service.settings import Settings
-from triggers.spark.batch.verdicts import KEY
+from triggers.spark.batch.claims.verdicts import KEY
 from triggers.spark.row_service.pacing import Pace, paced
 from triggers.spark.row_service.shipping import Shippable
 

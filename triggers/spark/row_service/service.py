@@ -32,12 +32,12 @@ from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import Unreadable
 from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
+from triggers.spark.batch.claims.verdicts import COUNT, KEY, prepared
 from triggers.spark.batch.determinism import PlanCheck
 from triggers.spark.batch.ledger import Ledger, identity_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.session import described
 from triggers.spark.batch.tally import counted
-from triggers.spark.batch.verdicts import COUNT, KEY, prepared
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.row_service.pacing import check_pace

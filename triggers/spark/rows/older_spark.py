@@ -1,10 +1,10 @@
 """What Spark before 4.2 does otherwise."""
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from inspect import signature
 from typing import Any, cast
 
-import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.sql.pandas import functions, types
 from pyspark.sql.types import ByteType, StructType
@@ -13,11 +13,12 @@ from pyspark.version import __version__ as version
 from history.errors import ConfigurationError
 
 _arrow: Any = pa
-_pandas: Any = pd
 
 
 def over_pandas(work: Callable[[Iterator[tuple[Any, ...]]], Iterator[Any]], name: str) -> Any:
     """Return a function of a column of text and some of numbers: before 4.1 they come as pandas has them."""
+    # Not at the top: it takes half a second of each worker, and newer workers do without it.
+    pandas: Any = import_module("pandas")
 
     def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         columns = (
@@ -25,11 +26,11 @@ def over_pandas(work: Callable[[Iterator[tuple[Any, ...]]], Iterator[Any]], name
             for keys, *numbers in given
         )
         for column in work(columns):
-            yield _pandas.Series(column)
+            yield pandas.Series(column)
 
     batches.__annotations__ = {
-        "given": Iterator[tuple[_pandas.Series, ...]],
-        "return": Iterator[_pandas.Series],
+        "given": Iterator[tuple[pandas.Series, ...]],
+        "return": Iterator[pandas.Series],
     }
     batches.__name__ = name
     return cast("Any", functions).pandas_udf(batches, ByteType())

@@ -7,7 +7,7 @@ import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from history.entry import digest
-from triggers.spark.rows.digests import digests_of, near
+from triggers.spark.rows.digests import MetDigests, digests_of, first_of_each, near
 
 _arrow: Any = pa
 
@@ -38,3 +38,33 @@ def test_digests_of_one_bucket_stand_beside_each_other(buckets: int) -> None:
     begun = 1 + int(np.count_nonzero(np.diff(places)))
     assert sorted(order) == list(range(2000))
     assert begun == len(set(places)), "a bucket is come back to"
+
+
+def test_of_digests_that_are_the_same_the_first_is_found() -> None:
+    lines = digests_of(_arrow.array(["b", "a", "b", "c", "a", "a"]))
+
+    assert first_of_each(lines).tolist() == [0, 1, 0, 3, 1, 1]
+    assert first_of_each(lines[:0]).tolist() == []
+
+
+def test_what_was_met_is_told_however_many_pieces_it_came_in() -> None:
+    texts = [f"uuid-{number}" for number in range(3000)]
+    met = MetDigests()
+    for start in range(0, 2000, 17):
+        met.add(digests_of(_arrow.array(texts[start : min(start + 17, 2000)])))
+    met.add(digests_of(_arrow.array([], _arrow.string())))
+
+    assert met.has(digests_of(_arrow.array(texts))).tolist() == [True] * 2000 + [False] * 1000
+
+
+def test_digests_that_share_a_half_are_told_apart() -> None:
+    half, others = b"\7" * 8, [bytes([number]) * 8 for number in range(5)]
+    lines = np.frombuffer(b"".join(half + other for other in [*others, *others[::-1]]), np.uint8).reshape(
+        -1, 16
+    )
+    met = MetDigests()
+    met.add(lines[1:4])
+
+    assert first_of_each(lines).tolist() == [0, 1, 2, 3, 4, 4, 3, 2, 1, 0]
+    assert met.has(lines[:5]).tolist() == [False, True, True, True, False]
+    assert MetDigests().has(lines[:2]).tolist() == [False, False]

@@ -12,9 +12,10 @@ from history import MemoryHistory
 from history.bridge import drive
 from history.store.fingerprints import BodyOf, first_of
 from triggers.detection.table import Policy
-from triggers.spark.batch import verdicts
+from triggers.spark.batch.claims import bulk
+from triggers.spark.batch.claims.bulk import BulkClaim
+from triggers.spark.batch.claims.table import AGAIN, Terms, Verdict
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.verdicts import AGAIN, BulkClaim, Verdict
 from triggers.spark.rows import first_bodies
 from triggers.spark.rows.fingerprints import bytes_of, number_of
 
@@ -50,7 +51,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Counting:
     def at(_url: str) -> Counting:
         return made
 
-    for module in (first_bodies, verdicts):
+    for module in (first_bodies, bulk):
         monkeypatch.setattr(module, "history_at", at)
     return made
 
@@ -63,10 +64,7 @@ def judged(rows: Sequence[tuple[str | None, int]], sizes: Sequence[int]) -> list
         time_to_live=DAY,
         lease=None,
         patience=timedelta(0),
-        policy=Policy(),
-        asks=False,
-        asks_replayed=False,
-        executes_replayed=False,
+        terms=Terms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=False),
         run=BatchRun(lineage="q", batch=0, token="run"),  # noqa: S106  (of a run)
         closes=False,
         compares=True,

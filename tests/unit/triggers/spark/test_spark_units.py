@@ -12,7 +12,7 @@ from history import MemoryHistory
 from triggers import trigger
 from triggers.pipeline.protocol import Pipeline
 from triggers.service.settings import Settings
-from triggers.spark.batch.verdicts import KEY
+from triggers.spark.batch.claims.verdicts import KEY
 from triggers.spark.row_service.running import Result, Values, running, units_of
 from triggers.spark.row_service.shipping import Shippable
 

@@ -1,0 +1,283 @@
+"""What a task does with the identities of a partition: it claims them and looks their verdicts up, in bulk.
+
+The table is asked once for each kind of row there can be, never for a row.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+
+import numpy as np
+
+from history.entry import Entry, State
+from history.store import BatchOwner, PackedClaims
+from triggers.detection.table import Found
+from triggers.pipeline.finding import found_in
+from triggers.spark.batch.claims.table import ADOPTED, AGAIN, KINDS, LEFT_OUT, Terms, Verdict, classes_of
+from triggers.spark.batch.owners import BatchRun
+from triggers.spark.connections import close_history, history_at, patiently
+from triggers.spark.rows.arrow import (
+    Array,
+    Numbers,
+    first_of_groups,
+    firsts,
+    last_of,
+    numbers,
+    only,
+    texts,
+    valid,
+)
+from triggers.spark.rows.digests import MetDigests, digests_of, first_of_each, near
+from triggers.spark.rows.first_bodies import FirstBodies
+from triggers.spark.settings import BatchSettings
+
+#: How often entries that keep changing hands are claimed again.
+ROUNDS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkClaim:
+    """What a task needs to claim: plain values that travel with it.
+
+    ``partition`` is the one whose owner claims, where each has an owner of its own.
+    """
+
+    url: str
+    trigger: str
+    time_to_live: timedelta
+    lease: timedelta | None
+    patience: timedelta
+    terms: Terms
+    run: BatchRun
+    closes: bool
+    compares: bool = False
+    claims: bool = True
+    partition: int | None = None
+
+    @classmethod
+    def of(cls, settings: BatchSettings, run: BatchRun) -> "BulkClaim":
+        """Return what the tasks of a run need of the settings."""
+        terms = Terms(
+            policy=settings.trigger.policy,
+            asks=settings.resolver is not None,
+            asks_replayed=settings.replay_resolver is not None,
+            executes_replayed=settings.on_replay == "execute",
+        )
+        return cls(
+            url=settings.history,
+            trigger=settings.name,
+            time_to_live=settings.trigger.history_time_to_live,
+            lease=settings.trigger.lease,
+            patience=settings.patience,
+            terms=terms,
+            run=run,
+            closes=settings.claims is not None,
+            compares=settings.columns.fingerprint is not None,
+        )
+
+    def verdicts(self, batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
+        """Yield the verdicts of one partition by keys, counts and maybe fingerprints; the keys are sorted."""
+        bodies = FirstBodies(self.url, self.trigger, self.time_to_live, self.patience)
+        last_key, last_verdict = None, None
+        for keys, counts, *prints in batches:
+            size, known = len(keys), valid(keys)
+            groups = np.cumsum(firsts(keys, last_key))
+            same = known
+            if self.compares:
+                same = known & ~bodies.unlike(keys, groups, numbers(prints[0]))
+            found = np.where(known & ~same, Verdict.OTHER_BODY, Verdict.ASIDE).astype(np.int8)
+            claimed = first_of_groups(groups, same, begun=last_verdict is not None)
+            if claimed.any():
+                classes = classes_of(numbers(counts)[claimed])
+                found[claimed] = self._judge(only(keys, claimed), classes)
+            # Every further row of a uuid gets the verdict of its first, which may stand in the batch before.
+            first_at = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
+            of_first = np.where(first_at < 0, last_verdict or 0, found[first_at])
+            if size and known[-1]:
+                is_begun = claimed[groups == groups[-1]].any() or (
+                    groups[-1] == 0 and last_verdict is not None
+                )
+                last_key, last_verdict = last_of(keys), int(of_first[-1]) if is_begun else None
+            yield np.where(same & ~claimed, of_first + AGAIN, found).astype(np.int8)
+        if self.closes:  # this worker may be idle from now on, and another one may take the next task
+            close_history(self.url)
+
+    def own_verdicts(self, batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
+        """Yield the verdicts of one partition that has an owner of its own, by keys and its index.
+
+        The keys come in any order. So those whose rows are the function's are remembered: where an entry has
+        the token of this partition, another computation of it has claimed the row, or a copy has in this one.
+        """
+        met, own = MetDigests(), self
+        for keys, partitions in batches:
+            found = np.full(len(keys), Verdict.ASIDE, np.int8)
+            known = valid(keys)
+            if known.any():
+                own = own._in_partition(numbers(partitions))
+                found[known] = own._of_any_order(keys if known.all() else only(keys, known), met)  # noqa: SLF001
+            yield found
+
+    def _in_partition(self, indexes: Numbers) -> "BulkClaim":
+        """Return what claims under the owner of the partition that the rows are of.
+
+        Raises:
+            ValueError: they are of several, which Spark does not do: rows would be lost.
+        """
+        (index,) = np.unique(indexes)
+        if self.partition not in {None, index}:
+            raise ValueError(f"rows of partition {index} among those of partition {self.partition}")
+        return self if self.partition is not None else replace(self, partition=int(index))
+
+    def _of_any_order(self, keys: Array, met: MetDigests) -> Numbers:
+        """Judge rows of a partition; copies of a row that is the function's are duplicates of it."""
+        lines = digests_of(keys)
+        firsts_at = first_of_each(lines)
+        asked = firsts_at == np.arange(len(lines))
+        asked[asked] = ~met.has(lines[asked])
+        verdicts = np.full(len(lines), Verdict.NEW + AGAIN, np.int8)
+        if asked.any():
+            mine = lines if asked.all() else lines[asked]
+            counts = np.zeros(len(mine), np.int8)  # of the first class: no column has delivery counts
+            verdicts[asked] = self._table[self._kinds(mine, lambda: texts(only(keys, asked))), counts]
+            met.add(lines[asked & (verdicts <= Verdict.ADOPTED)])
+        copies = ~asked & (firsts_at != np.arange(len(lines)))
+        verdicts[copies] = verdicts[firsts_at[copies]] % AGAIN + AGAIN
+        return verdicts
+
+    def _judge(self, keys: Array, classes: Numbers) -> Numbers:
+        """Claim uuids, none of which stands twice, and look their verdicts up."""
+        if not self.claims:
+            return self._of_owned(texts(keys), classes)
+        verdicts: Numbers = self._table[self._kinds(digests_of(keys), lambda: texts(keys)), classes]
+        return verdicts
+
+    def _of_owned(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
+        """Return the verdicts on entries as they are; only the run's own are for the user's function."""
+        entries = patiently(self.patience, history_at(self.url).lookup, self.trigger, uuids)
+        absent = LEFT_OUT if self.run.committed else 0
+        kinds = np.array([absent if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
+        verdicts: Numbers = self._table[kinds, classes]
+        own = np.array([self._own(entry) for entry in entries], np.int8)
+        return np.where((own == Verdict.ASIDE) & (verdicts > Verdict.ADOPTED), verdicts, own)
+
+    def _own(self, entry: Entry | None) -> Verdict:
+        """Return the verdict on an entry that the run owns, and ASIDE for any other."""
+        if entry is None or entry.state is not State.STARTED or not entry.batch:
+            return Verdict.ASIDE
+        if entry.owner == self.run.resolved_owner.token:
+            return Verdict.RESOLVED
+        return Verdict.NEW if entry.owner == self._owner.token else Verdict.ASIDE
+
+    def _kinds(self, lines: Numbers, named: Callable[[], Sequence[str]]) -> Numbers:
+        """Claim digests; return for each what was found, as an index of :data:`KINDS`.
+
+        ``named`` returns their uuids, which are seldom needed.
+        """
+        kinds, store = np.zeros(len(lines), np.int8), history_at(self.url)
+        uuids: Sequence[str] = ()
+        if isinstance(store, PackedClaims) and not self.run.committed:
+            adoptable = self._claim_packed(store, lines, kinds)
+            uuids = named() if adoptable else ()
+        else:
+            uuids = named()
+            adoptable = self._claim(uuids, range(len(uuids)), kinds)
+        for left in reversed(range(ROUNDS)):
+            indexes = self._adopt(uuids, adoptable) if adoptable else ()
+            if not indexes:
+                return kinds
+            if left:
+                adoptable = self._claim(uuids, indexes, kinds)
+            else:
+                started = KINDS.index((Found.STARTED, False))
+                kinds[list(indexes)] = LEFT_OUT if self.run.committed else started
+        return kinds
+
+    def _claim_packed(self, store: PackedClaims, lines: Numbers, kinds: Numbers) -> Sequence[tuple[int, int]]:
+        """Claim digests and note what was found; return indexes and fences to adopt."""
+        order, adoptable = near(lines), list[tuple[int, int]]()
+        found = patiently(
+            self.patience,
+            store.claim_packed,
+            self.trigger,
+            lines[order].tobytes(),
+            self._owner,
+            self.lease,
+            time_to_live=self.time_to_live,
+        )
+        first = 0
+        for indexes, entries in found:
+            piece, of_each = order[first : first + len(indexes)], np.frombuffer(indexes, np.uint8)
+            first += len(indexes)
+            judged = [None if entry is None else (*self._kind(entry), entry.fence) for entry in entries]
+            kinds[piece] = np.array([0 if one is None else one[0] for one in judged], np.int8)[of_each]
+            for index, one in enumerate(judged):
+                if one is not None and one[1]:
+                    adoptable += [(int(at), one[2]) for at in piece[of_each == index]]
+        return adoptable
+
+    def _claim(
+        self, uuids: Sequence[str], indexes: Sequence[int], kinds: Numbers
+    ) -> Sequence[tuple[int, int]]:
+        """Claim the uuids at some indexes and note what was found; return indexes and fences to adopt.
+
+        Nothing is claimed where the sink has committed the batch: what it was not handed it will not be.
+        """
+        asked = uuids if len(indexes) == len(uuids) else [uuids[index] for index in indexes]
+        kinds[list(indexes)] = LEFT_OUT if self.run.committed else 0
+        adoptable: list[tuple[int, int]] = []
+        for index, found in zip(indexes, self._found(asked), strict=True):
+            if found is None:
+                continue
+            kinds[index], is_adoptable = self._kind(found)
+            if is_adoptable:
+                adoptable.append((index, found.fence))
+        return adoptable
+
+    def _found(self, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Return the entries that stand in the way of the run; where none does, it has claimed the row."""
+        store = history_at(self.url)
+        if self.run.committed:
+            return patiently(self.patience, store.lookup, self.trigger, uuids)
+        claims = patiently(
+            self.patience,
+            store.claim,
+            self.trigger,
+            uuids,
+            self._owner,
+            self.lease,
+            time_to_live=self.time_to_live,
+        )
+        return [claim.found for claim in claims]
+
+    def _adopt(self, uuids: Sequence[str], adoptable: Sequence[tuple[int, int]]) -> Sequence[int]:
+        """Adopt entries; return the indexes of those that changed hands meanwhile."""
+        store, expected = history_at(self.url), [(uuids[index], fence) for index, fence in adoptable]
+        adopted = patiently(
+            self.patience, store.adopt, self.trigger, expected, self._owner, time_to_live=self.time_to_live
+        )
+        return [index for (index, _), done in zip(adoptable, adopted, strict=True) if not done]
+
+    def _kind(self, entry: Entry) -> tuple[int, bool]:
+        """Return what an entry in the way is, and whether its row is ours to adopt."""
+        if self.partition is not None and self.run.is_of_its_partitions(entry):  # another one
+            return KINDS.index((Found.COMPLETED_OK, False)), False
+        if entry.state is not State.STARTED:
+            done = self.terms.executes_replayed and self.run.has_completed(entry)
+            return KINDS.index((found_in(entry), done)), False
+        if self.run.committed:
+            was_handed_over = self.run.is_handed_over(entry)
+            return (ADOPTED, True) if was_handed_over else (LEFT_OUT, False)
+        if self.run.never_ran(entry):
+            return ADOPTED, True
+        if self.run.is_replayed(entry):  # whatever lease it has: its driver is dead, or its run is stale
+            return KINDS.index((Found.STARTED, True)), self.terms.executes_replayed
+        return KINDS.index((found_in(entry), False)), False
+
+    @property
+    def _owner(self) -> BatchOwner:
+        return self.run.owner if self.partition is None else self.run.owner_of(self.partition)
+
+    @cached_property
+    def _table(self) -> Numbers:
+        return self.terms.table()

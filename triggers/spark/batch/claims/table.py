@@ -1,0 +1,99 @@
+"""What becomes of a row by what was found under its uuid; the decision table has the last word."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from history.message import UNDEFINED_COUNT
+from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Status, Word, decide
+from triggers.spark.rows.arrow import Numbers
+
+
+class Verdict(IntEnum):
+    """What becomes of a row; from ASIDE on it is looked at once more, whole.
+
+    ADOPTED is NEW, too: an earlier run of the batch had claimed it, or one that nobody goes on with.
+    DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
+    RESOLVED is one that was looked at again, and that this run owns since.
+    LEFT_OUT comes with a batch that the sink has committed, and is not known to have been handed to it.
+    OTHER_BODY has another body than the one that came first under its uuid.
+    """
+
+    NEW = 0
+    ADOPTED = 1
+    DUPLICATE = 2
+    DONE = 3
+    ASIDE = 4
+    ASKED = 5
+    REPLAYED = 6
+    RESOLVED = 7
+    LEFT_OUT = 8
+    OTHER_BODY = 9
+
+
+#: Added to the verdict on the first row of a uuid, for each further one.
+AGAIN = 16
+
+#: What may be found of a row that is claimed, and whether its entry is an earlier run's of the same batch.
+KINDS: tuple[tuple[Found, bool], ...] = (
+    (Found.NOTHING, False),
+    (Found.COMPLETED_OK, False),
+    (Found.COMPLETED_FAILED, False),
+    (Found.STARTED, False),
+    (Found.IN_PROGRESS, False),
+    (Found.COMPLETED_OK, True),
+    (Found.STARTED, True),
+)
+
+#: The index after these: with a batch that the sink has committed, what is not known to have been in it.
+LEFT_OUT = len(KINDS)
+
+#: The next index: an entry that this run takes over, of a row that it is given.
+ADOPTED = LEFT_OUT + 1
+
+#: The classes of delivery counts that are not over the limit.
+_CLASSES = (Count.UNDEFINED, Count.FIRST, Count.AGAIN)
+
+
+def classes_of(counts: Numbers) -> Numbers:
+    """Return the class of each delivery count, as an index of the table."""
+    return np.where(counts == UNDEFINED_COUNT, 0, np.where(counts == 1, 1, 2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the verdicts depend on besides: the policy, whether a resolver is asked, what comes again."""
+
+    policy: Policy
+    asks: bool
+    asks_replayed: bool
+    executes_replayed: bool
+
+    def table(self) -> Numbers:
+        """Return the verdict on each kind of row, by what was found and the class of its delivery count."""
+        table = [[self._verdict(kind, count) for count in _CLASSES] for kind in KINDS]
+        ends = [Verdict.LEFT_OUT] * len(_CLASSES), [Verdict.ADOPTED] * len(_CLASSES)
+        return np.array([*table, *ends], np.int8)
+
+    def _verdict(self, kind: tuple[Found, bool], count: Count) -> int:
+        found, replayed = kind
+        if replayed and found is Found.COMPLETED_OK:
+            return Verdict.DONE
+        if replayed and self.executes_replayed:
+            word = Word.NEW
+        else:
+            word = Word.NOT_ASKED if (self.asks_replayed if replayed else self.asks) else Word.NONE
+        facts = Facts(count=count, history=HistoryUse.ON, found=found, word=word)
+        decision = decide(facts, self.policy)
+        if decision.ask:
+            return Verdict.REPLAYED if replayed else Verdict.ASKED
+        verdict = _verdict_of(decision)
+        return Verdict.ADOPTED if replayed and verdict is Verdict.NEW else verdict
+
+
+def _verdict_of(decision: Decision) -> Verdict:
+    """Return what a decision means where nobody need look at the row again."""
+    if decision.status is Status.NEW and decision.runs:
+        return Verdict.NEW
+    return Verdict.DUPLICATE if decision.status is Status.DUPLICATE else Verdict.ASIDE
