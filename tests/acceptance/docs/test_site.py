@@ -37,8 +37,7 @@ def pages_of(navigation: list[dict[str, Any]]) -> list[str]:
     pages: list[str] = []
     for group in navigation:
         for listed in group.values():
-            if isinstance(listed, list):
-                pages += [page for entry in cast("list[dict[str, str]]", listed) for page in entry.values()]
+            pages += pages_of(cast("list[dict[str, Any]]", listed)) if isinstance(listed, list) else [listed]
     return pages
 
 
@@ -47,6 +46,12 @@ def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
 
     assert {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} <= set(pages)
     assert len(pages) == len(set(pages))
+
+
+def test_each_reader_has_a_tab(site: ModuleType) -> None:
+    tabs = [tab for group in site.navigation([]) for tab in group]
+
+    assert tabs == ["Start", "Frameworks", "Brokers", "Databases", "Spark", "Operate", "Reference"]
 
 
 def test_blocks_of_code_are_named_by_their_language_alone(site: ModuleType, tmp_path: Path) -> None:
