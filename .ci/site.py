@@ -47,8 +47,8 @@ FROM_ELSEWHERE = re.compile(
 BEFORE = {"Start": [{"doubtless": "README.md"}, {"All pages": "docs/index.md"}]}
 AFTER = {"Reference": [{"Changelog": "CHANGELOG.md"}]}
 
-#: The tab and the title of what is in a package, by its docstrings.
-REFERENCE, PACKAGES = "Reference", "Python packages"
+#: The tab of what is in a package, by its docstrings; the title of the packages after the first.
+REFERENCE, PACKAGES = "Reference", "Packages behind it"
 
 
 def copy_pages(pages: Path) -> None:
@@ -58,9 +58,10 @@ def copy_pages(pages: Path) -> None:
         target = pages / source
         target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / source, target, ignore=shutil.ignore_patterns("__pycache__", "ruff.toml"))
         else:
             shutil.copy(ROOT / source, target)
+    shutil.copy(Path(__file__).with_name("site.css"), pages)
     for page in pages.rglob("*.md"):
         page.write_text(FENCE.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -84,7 +85,8 @@ def navigation(packages: Sequence[tuple[str, Path]]) -> list[dict[str, Any]]:
             pages += [{link["title"]: _address(link)} for link in LINK.finditer(line)]
     for tab, more in AFTER.items():
         tabs[tab] += more
-    tabs[REFERENCE].append({PACKAGES: [{name: page.as_posix()} for name, page in packages]})
+    first, *others = [{name: page.as_posix()} for name, page in packages]
+    tabs[REFERENCE] = [first, *tabs[REFERENCE], {PACKAGES: others}]
     return [{tab: listed} for tab, listed in tabs.items() if listed]
 
 
