@@ -11,7 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-ROOTS = ("triggers", "history", "resolvers")
+#: The face that users import from, and the packages behind it.
+FACE, ROOTS = "doubtless", ("triggers", "history", "resolvers")
+
+#: What users meet first; the other names of a page follow in the order of the alphabet.
+FIRST = ("trigger", "Message", "Delivery", "Outcome", "Consumer", "Producer")
 
 #: Where the pages are, in the site.
 FOLDER = Path("docs", "reference")
@@ -30,7 +34,8 @@ WIDTH = 88
 
 
 def packages() -> Iterator[ModuleType]:
-    """Yield the packages that have public names, outer ones first."""
+    """Yield the face, then the packages that have public names, outer ones first."""
+    yield import_module(FACE)
     for root in map(import_module, ROOTS):
         inner = pkgutil.walk_packages(root.__path__, f"{root.__name__}.")
         for package in [root, *(import_module(found.name) for found in inner if found.ispkg)]:
@@ -41,9 +46,13 @@ def packages() -> Iterator[ModuleType]:
 def page(package: ModuleType) -> str:
     """Return the page of a package."""
     parts = [f"# {package.__name__}", prose(inspect.getdoc(package) or "")]
-    for name in sorted(package.__all__, key=str.casefold):
+    for name in sorted(package.__all__, key=_place):
         parts += named(name, getattr(package, name))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _place(name: str) -> tuple[int, str]:
+    return FIRST.index(name) if name in FIRST else len(FIRST), name.casefold()
 
 
 def named(name: str, value: Any) -> Iterator[str]:
@@ -56,6 +65,8 @@ def named(name: str, value: Any) -> Iterator[str]:
             yield f"### {name}.{method}"
             yield signature(method, function)
             yield prose(inspect.getdoc(function) or "")
+    elif inspect.ismodule(value):
+        yield prose(inspect.getdoc(value) or "")
     elif inspect.isroutine(value):
         yield signature(name, value)
         yield prose(inspect.getdoc(value) or "")
@@ -126,17 +137,15 @@ def prose(text: str) -> str:
 
 
 def _lines(lines: Sequence[str]) -> Iterator[str]:
-    inside = table = False
-    for line in lines:
-        if not table and line.startswith("==="):
-            table = True
-            yield "```text"
-        elif table and not line:
-            table = False
-            yield "```"
-        if table:
-            yield line
+    inside = False
+    table: list[str] = []
+    for line in [*lines, ""]:
+        if line.startswith("===") or (table and line):
+            table.append(line)
             continue
+        if table:
+            yield from _table(table)
+            table = []
         if found := SECTION.match(line):
             inside = True
             yield f"**{found[1]}**\n"
@@ -147,8 +156,21 @@ def _lines(lines: Sequence[str]) -> Iterator[str]:
             yield line
         else:
             yield line.strip() if inside else line
-    if table:
-        yield "```"
+
+
+def _table(lines: Sequence[str]) -> Iterator[str]:
+    """Yield a table as Markdown has it. If it has a rule in the middle, its first row is its head."""
+    columns = len(lines[0].split())
+    rows: list[list[str]] = []
+    for line in lines:
+        if line.startswith(" ") and rows:
+            rows[-1][-1] += f" {line.strip()}"
+        elif not line.startswith("==="):
+            cells = re.split(r" {2,}", line.replace("|", r"\|"), maxsplit=columns - 1)
+            rows.append(cells + [""] * (columns - len(cells)))
+    head = rows.pop(0) if sum(line.startswith("===") for line in lines) > 2 else [""] * columns  # noqa: PLR2004
+    for row in [head, ["---"] * columns, *rows]:
+        yield f"| {' | '.join(row)} |"
 
 
 def write(pages: Path) -> list[tuple[str, Path]]:

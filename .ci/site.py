@@ -22,10 +22,9 @@ SOURCES = ("README.md", "CHANGELOG.md", "RELEASING.md", "LICENSE", "docs", "exam
 #: The beginning of a block of code. What follows its language is for our tests, and unknown to Markdown.
 FENCE = re.compile(r"^( *```\w+) [\w -]+$", re.MULTILINE)
 
-#: In docs/index.md: the title of a group of pages, and a link to a page.
-GROUP_OR_LINK = re.compile(
-    r"^\*\*(?P<group>[^*]+)\*\*$|\[(?P<title>[^\]]+)\]\((?P<page>[^)#]+\.md)\)", re.MULTILINE
-)
+#: In docs/index.md: the title of a tab or of a part of it, a line of a list, and in that a link to a page.
+TITLE, LISTED = re.compile(r"^##(?P<part>#?) (?P<title>.+)$"), re.compile(r"^(- |  )")
+LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[^)#]+)\.md(?P<anchor>#[^)]+)?\)")
 
 #: What draws the diagrams, as npm names it: of the major version that the site's theme knows.
 MERMAID = "mermaid@12.3.0"
@@ -44,11 +43,12 @@ FROM_ELSEWHERE = re.compile(
     r"""|<link\b(?=[^>]*\brel=["']?(?:stylesheet|icon|preconnect|preload))[^>]*\bhref=["']?(?:https?:)?//[^>]*>"""
 )
 
-#: Pages that stand outside of docs, and the group of those that stand before the first title.
-FIRST, LAST = ("README.md", "Start"), ("CHANGELOG.md", "Changelog")
+#: Pages that docs/index.md does not list, before the others of a tab and after them.
+BEFORE = {"Start": [{"doubtless": "README.md"}, {"All pages": "docs/index.md"}]}
+AFTER = {"Reference": [{"Changelog": "CHANGELOG.md"}]}
 
-#: The group of what is in a package, by its docstrings.
-PACKAGES = "Python packages"
+#: The tab of what is in a package, by its docstrings; the title of the packages after the first.
+REFERENCE, PACKAGES = "Reference", "Packages behind it"
 
 
 def copy_pages(pages: Path) -> None:
@@ -58,26 +58,42 @@ def copy_pages(pages: Path) -> None:
         target = pages / source
         target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / source, target, ignore=shutil.ignore_patterns("__pycache__", "ruff.toml"))
         else:
             shutil.copy(ROOT / source, target)
+    shutil.copy(Path(__file__).with_name("site.css"), pages)
     for page in pages.rglob("*.md"):
         page.write_text(FENCE.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def navigation(packages: Sequence[tuple[str, Path]]) -> list[dict[str, Any]]:
-    """Return the groups and pages of docs/index.md, then those of the packages, as mkdocs.yml wants them."""
-    home, group = FIRST
-    groups: dict[str, list[dict[str, Any]]] = {group: [{"doubtless": home}, {"All pages": "docs/index.md"}]}
-    for found in GROUP_OR_LINK.finditer((ROOT / "docs" / "index.md").read_text(encoding="utf-8")):
-        if found["group"]:
-            group = found["group"]
-        else:
-            page = (ROOT / "docs" / found["page"]).resolve().relative_to(ROOT)
-            groups.setdefault(group, []).append({found["title"]: page.as_posix()})
-    last, title = LAST
-    groups[PACKAGES] = [{name: page.as_posix()} for name, page in packages]
-    return [*({name: pages} for name, pages in groups.items()), {title: last}]
+    """Return a tab for each title of docs/index.md with lists, and the packages, as mkdocs.yml wants it.
+
+    A title of the third level is a part of its tab, and lists its own pages.
+    """
+    tabs: dict[str, list[dict[str, Any]]] = {}
+    pages: list[dict[str, Any]] = []
+    tab = ""
+    for line in (ROOT / "docs" / "index.md").read_text(encoding="utf-8").splitlines():
+        if (found := TITLE.match(line)) and found["part"]:
+            pages = []
+            tabs[tab].append({found["title"]: pages})
+        elif found:
+            tab = found["title"]
+            pages = tabs[tab] = list(BEFORE.get(tab, ()))
+        elif LISTED.match(line):
+            pages += [{link["title"]: _address(link)} for link in LINK.finditer(line)]
+    for tab, more in AFTER.items():
+        tabs[tab] += more
+    first, *others = [{name: page.as_posix()} for name, page in packages]
+    tabs[REFERENCE] = [first, *tabs[REFERENCE], {PACKAGES: others}]
+    return [{tab: listed} for tab, listed in tabs.items() if listed]
+
+
+def _address(link: re.Match[str]) -> str:
+    """Return a page; of a link into a page its address, because the navigation has each page only once."""
+    page = (ROOT / "docs" / link["page"]).resolve().relative_to(ROOT).as_posix()
+    return f"{page}.html{link['anchor']}" if link["anchor"] else f"{page}.md"
 
 
 def bring_mermaid(pages: Path) -> None:

@@ -85,6 +85,7 @@ def follow(page: Path, folder: Path, redis_url: str, environment: Mapping[str, s
     settings = dict(environment)
     for block in blocks(page):
         if block.file is not None:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.file).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
         if block.kind != "console":
             continue

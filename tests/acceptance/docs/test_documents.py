@@ -11,6 +11,7 @@ from _pytest.mark import ParameterSet
 
 from tests import ROOT
 from tests.acceptance.docs.pages import READERS_REDIS, blocks, follow, in_path, pages, program
+from tests.fixtures.servers.spark import LONGEST, SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import PATIENCE
 
 PAGES = pages()
@@ -26,7 +27,14 @@ def name_of(page: Path) -> str:
 
 def proved(page: Path) -> ParameterSet:
     """Leave a page to ``make prove``: each starts a process of its own, or several."""
-    return pytest.param(page, id=name_of(page), marks=pytest.mark.prove)
+    marks = [pytest.mark.prove]
+    if is_about_spark(page):
+        marks += [SPARK_PROCESSES, pytest.mark.timeout(LONGEST)]
+    return pytest.param(page, id=name_of(page), marks=marks)
+
+
+def is_about_spark(page: Path) -> bool:
+    return page.name.startswith("spark-")
 
 
 def proved_but_readme(page: Path) -> ParameterSet:
@@ -70,6 +78,8 @@ def test_every_block_of_a_page_about_guards_runs() -> None:
 
 @pytest.mark.parametrize("page", [proved(page) for page in pages_with("console")])
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, redis_url: str) -> None:
+    if is_about_spark(page):
+        need_spark()
     environment = {**os.environ, "PATH": in_path(Path(sys.executable).parent)}
 
     follow(page, tmp_path, redis_url, {**environment, "XDG_STATE_HOME": str(tmp_path / "state")})

@@ -37,8 +37,7 @@ def pages_of(navigation: list[dict[str, Any]]) -> list[str]:
     pages: list[str] = []
     for group in navigation:
         for listed in group.values():
-            if isinstance(listed, list):
-                pages += [page for entry in cast("list[dict[str, str]]", listed) for page in entry.values()]
+            pages += pages_of(cast("list[dict[str, Any]]", listed)) if isinstance(listed, list) else [listed]
     return pages
 
 
@@ -47,6 +46,12 @@ def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
 
     assert {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} <= set(pages)
     assert len(pages) == len(set(pages))
+
+
+def test_each_reader_has_a_tab(site: ModuleType) -> None:
+    tabs = [tab for group in site.navigation([("doubtless", Path("doubtless.md"))]) for tab in group]
+
+    assert tabs == ["Start", "Frameworks", "Brokers", "Databases", "Spark", "Operate", "Reference"]
 
 
 def test_blocks_of_code_are_named_by_their_language_alone(site: ModuleType, tmp_path: Path) -> None:
@@ -63,11 +68,23 @@ def test_each_public_name_is_on_the_page_of_its_package(packages: dict[str, str]
         assert names == set(re.findall(r"^## (\w+)$", page, re.MULTILINE)), package
 
 
+def test_the_face_comes_first_and_begins_with_what_users_meet_first(packages: dict[str, str]) -> None:
+    names = re.findall(r"^## (\w+)$", packages["doubtless"], re.MULTILINE)
+
+    assert next(iter(packages)) == "doubtless"
+    assert names[:6] == ["trigger", "Message", "Delivery", "Outcome", "Consumer", "Producer"]
+
+
 def test_an_option_is_told_with_its_default_and_its_meaning(packages: dict[str, str]) -> None:
     page = packages["triggers"]
 
     assert "\n    max_delivery_count: int = 100,\n" in page
     assert re.search(r"^- `max_delivery_count`: \w+", page, re.MULTILINE)
+
+
+def test_a_table_of_a_docstring_is_a_table(packages: dict[str, str]) -> None:
+    assert "| `spark` | the same for micro-batches of Spark |" in packages["doubtless"].splitlines()
+    assert [package for package, page in packages.items() if "====" in page] == []
 
 
 def test_what_only_python_needs_is_left_out(packages: dict[str, str]) -> None:
