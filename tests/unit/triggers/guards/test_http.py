@@ -306,12 +306,12 @@ class TestStreams:
             raise RuntimeError(f"cannot keep {CARD}")
 
         async def answer(*words: Any) -> None:
-            monkeypatch.setattr(app.results(), "put", fail)
+            monkeypatch.setattr(guarded.results(), "put", fail)
             await shop(*words)
 
-        app = IdempotencyKey(answer, history=store, redact=redact)
+        guarded = IdempotencyKey(answer, history=store, redact=redact)
 
-        await ask(app)
+        await ask(guarded)
 
         assert "an answer is not kept" in caplog.text
         assert (CARD in caplog.text) is (redact is None)
