@@ -305,13 +305,13 @@ class TestStreams:
         async def fail(*_: Any) -> None:
             raise RuntimeError(f"cannot keep {CARD}")
 
-        async def answer(*words: Any) -> None:
-            monkeypatch.setattr(app.results(), "put", fail)
+        async def charge(*words: Any) -> None:
+            monkeypatch.setattr(guarded.results(), "put", fail)
             await shop(*words)
 
-        app = IdempotencyKey(answer, history=store, redact=redact)
+        guarded = IdempotencyKey(charge, history=store, redact=redact)
 
-        await ask(app)
+        await ask(guarded)
 
         assert "an answer is not kept" in caplog.text
         assert (CARD in caplog.text) is (redact is None)
