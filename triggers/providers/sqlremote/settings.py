@@ -177,6 +177,13 @@ class RemoteSettings(BaseModel):
         }
         if not links:
             raise ConfigurationError("links", "there is none", "write a [links.NAME]")
+        above = sorted(name for name, link in links.items() if link.consolidated)
+        if len(above) > 1:
+            raise ConfigurationError(
+                f"links.{above[1]}.consolidated",
+                f"the peer of {above[0]} is the consolidated database already, and each end has one above it",
+                "leave consolidated out of the other links",
+            )
         return self.model_copy(update={"links": links})
 
 

@@ -99,3 +99,14 @@ def test_hooks_are_named_by_a_text() -> None:
     assert isinstance(load_hooks("triggers.providers.sqlremote.agent.hooks:Hooks"), Hooks)
     with pytest.raises(ConfigurationError, match="hooks"):
         load_hooks("nowhere:Hooks")
+
+
+def test_there_is_one_consolidated_database_above_an_end(tmp_path: Path) -> None:
+    one = GOOD + "consolidated = true\n"
+    other = one.partition("[links.orders]")[2].replace("berlin", "paris").replace("munich", "rome")
+    assert load(tmp_path, one).links["orders"].consolidated
+
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, f"{one}[links.stock]{other}")
+
+    assert raised.value.setting == "links.stock.consolidated"
