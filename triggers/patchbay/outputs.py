@@ -18,8 +18,8 @@ from history.store import instant
 from triggers.patchbay.local import LocalDestinations
 from triggers.patchbay.wiring.checks import is_local, is_sql, provider_name
 from triggers.patchbay.wiring.model import Destination, InputDestination, PatchBayFile
+from triggers.providers.outgoing import running_sends
 from triggers.providers.provider import InDatabase, Provider, capabilities_of
-from triggers.providers.sends import running_sends
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection

@@ -14,7 +14,7 @@ from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
 from triggers.pipeline.run import Run
-from triggers.providers.sends import Sends, sending
+from triggers.providers.outgoing import Sends, sending
 from triggers.service.binding import Binding
 from triggers.service.delivery import Delivery
 from triggers.service.failures import (

@@ -30,9 +30,8 @@ from triggers.producer.settings import (
     ProducerSettings,
 )
 from triggers.providers.opening import open_provider
-from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_reply
+from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_reply, running_sends
 from triggers.providers.provider import Provider
-from triggers.providers.sends import running_sends
 from triggers.service.checking import check_able, check_text, pointing
 from triggers.service.failures import Retry
 

@@ -2,25 +2,39 @@
 
 Source: webMethods ``pub.jms:send`` for the options. Unlike there, a message that is given no uuid gets one,
 so that a second try of the same send is known as a duplicate.
+
+What the service of a transacted trigger sends leaves once the service has succeeded, and not before
+(:class:`Sends`): a try that fails has sent nothing. There, a message that is given no uuid has one that
+follows from the trigger, the delivery's uuid and the number of the message in this run. So a try after a
+crash sends the same messages again, and whoever detects duplicates downstream runs each of them once.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, TypedDict, Unpack, cast
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from pydantic import BaseModel, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import Message, PropertyValue
-from triggers.providers.sends import fresh_uuid
 
 #: What can be sent: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
 Body = bytes | str | dict[str, Any] | list[Any] | bool | int | float | BaseModel | None
 
 #: The uuids of replies are made in this namespace.
 _REPLIES = uuid5(NAMESPACE_URL, "urn:doubtless:reply")
+
+#: The uuids of what services send are made in this namespace.
+_SENT = uuid5(NAMESPACE_URL, "urn:doubtless:sent")
+
+#: Sends what was kept; is given the connection of the service's transaction, None where it has none.
+Leave = Callable[[Any], Awaitable[object]]
 
 #: The property by which webMethods relates a reply to its request, before the uuid.
 _REPLY_TAG = "wm_tag"
@@ -173,3 +187,58 @@ def compose_reply(request: Message, body: Body | Message, **options: Unpack[Send
         reply["uuid"] = str(uuid5(_REPLIES, request.uuid.encode("utf-8", "surrogatepass").hex()))
     reply |= {name: value for name, value in options.items() if value is not None}
     return compose(request.reply_to, body, **cast("SendOptions", reply))
+
+
+class Sends:
+    """What one run of a service has sent so far, in order.
+
+    Args:
+        trigger: its name.
+        uuids: of the messages that it runs for; several in a batch.
+    """
+
+    def __init__(self, trigger: str, uuids: Sequence[str]) -> None:
+        self._source = [trigger, *uuids]
+        self._numbers = count(1)
+        self._kept: list[Leave] = []
+
+    def fresh_uuid(self) -> str:
+        """Return the uuid of the next message that has none: the same in each run for the same delivery."""
+        return str(uuid5(_SENT, json.dumps([*self._source, next(self._numbers)])))
+
+    def keep(self, leave: Leave) -> None:
+        """Have something sent once the service has succeeded."""
+        self._kept.append(leave)
+
+    async def leave(self, connection: Any) -> None:
+        """Send all that was kept, in order.
+
+        Raises:
+            Exception: what a provider raised; the run has failed, and what has left already has its uuid.
+        """
+        for leave in self._kept:
+            await leave(connection)
+
+
+_RUNNING: ContextVar[Sends | None] = ContextVar("doubtless_sends", default=None)
+
+
+def running_sends() -> Sends | None:
+    """Return what the running service of a transacted trigger has sent; None outside of one."""
+    return _RUNNING.get()
+
+
+@contextmanager
+def sending(sends: Sends) -> Generator[None]:
+    """Keep what is sent for as long as the block takes: in its thread or task, and in those it starts."""
+    outer = _RUNNING.set(sends)
+    try:
+        yield
+    finally:
+        _RUNNING.reset(outer)
+
+
+def fresh_uuid() -> str:
+    """Return the uuid of a message that is given none: derived in a transacted service, else random."""
+    sends = _RUNNING.get()
+    return str(uuid4()) if sends is None else sends.fresh_uuid()

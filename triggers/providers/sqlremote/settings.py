@@ -181,7 +181,7 @@ class RemoteSettings(BaseModel):
         if len(above) > 1:
             raise ConfigurationError(
                 f"links.{above[1]}.consolidated",
-                f"the peer of {above[0]} is the consolidated database already, and each end has only one",
+                f"the peer of {above[0]} is the consolidated database already, and each end has one above it",
                 "leave consolidated out of the other links",
             )
         return self.model_copy(update={"links": links})
