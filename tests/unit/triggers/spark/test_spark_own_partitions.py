@@ -12,7 +12,7 @@ import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome
+from history.entry import Entry, EntryOutcome, State
 from history.memory import MemoryHistory
 from history.store import BatchOwner
 from triggers.detection.table import Policy
@@ -175,6 +175,29 @@ def test_what_a_partition_of_an_earlier_run_has_is_an_earlier_run_s() -> None:
     assert not RUN.is_replayed(entry(RUN.owner_of(1)))
     assert RUN.is_of_its_partitions(entry(RUN.owner_of(1)))
     assert not RUN.is_of_its_partitions(entry(RUN.resolved_owner))
+
+
+def test_what_another_partition_has_is_as_good_as_done_where_it_is_looked_at_again() -> None:
+    lease_until = ENTRY.read_at + timedelta(hours=1)
+    of_partition, of_resolved = (
+        replace(ENTRY, owner=owner.token, batch=True, lease_until=lease_until)
+        for owner in (RUN.owner_of(2), RUN.resolved_owner)
+    )
+
+    seen = RUN.as_found(of_partition)
+
+    assert seen is not None
+    assert (seen.state, seen.outcome, seen.lease_alive) == (State.COMPLETED, EntryOutcome.OK, False)
+    assert RUN.as_found(of_resolved) is of_resolved
+
+
+def test_all_owners_of_a_run_are_named() -> None:
+    whole = replace(RUN, partitions=0)
+
+    assert RUN.owners(claimed=True, resolved=True, partitions=[2]) == [RUN.owner_of(2), RUN.resolved_owner]
+    assert RUN.owners(claimed=True, resolved=False) == [RUN.owner_of(one) for one in range(3)]
+    assert whole.owners(claimed=True, resolved=True) == [whole.owner, whole.resolved_owner]
+    assert whole.owners(claimed=False, resolved=False) == []
 
 
 def _entry() -> Entry:
