@@ -73,9 +73,9 @@ class MetDigests:
                 if not (same & ~met).any():
                     break
                 at = at + (same & ~met)
-        told = np.empty(len(lines), bool)
-        told[order] = met
-        return told
+        answers = np.empty(len(lines), bool)
+        answers[order] = met
+        return answers
 
 
 def _halves(lines: Numbers) -> tuple[Numbers, Numbers]:
