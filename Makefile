@@ -77,10 +77,11 @@ installs: $(DEV) servers  ## Install the wheel in empty environments, and do the
 release: $(DEV)  ## Build sdist, wheel, bill of materials and checksums, in build/release; publishes nothing
 	.ci/release
 
-lint: $(DEV)  ## Style, import contracts
+lint: $(DEV)  ## Style, import contracts, and plain English in README and docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/plain.py
 
 audit: $(DEV)  ## Look for known holes in the oldest and the newest versions that we allow, and in what is installed
 	.ci/audit

@@ -1,4 +1,4 @@
-"""What a service is configured with: see :mod:`triggers.configuration`."""
+"""Reads the configuration of a service: see :mod:`triggers.configuration`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What you test your triggers with: see :mod:`triggers.testing`."""
+"""Helps you test your triggers: see :mod:`triggers.testing`."""
 
 from typing import TYPE_CHECKING
 
