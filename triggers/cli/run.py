@@ -65,6 +65,8 @@ def run(
     """
     state = State.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
+    # First, so that a module that is not there leaves no file behind; of several processes, each does it.
+    triggers = [] if processes > 1 else collect(module, only, configuration=configuration_of(state))
     if not provider:
         history = history or URL
     provider = provider_or_file(provider, state, say=parent is None)
@@ -75,7 +77,6 @@ def run(
             drive(open_history(history).close())
     if processes > 1:
         raise typer.Exit(supervise(processes, name, metrics))
-    triggers = collect(module, only, configuration=configuration_of(state))
     options = {"history": history, "name": consumer, "parent": parent, "metrics": metrics}
     counts = _consume(state, triggers, provider, until_idle, sink or [], **options)
     columns = sorted({kind for count in counts.values() for kind in count})

@@ -42,6 +42,16 @@ def test_send_and_run_in_one_folder_find_each_other(doubtless: InProcess) -> Non
     assert (doubtless.folder / "doubtless.sqlite3").stat().st_mode & 0o077 == 0
 
 
+def test_a_module_that_is_not_there_leaves_no_file_behind(doubtless: InProcess) -> None:
+    before = sorted(doubtless.folder.iterdir())
+
+    answer = doubtless("run", "frist", "--until-idle", "0.1")
+
+    assert answer.code == 2
+    assert "frist" in answer.err
+    assert sorted(doubtless.folder.iterdir()) == before
+
+
 def test_the_commands_that_look_into_a_history_find_it_too(doubtless: InProcess) -> None:
     (doubtless.folder / "first.py").write_text(SERVICE)
     doubtless("send", "orders", "-", stdin=LINE.format("fails"))
