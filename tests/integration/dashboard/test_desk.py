@@ -21,7 +21,7 @@ def test_what_is_parked_stands_in_groups_with_counts_the_largest_first(site: Sit
 
     html = operator.page("/parked")
 
-    assert html.index("never finished") < html.index("it failed")
+    assert html.index("did not finish") < html.index("it failed")
     assert "4 messages wait for a decision" in html
     assert "shop.NoCustomerError" in html
 

@@ -30,7 +30,7 @@ def assert_harmless(html: str) -> None:
     assert not [one for one in html if not one.isprintable() and one != "\n"]
 
 
-@pytest.mark.parametrize("name", [SCRIPT, QUOTED, CONTROL, "\u200f\u2066" * 20, "a" * 100_000])
+@pytest.mark.parametrize("name", [SCRIPT, QUOTED, CONTROL, "\u200f\u2066" * 20, "a" * 16_384])
 def test_names_and_errors_of_strangers_are_shown_escaped_on_every_page(
     site: Site, operator: Browser, name: str
 ) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
-from history.store.control import Verb
 from history.store.security import (
     SecurityEvent,
     SecurityLog,
@@ -21,6 +20,7 @@ from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers.dashboard import Access, ProxyHeader, Role, SecurityLogging
 from triggers.dashboard.access.throttle import FREE
 from triggers.dashboard.pages import security
+from triggers.dashboard.pages.triggers import ROLES
 
 ALLOWED, DENIED, FAILED = SecurityOutcome.ALLOWED, SecurityOutcome.DENIED, SecurityOutcome.FAILED
 
@@ -182,7 +182,7 @@ def test_commands_to_consumers(site: Site) -> None:
     site.signed_in(Role.OPERATOR).send("/order", order="disable", **form)
     site.signed_in(Role.ADMIN).send("/order", order="disable", **form)
 
-    found = records(site, *(SecurityEvent(verb.value) for verb in Verb))
+    found = records(site, *(SecurityEvent(verb.value) for verb in ROLES))
     assert facts(found, "event", "outcome", "user", "trigger") == [
         (SecurityEvent.SUSPEND, ALLOWED, "a operator", "book"),
         (SecurityEvent.DISABLE, DENIED, "a operator", "book"),

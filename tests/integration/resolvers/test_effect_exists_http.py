@@ -130,7 +130,7 @@ def test_an_identity_stays_one_segment_of_the_path(server: HttpServer, uuid: str
     assert [asked for asked, _ in server.asked] == [path]
 
 
-@pytest.mark.parametrize("uuid", [".", "..", "x" * 100_000])
+@pytest.mark.parametrize("uuid", [".", "..", "ü" * 16_384])
 def test_an_identity_that_names_no_resource_is_in_doubt_and_not_asked_for(
     server: HttpServer, uuid: str
 ) -> None:

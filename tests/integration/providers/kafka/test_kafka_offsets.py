@@ -215,7 +215,7 @@ class TestWhereItBegins:
     ) -> None:
         shop.place(range(3))
         shop.run_out(blocking)
-        shop.place([0] * 16, padding=bytes(500_000))
+        shop.place([0] * 64, padding=bytes(125_000))
         kafka.expire(shop.topic)
         shop.place([3])
 
@@ -225,8 +225,8 @@ class TestWhereItBegins:
         assert warned is not None
         lost, begins = int(warned[1]), int(warned[2])
         assert (lost > 0, begins) == (True, 3 + lost)
-        assert len(shop.booked) == 3 + 17 - lost
-        assert shop.rows == [(20, "")]
+        assert len(shop.booked) == 3 + 65 - lost
+        assert shop.rows == [(68, "")]
 
 
 class TestAway:
