@@ -78,7 +78,7 @@ def test_a_file_that_no_row_can_come_from_is_refused(header: str) -> None:
 def test_entries_say_how_a_message_ended_and_live_for_what_is_left() -> None:
     store, now = MemoryHistory(), datetime.now(UTC)
     yesterday = now - timedelta(days=1)
-    rows = [
+    rows: list[Row | BadRow] = [
         Row("book", "done", EntryOutcome.OK, yesterday),
         Row("book", "failed", EntryOutcome.FAILED, None),
         Row("ship", "open", None, yesterday),
