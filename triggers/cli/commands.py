@@ -17,6 +17,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.setup.init:init",
         "Write a small service with its test and its configuration. They run without changes.",
     ),
+    "migrate": LazyCommand(
+        "triggers.cli.setup.migration.commands:app", "Make triggers from the definitions of another system."
+    ),
     "run": LazyCommand(
         "triggers.cli.run:run",
         "Run the triggers of a module until a signal stops them.",

@@ -1,7 +1,7 @@
 """``doubtless config``: what is configured, and who said it."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -84,15 +84,19 @@ def show(
     if module is not None:
         for trigger in collect(module, configuration=configuration):
             rows += _of_trigger(trigger, configuration)
-    if not state.as_json:
-        rows = [
-            row | {"value": " ".join(urls)} if isinstance(urls := row["value"], list) else row for row in rows
-        ]
-    state.show("configuration", ["setting", "value", "from"], rows)
+    state.show(
+        "configuration", ["setting", "value", "from"], rows if state.as_json else map(_in_one_line, rows)
+    )
     read = configuration.file
     state.note(f"there is no {FILE} in this folder" if read is None else f"{read} was read")
     for name, meant in strange_variables():
         state.note(f"the variable {name} is none of ours; {meant} is")
+
+
+def _in_one_line(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row for a table, with several URLs in one text."""
+    value = row["value"]
+    return row | {"value": " ".join(cast("list[str]", value))} if isinstance(value, list) else row
 
 
 def _origin(context: typer.Context, configuration: Configuration, key: str) -> str:

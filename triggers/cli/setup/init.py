@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
-from history.errors import ConfigurationError
 from history.support.private_files import make_private
+from triggers.cli.setup.new_files import write_new
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 
@@ -43,26 +43,14 @@ def init(
     overwrites a file: if one of its files already exists, it writes nothing.
     """
     state = State.of(context)
-    files = dict(_files(folder))
-    try:
-        there = sorted(str(file) for file in (*files, folder / _DATABASE) if file.exists())
-        if there:
-            problem = f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already"
-            raise ConfigurationError("FOLDER", problem, "name an empty folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
-            with file.open("x", encoding="utf-8") as new:
-                new.write(text)
-    except OSError as error:
-        problem = f"{error.filename or folder}: {error.strerror}"
-        raise ConfigurationError("FOLDER", problem, "name one that can be written") from error
+    files = write_new(folder, dict(_files()), others=[folder / _DATABASE], argument="FOLDER")
     make_private(folder / _DATABASE)
     _say(state, folder, [*files, folder / _DATABASE])
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, str]]:
+def _files() -> Iterator[tuple[str, str]]:
     for template in sorted(_TEMPLATES.glob(f"*{_SUFFIX}")):
-        yield folder / template.name.removesuffix(_SUFFIX), template.read_text(encoding="utf-8")
+        yield template.name.removesuffix(_SUFFIX), template.read_text(encoding="utf-8")
 
 
 def _say(state: State, folder: Path, written: list[Path]) -> None:
