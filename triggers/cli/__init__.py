@@ -3,11 +3,11 @@
 Exit codes: 0 done; 1 done, but not what was hoped for (nothing found, a check failed); 2 wrong usage or
 configuration; 3 a server is unavailable; 128 and more, ended by a signal.
 
-A command is a module of its name (``run.py``, ``send.py``, ``why.py``, ``control.py``,
-``demo.py``, ``patchbay.py``, ``redis.py``) or of a folder: ``checks/``, ``history/``, ``parked/``, ``setup/``, ``sqljms/``
-and ``sqlremote/``. ``commands.py`` lists all of them, ``shared/`` is what they have in common, ``rerun.py``
-how a parked message is run, ``demo_pipeline.py`` the demo's end in Spark. ``__main__.py`` is for
-``python -m triggers.cli``.
+A command is a module of its name (``run.py``, ``send.py``, ``why.py``, ``control.py``, ``demo.py``,
+``patchbay.py``, ``redis.py``) or of a folder: ``checks/``, ``history/``, ``parked/``, ``setup/``, ``sqljms/``
+and ``sqlremote/``. ``commands.py`` lists all of them. ``shared/`` is what they have in common, ``rerun.py``
+runs a parked message, and ``demo_pipeline.py`` is the demo's end in Spark. ``__main__.py`` is for ``python -m
+triggers.cli``.
 """
 
 import os
