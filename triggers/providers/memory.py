@@ -151,7 +151,7 @@ class MemoryProvider:
                 raise ConfigurationError(
                     "name",
                     f"{name!r} is the name of another consumer of {subscription!r} on {destination!r}",
-                    "give each consumer a name of its own",
+                    "give each consumer its own name",
                 )
             joined.consumers[name] = set()
         return MemoryReceiver(self._broker, joined, self._shell, destination=destination, name=name)

@@ -36,7 +36,7 @@ class UndecodableContract(ContractTools):
         Garbage cannot be decoded, but somebody sends it some day: a timestamp out of range, an unknown
         charset, a cut-off body.
         """
-        raise NotImplementedError("send what is no message, or say sends_garbage = False")
+        raise NotImplementedError("send an unreadable delivery, or set sends_garbage = False")
 
     async def test_what_cannot_be_decoded_arrives_as_it_is_and_holds_nothing_up(
         self, provider: Provider

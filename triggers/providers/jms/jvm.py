@@ -292,7 +292,7 @@ def set_property(bean: Any, path: str, value: str | int | bool) -> None:  # noqa
             if str(method.getName()) == setter and len(method.getParameterTypes()) == 1:
                 method.invoke(bean, [_as_type(str(method.getParameterTypes()[0].getName()), value)])
                 return
-        problem = "there is no such property"
+        problem = "the property does not exist"
     except (AttributeError, TypeError, ValueError, JavaError) as error:
         problem = f"it cannot be set so ({error})"
     raise ConfigurationError(f"factory.{path}", problem, "look at the bean properties of the factory's class")

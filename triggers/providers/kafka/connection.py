@@ -233,7 +233,7 @@ class Member(Membership):
         """Forget a partition's position if its log goes back: the committed offset means nothing in it."""
         place = (partition.topic, partition.number, offset, partition.position.next_offset)
         _log.error(
-            "%s:%s goes back to offset %s, after %s messages were settled: the topic was made anew, or has "
+            "%s:%s goes back to offset %s, after %s messages were settled: the topic was recreated, or has "
             "lost messages; what it has is read from there",
             *place,
         )
@@ -242,7 +242,7 @@ class Member(Membership):
             self._moved = self._moved or partition.has_open
             begun = self._partitions[partition.number] = Partition.new(*place[:3])
         if self._positions is not None:  # its row decides what to do, when the partition is assigned
-            self._error = ProviderUnavailableError("Kafka", "receiving from a topic that was made anew")
+            self._error = ProviderUnavailableError("Kafka", "receiving from a topic that was recreated")
         return begun
 
     def _rest(self) -> None:
@@ -346,7 +346,7 @@ class Member(Membership):
         try:
             listed = committed_by(consumer, partitions, start=self._start)
             begun = {one.partition: resumed(consumer, one, self._start) for one in listed}
-        except BaseException as error:  # noqa: BLE001 (in a callback the driver's errors are no Exceptions)
+        except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
             self._error = self._translated(error, "reading where to begin")
             return None
         with self._lock:
@@ -369,7 +369,7 @@ class Member(Membership):
         """Return where the rows say; None if they cannot be read, which ends this membership."""
         try:
             placed = positions.assigned(consumer, consumer.committed(list(partitions), PATIENCE))
-        except BaseException as error:  # noqa: BLE001 (in a callback the driver's errors are no Exceptions)
+        except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
             self._error = self._translated(error, "reading where to begin")
             return None
         with self._lock:

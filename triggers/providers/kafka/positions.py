@@ -44,7 +44,7 @@ def resumed(place: Place, position: Position, ends: Ends) -> Position:
         raise ConfigurationError(
             "offsets",
             f"partition {number} of the topic {topic} ends at {ends.high}, and offsets up to "
-            f"{position.next_offset} of it are settled in the database: the topic was made anew, or has lost "
+            f"{position.next_offset} of it are settled in the database: the topic was recreated, or has lost "
             "messages",
             f"to read it from its beginning, forget_offsets(URL, group={group!r}, topic={topic!r})",
         )

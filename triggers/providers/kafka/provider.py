@@ -182,8 +182,7 @@ class Kafka:
             else letter_of(delivery.fields, reason)
             for delivery in received
         ]
-        # Without a transaction: each consumer sends its dead letters, and producers of one id would lock each
-        # other out.
+        # Not in a transaction: each consumer sends dead letters, and producers of one id lock each other out.
         await self._send(topic, letters, self._publishing)
 
     async def ping(self) -> None:

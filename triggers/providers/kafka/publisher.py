@@ -1,4 +1,4 @@
-"""Sending to Kafka: the call returns when each message is reported as delivered; errors are no guesses."""
+"""Sending to Kafka: the call returns when each message is reported as delivered; an error is certain."""
 
 import threading
 import time

@@ -78,7 +78,7 @@ def delivered(subject: str, answer: str, payload: bytes, headers: Mapping[str, s
     """
     words = answer.split(".")
     if words[:2] != ["$JS", "ACK"] or len(words) < 9:  # noqa: PLR2004
-        raise ValueError(f"{answer!r} is no subject for answers")
+        raise ValueError(f"{answer!r} is not a subject for answers")
     first = 2 if len(words) == 9 else 4  # noqa: PLR2004
     stream, _, count, sequence, _, stored = words[first : first + 6]
     return Delivered(subject, answer, payload, headers or {}, stream, int(sequence), int(count), int(stored))

@@ -103,7 +103,7 @@ def _check_choices(settings: dict[str, Any]) -> None:
             raise ConfigurationError(name, f"{settings[name]!r} is unknown", f"give {' or '.join(choices)}")
     durable = settings.get("durable")
     if durable is not None and (not durable or durable != plain(durable)):
-        raise ConfigurationError("durable", f"{durable!r} is no name of a consumer", "correct it")
+        raise ConfigurationError("durable", f"{durable!r} is not a name of a consumer", "correct it")
 
 
 def check_subject(destination: str, *, sending: bool) -> str:
@@ -115,7 +115,7 @@ def check_subject(destination: str, *, sending: bool) -> str:
     if _NO_SUBJECT.search(destination):
         raise ConfigurationError(
             "destination",
-            f"{destination!r} is no subject of NATS",
+            f"{destination!r} is not a subject of NATS",
             "use words with single dots between them, and no spaces",
         )
     if sending and has_wildcards(destination):

@@ -5,7 +5,7 @@
 message_id, correlation_id, reply_to, type, priority, delivery_mode ``timestamp`` JMSTimestamp in whole
 seconds; the header of that name has milliseconds ``expiration`` milliseconds to live; read with the
 timestamp, written as JMSExpiration a JMS header's name that header, if no basic property holds it any other
-header a property; the broker's ``x-...`` headers that are not properties are dropped =====================
+header a property; ``x-...`` headers of the broker that are not properties are dropped =====================
 ===========================================================================
 
 A header whose value JMS does not know (a table, an array, bytes, a decimal) makes a delivery unreadable.
@@ -166,7 +166,7 @@ _LEFT_OUT = object()
 
 #: The meaning of AMQP's letters.
 _ODD = {
-    "S": "text that is no UTF-8",
+    "S": "text that is not UTF-8",
     "x": "bytes",
     "A": "array",
     "F": "table",

@@ -29,7 +29,7 @@ _DIFFERS = re.compile(
 #: The limit of a quorum queue in RabbitMQ 4 by default.
 DEFAULT_LIMIT = 20
 
-_UNSEEN = "a policy of RabbitMQ may set delivery-limit or dead-letter-exchange, and AMQP does not tell of it"
+_UNSEEN = "a policy of RabbitMQ may set delivery-limit or dead-letter-exchange, and AMQP does not report it"
 
 #: Declares a queue with these arguments.
 Declare = Callable[[Mapping[str, object]], Awaitable[object]]

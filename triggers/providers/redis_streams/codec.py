@@ -102,7 +102,7 @@ def decode(
     """
     if list(fields) == [UNDECODABLE]:
         raise UndecodableError(
-            later_of(stream), "had a member that is no message", "send later messages with a delivery time"
+            later_of(stream), "had an invalid member", "send later messages with a delivery time"
         )
     encoded = fields.get(b"body")
     if encoded is not None and limits.leaves_encoded(len(encoded), delivery_count):

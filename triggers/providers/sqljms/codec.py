@@ -80,7 +80,7 @@ def encode(message: Message, number: int, destination: str) -> tuple[Sequence[An
         text = getattr(message, field)
         if text is not None and not is_storable(text):
             raise ConfigurationError(
-                "message", f"its {field} is no text that a database can hold", "send such a text in the body"
+                "message", f"its {field} is not storable text", "send such a text in the body"
             )
     properties = _properties(message, number)
     size = len(body)

@@ -30,7 +30,7 @@ NOBODY = ""
 #: The log of a new subscription that gets nothing of earlier messages: otherwise its user would wonder why.
 NEW_AMONG_OTHERS = (
     "%s is a new subscription beside others: it gets what is sent from now on, and nothing that was sent "
-    "before; a trigger that is renamed begins anew"
+    "before; a renamed trigger begins again"
 )
 
 _log = logging.getLogger(__name__)

@@ -167,7 +167,7 @@ class SqlJms:
                 raise ConfigurationError(
                     "name",
                     f"{name.client_name!r} is the name of another consumer that is alive",
-                    "give each consumer a name of its own",
+                    "give each consumer its own name",
                 )
             self._open.add(name)
         connection = ConsumerConnection(self._link)

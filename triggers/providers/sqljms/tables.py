@@ -279,7 +279,7 @@ LINEAGE = Lineage(
 
 #: The remedy for tables of another program.
 ELSEWHERE = (
-    "give SQL-JMS a database, or a schema of PostgreSQL, of its own: "
+    "give SQL-JMS its own database, or its own schema of PostgreSQL: "
     "it does not run on tables that the Dynamo Message System made"
 )
 
@@ -336,6 +336,6 @@ async def identity_of(connection: AnyConnection) -> int | None:
         raise ConfigurationError(
             "provider",
             f"its tables have version {found['version']}, but this doubtless supports only up to {SCHEMA}",
-            "upgrade doubtless here, or give this worker a database of its own",
+            "upgrade doubtless here, or give this worker its own database",
         )
     return found.get("identity")

@@ -58,8 +58,8 @@ def everything(link: str) -> None:
 class Links:
     """The links of one database, as a provider; :attr:`history` is the history of their triggers.
 
-    A consumer with triggers that name no history uses that one. One trigger receives from a link; sending to
-    a link publishes, with one transaction for each message. All messages of one call are committed together.
+    It is the default history of a consumer's triggers. One trigger receives from a link; sending to a link
+    publishes, with one transaction for each message. All messages of one call are committed together.
 
     A carrier that is a provider's URL, such as ``redis://``, is opened by ``open_provider``, which is
     :func:`triggers.providers.opening.open_provider`; ``open_carrier`` opens any other way.

@@ -50,7 +50,7 @@ class LinkReceiver:
 
     Until the next transaction comes, it polls, reports and sends. A transaction that is given back is handed
     out again before anything else, one at a time, after a growing pause. The delivery count is undefined: an
-    ordered link does not give up on its next transaction unless it is told to.
+    ordered link gives up on its next transaction only if the settings say so.
 
     Guarantee: atomic, if the trigger's service shares the transaction of the link's database; else what
     the trigger's own history promises.

@@ -99,7 +99,7 @@ class SqsLink:
             raise self._translated(error, doing) from error
         except (core.exceptions.NoCredentialsError, core.exceptions.ProfileNotFound) as error:
             remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role"
-            raise ConfigurationError("provider", f"there is no account for SQS ({error})", remedy) from error
+            raise ConfigurationError("provider", f"has no account for SQS ({error})", remedy) from error
         except core.exceptions.ParamValidationError as error:
             raise ConfigurationError("message", f"SQS cannot take it: {error}", "correct it") from error
         except core.exceptions.BotoCoreError as error:

@@ -98,7 +98,7 @@ def check_queue(name: str) -> str:
     if not _QUEUE.fullmatch(name):
         raise ConfigurationError(
             "destination",
-            f"{name!r} is no name of a queue of SQS",
+            f"{name!r} is not a name of a queue of SQS",
             "use at most 75 letters, digits, - and _, and .fifo at the end of a FIFO queue's name",
         )
     return name

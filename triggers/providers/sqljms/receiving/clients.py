@@ -43,7 +43,7 @@ async def take_name(connection: AnyConnection, name: str, incarnation: str) -> A
         raise ConfigurationError(
             "name",
             f"{name!r} is the name of another consumer that is alive",
-            "give each consumer a name of its own, or wait for the end of its lease",
+            "give each consumer its own name, or wait for the end of its lease",
         )
     return row
 

@@ -37,7 +37,7 @@ class Hooks:
         """Run when the carrier took a message."""
 
     def message_missing(self, link: str) -> None:
-        """Run when messages were declared lost, and the peer is asked to send again."""
+        """Run when messages were declared lost, and the peer should send again."""
 
     def message_apply_begin(self, link: str, offset: int) -> None:
         """Run when a transaction is handed to the trigger."""

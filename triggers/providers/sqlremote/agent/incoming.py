@@ -149,7 +149,7 @@ class IncomingHalf:
     def _meet(self, packet: Packet) -> None:
         """Learn the epoch of an unknown peer that begins at the beginning.
 
-        A peer that does not is asked for the earlier work, and then stops with an alarm.
+        If it does not, this end requests the earlier work, and then stops with an alarm.
         """
         columns = self.end.subscriber.columns
         if columns.epoch == UNKNOWN_EPOCH and columns.log_received == ORIGIN:

@@ -45,7 +45,7 @@ class CarrierContract:
             await settled(carrier.get("there", name))
         except KeyError:
             return
-        raise AssertionError("it was deleted, and is read all the same")
+        raise AssertionError("it was deleted, and can still be read")
 
     async def test_inboxes_are_apart(self, carrier: Carrier) -> None:
         await settled(carrier.put("there", b"one"))

@@ -27,7 +27,7 @@ from triggers.providers.sqlremote.extraction.document import Begin, Writer
 from triggers.providers.sqlremote.extraction.tables import rows_of, shape_of, tables_of, take_time
 from triggers.providers.sqlremote.links import Links, fresh_epoch
 
-#: How far the peer's log jumps when it loads an extract: further than anybody commits unnoticed.
+#: The jump of the peer's log when it loads an extract: further than anybody commits unnoticed.
 JUMP: Final = 2**32
 
 # Nobody publishes until this transaction ends.

@@ -88,7 +88,7 @@ def replace(connection: Connection, extract: Extract) -> None:
         missing = [name for name in shape.columns if name not in table.columns]
         if missing:
             raise ConfigurationError(
-                "tables", f"{table.name} has no column {', '.join(missing)} here", "add it, or extract anew"
+                "tables", f"{table.name} has no column {', '.join(missing)} here", "add it, or extract again"
             )
     # Children before parents, which come first in the list.
     for table in reversed(tables):
@@ -111,8 +111,8 @@ def _as_refusals(table: Table) -> Generator[None]:
         words = getattr(diagnosis, "message_primary", None) or str(error.orig)
         raise ConfigurationError(
             "tables",
-            f"the database refuses what is to become of {table.name}: {words}",
-            "name parents before their children, and all that hang together; or mend the table here",
+            f"the database refuses the new rows of {table.name}: {words}",
+            "name parents before their children, and all connected tables; or correct the table here",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Alarms, which stop a link until somebody decides: one end is not the one that the other knew.
+"""Alarms, which stop a link until somebody decides: one end does not match what the other end knows.
 
 The original has no such alarms. Without them a restored subscriber asks for ever for work that its publisher
 considers confirmed. And the new work of a restored publisher is discarded as duplicates.
@@ -58,7 +58,7 @@ def ahead_of_log(confirmed: Offset, log_end: Offset, log_send: Offset) -> Alarm:
 
 
 def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
-    """Return the alarm of an end that is told another incarnation of a log than it knows."""
+    """Return the alarm of an end if the peer names another incarnation of a log than it knows."""
     return Alarm(
         AlarmKind.EPOCH_MISMATCH,
         f"the peer speaks of the log {theirs}, and the log known here is {known}: "

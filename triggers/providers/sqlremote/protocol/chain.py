@@ -46,7 +46,7 @@ def with_chains(packet: Packet, trailer: bytes) -> Packet:
         return packet
     which, rest = trailer[0], trailer[1:]
     if which > _SENT | _RECEIVED or len(rest) != DIGEST_SIZE * which.bit_count():
-        raise MangledError("what it says of its history cannot be read")
+        raise MangledError("the chains in its trailer cannot be read")
     sent = rest[:DIGEST_SIZE] if which & _SENT else None
     received = rest[-DIGEST_SIZE:] if which & _RECEIVED else NO_CHAIN
     report = None if packet.report is None else replace(packet.report, chain=received)

@@ -117,7 +117,7 @@ def decode(data: bytes, limit: int = DEFAULT_MESSAGE_SIZE) -> Packet:
         raise MangledError("the checksum does not match")
     line, newline, body = sealed.partition(b"\n")
     if not newline:
-        raise MangledError("there is no line of text")
+        raise MangledError("the line of text is missing")
     return _checked(_read(line, unpack(body)))
 
 
@@ -126,9 +126,9 @@ def _read(line: bytes, records: tuple[Record, ...]) -> Packet:
         mark, kind, header, epoch, *about = line.decode("ascii").split(" ")
         parsed = Header.parse(header)
     except (HeaderError, ValueError) as error:
-        raise MangledError("the line of text is not that of a message") from error
+        raise MangledError("the line of text does not belong to a message") from error
     if mark != _MARK or kind not in {"data", "probe", "control"} or (kind == "data") != bool(records):
-        raise MangledError("the message is of no kind that is known here")
+        raise MangledError("the kind of the message is unknown here")
     return Packet(parsed, _epoch(epoch), records, _report(about), probe=kind == "probe")
 
 
@@ -141,18 +141,18 @@ def _report(about: list[str]) -> Report | None:
             count = _number(rereceive_count, MAX_COUNT)
             return Report(_epoch(epoch), Offset(offset), count, asking == "1")
         case _:
-            raise MangledError("what it says of the other direction cannot be read")
+            raise MangledError("the report about the other direction cannot be read")
 
 
 def _epoch(text: str) -> Epoch:
     if _EPOCH.fullmatch(text) is None:
-        raise MangledError("there is no epoch")
+        raise MangledError("the epoch is missing")
     return Epoch(text)
 
 
 def _number(text: str, most: int) -> int:
     if _NUMBER.fullmatch(text) is None or int(text) > most:
-        raise MangledError("there is no number where one belongs")
+        raise MangledError("a number is missing")
     return int(text)
 
 
@@ -171,5 +171,5 @@ def _checked(packet: Packet) -> Packet:
         ascending = all(first < other for first, other in pairwise(offsets))
         fits = ascending and offsets[0] > header.previous_offset and offsets[-1] == header.last_offset
     if not fits:
-        raise MangledError("the records are not those that the header announces")
+        raise MangledError("the records do not match the header")
     return packet

@@ -36,7 +36,7 @@ class PublisherSettings:
     Args:
         message_size: bytes of a message at most; the same at both ends.
         resend_urgency: how long a request waits, so that several share one reading of the log.
-        probe_after: how long confirmations may be missing before the peer is told what was sent.
+        probe_after: how long confirmations may be missing before the peer gets a message about what was sent.
 
     Raises:
         ConfigurationError: a message has no room for work, or a duration is negative.
@@ -49,7 +49,7 @@ class PublisherSettings:
     def __post_init__(self) -> None:
         capacity(self.message_size)
         if self.resend_urgency < timedelta(0):
-            raise ConfigurationError("resend_urgency", "is negative", "give zero to answer at once")
+            raise ConfigurationError("resend_urgency", "is negative", "give zero to answer immediately")
         if self.probe_after <= timedelta(0):
             raise ConfigurationError("probe_after", "is not positive", "give a time to wait")
 
@@ -65,8 +65,8 @@ class Resend(NamedTuple):
 class Publisher:
     """A publisher towards one peer. Only ``columns`` survives its process.
 
-    With ``greets`` the peer is asked what it has, until it has answered. Otherwise a restored publisher with
-    nothing to send would not learn that the peer has more.
+    With ``greets`` it asks the peer what the peer has, until the peer has answered. Otherwise a restored
+    publisher with nothing to send would not learn that the peer has more.
     """
 
     columns: Outgoing
@@ -229,8 +229,8 @@ def hear(
 def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> Turn:
     """Let time pass: serve a request that has waited, or probe for the end of what was sent.
 
-    The original finds a lost last message only when another one follows. Here the peer is told what was sent
-    when confirmations do not come, and sees the gap itself.
+    The original finds a lost last message only when another one follows. Here, when confirmations do not
+    come, the publisher tells the peer what was sent, and the peer sees the gap.
     """
     if state.alarm is not None:
         return Turn(state)

@@ -92,7 +92,7 @@ class Seal:
         if len(data) > self.largest:
             raise MangledError(f"{len(data)} bytes are more than {self.largest}")
         if data[: len(_MARK)] != _MARK or len(data) < _HEAD:
-            raise MangledError("there is no envelope")
+            raise MangledError("the envelope is missing")
         flags, body = data[_HEAD - 1], data[_HEAD:]
         if flags & _SIGNED and not self.keys:
             body = body[:-_SIGNATURE]  # nobody here can check it, and no key requires it

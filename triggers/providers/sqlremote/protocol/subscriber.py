@@ -149,7 +149,7 @@ def reported(state: Subscriber, report: Report, *, now: datetime, settings: Subs
 
 
 def next_poll(finished: datetime, settings: SubscriberSettings) -> datetime:
-    """Return when the poll after the one that ended at ``finished`` begins."""
+    """Return when the next poll begins, after a poll that ended at ``finished``."""
     return finished + settings.poll_interval
 
 

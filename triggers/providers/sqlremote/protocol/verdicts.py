@@ -24,18 +24,18 @@ from triggers.providers.sqlremote.protocol.packet import Packet
 class Verdict(Enum):
     """The result of judging a message."""
 
-    GARBLED = "not as it was sent: thrown away, as if it never arrived"
-    RETIRED = "of an earlier epoch: thrown away"
-    HALTED = "not looked at: the link stands still"
-    STALE = "sent before its loss was reported: thrown away"
+    GARBLED = "not as it was sent: discarded, as if it never arrived"
+    RETIRED = "of an earlier epoch: discarded"
+    HALTED = "not read: the link is stopped"
+    STALE = "sent before its loss was reported: discarded"
     CONTROL = "no work: what its sender has sent"
     HELD = "read again while it waits"
-    DUPLICATE = "applied already, or waits under another name: thrown away"
+    DUPLICATE = "applied already, or waits under another name: discarded"
     READY = "next"
     OVERLAP = "next, but for the transactions that were applied already"
     STAGED = "part of the next transaction"
     EARLY = "beyond a gap"
-    OVERFLOW = "beyond a gap behind which enough waits: thrown away, to be sent again"
+    OVERFLOW = "beyond a gap with enough messages behind it: discarded, to be sent again"
 
     @property
     def keeps(self) -> bool:

@@ -64,7 +64,7 @@ class Publication:
         return drive(self.aappend(transaction, *operations))
 
     async def aappend(self, transaction: Transaction, *operations: Any, apart: bool = False) -> Offset:
-        """Append as :meth:`append`, also over an asyncio connection or session.
+        """Append as :meth:`append`, over a blocking or an asyncio connection or session.
 
         ``apart`` makes them a separate transaction for the subscribers: they are committed together with
         what was appended before, and applied separately.
