@@ -1,4 +1,4 @@
-"""Triggers with what is configured in place of what their decorators say."""
+"""Triggers with configured values in place of the values of their decorators."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -15,7 +15,7 @@ from triggers.service.settings import Settings
 
 AnyTrigger = Trigger[..., Any]
 
-#: What ``redelivery=None`` means.
+#: The meaning of ``redelivery=None``.
 AT_ONCE: Final = Redelivery(interval=timedelta(0))
 
 _POLICY: Final = frozenset(field.name for field in fields(Policy))
@@ -24,13 +24,13 @@ _POLICY: Final = frozenset(field.name for field in fields(Policy))
 def override(
     triggers: Iterable[AnyTrigger], configuration: Configuration, *, complete: bool = True
 ) -> list[AnyTrigger]:
-    """Return these triggers, in their order, those that a configuration names with its settings.
+    """Return these triggers, in their order; a trigger that the configuration names gets its settings.
 
-    The decorated functions stay as they are. With ``complete`` these are all the triggers there are: a table
-    of another one is an error, for it may be a slip of the pen, and its settings would be missed.
+    The decorated functions stay as they are. With ``complete`` these are all triggers of the program. Then a
+    table of another one is an error, because it may be a typing error, and its settings would be lost.
 
     Raises:
-        ConfigurationError: there is such a table, or a setting cannot work; naming file and key, or variable.
+        ConfigurationError: such a table exists, or a setting cannot work; it names file and key, or variable.
     """
     given = list(triggers)
     if complete:
@@ -57,7 +57,7 @@ def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
 
 
 def _said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, Found]:
-    """Return what is said of a trigger; one that has no journal has the one that is configured for all."""
+    """Return the configured values of a trigger; a trigger without a journal gets the one for all."""
     found = configuration.of_trigger(trigger.name)
     journal = configuration.find("journal")
     if journal is None or trigger.settings.journal or not (trigger.has_history or journal.value is not True):
@@ -99,7 +99,7 @@ def _changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
 
 
 def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said in a table of a trigger, by the names in it."""
+    """Return the values in a table of a trigger, by the names in it."""
     return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{table}.")}
 
 
@@ -117,7 +117,7 @@ def _refuse_unclaimed(configuration: Configuration, names: Sequence[str]) -> Non
 
 
 def _refuse_ambiguous(configuration: Configuration, names: Sequence[str]) -> None:
-    """Refuse a variable that is of two triggers, whose names differ in what no variable's name can hold."""
+    """Refuse a variable for two triggers: their names differ only in characters that variables lack."""
     for layer in configuration.layers:
         for called in layer.triggers:
             mine = sorted({name for name in names if layer.called(name) == called})
