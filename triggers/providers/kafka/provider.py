@@ -280,7 +280,7 @@ class KafkaWithOffsets(Kafka):
         return self._history
 
     def for_asyncio(self) -> "KafkaWithOffsets":
-        """Return a provider of the same brokers and database for an event loop; close it by itself."""
+        """Return a provider of the same brokers and database for an event loop; close it separately."""
         return KafkaWithOffsets(
             self._url,
             self._settings,
