@@ -1,13 +1,18 @@
 """Retrieval failure events as rows of a SQL table, in SQLite or PostgreSQL.
 
-=================== ========================================================================== id the
-CloudEvents id, the primary key: an event that comes twice is one row trigger_name the seven fields of the
-event, in the order of the reference system's, destination_index with the destination behind its index;
-``time`` is a timestamp with time delivery_count zone in PostgreSQL, RFC 3339 text in UTC in SQLite;
-``message`` is the time whole message as JSON, null for an unreadable delivery exception_class
-exception_message message cause in the words of ``Cause`` uuid the identity of the message, null if it has
-none event the whole CloudEvents 1.0 document as JSON text ===================
-==========================================================================
+===================  ==========================================================================
+id                   the CloudEvents id, the primary key: an event that comes twice is one row
+trigger_name         the seven fields of the event, in the order of the reference system's,
+destination_index    with the destination behind its index; ``time`` is a timestamp with time
+delivery_count       zone in PostgreSQL, RFC 3339 text in UTC in SQLite; ``message`` is the
+time                 whole message as JSON, null for an unreadable delivery
+exception_class
+exception_message
+message
+cause                in the words of ``Cause``
+uuid                 the identity of the message, null if it has none
+event                the whole CloudEvents 1.0 document as JSON text
+===================  ==========================================================================
 """
 
 from collections.abc import Awaitable, Sequence

@@ -1,15 +1,19 @@
 """A message as JMS has it, and back.
 
-================= ======================================================================================= JMS
-here ================= =======================================================================================
-TextMessage text; a JSON value if the property ``jms_body`` says ``json`` BytesMessage bytes MapMessage an
-object, and the property ``jms_body`` is ``map`` StreamMessage a list, and the property ``jms_body`` is
-``stream`` a bare Message None, and the property ``jms_body`` is ``none`` ObjectMessage never opened: that
-would run classes that the sender chooses JMS headers the fields of :class:`~history.message.Message`
-properties Boolean, numbers and text; Byte, Short and Integer become int, Float becomes float
-================= =======================================================================================
+=================  =======================================================================================
+JMS                here
+=================  =======================================================================================
+TextMessage        text; a JSON value if the property ``jms_body`` says ``json``
+BytesMessage       bytes
+MapMessage         an object, and the property ``jms_body`` is ``map``
+StreamMessage      a list, and the property ``jms_body`` is ``stream``
+a bare Message     None, and the property ``jms_body`` is ``none``
+ObjectMessage      never opened: that would run classes that the sender chooses
+JMS headers        the fields of :class:`~history.message.Message`
+properties         Boolean, numbers and text; Byte, Short and Integer become int, Float becomes float
+=================  =======================================================================================
 
-When sent: whole numbers of up to 32 bits as Integer, longer ones as Long. Bytes within a map or a stream are
+When sent, whole numbers of up to 32 bits become Integer, longer ones Long. Bytes within a map or a stream are
 base64 here. A null text is read as an empty text.
 """
 

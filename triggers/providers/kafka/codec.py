@@ -1,13 +1,13 @@
 """A message as key, value and headers of a Kafka record, and back.
 
-===================== =========================================================================== value the
-body's bytes; a record without a value (a tombstone) has an empty body key JMSXGroupID: Kafka keeps the order
-of one key. A key that is not text becomes
+=====================  ===========================================================================
+value                  the body's bytes; no value at all (a tombstone) is an empty body
+key                    JMSXGroupID: Kafka keeps the order of one key. A key that is not text becomes
                        hex here, and also in the property ``kafka_key``
-``content-type`` ``text/...`` is text, ``application/json`` a JSON value, all else bytes a JMS header name
-that header, as text: JMSTimestamp and JMSExpiration in ms since 1970 ``properties`` a JSON object of the
-properties that are not text any other name a property, as text; bytes that are not UTF-8 in hex. If a name
-comes twice, the
+``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
+a JMS header name      that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
+``properties``         a JSON object of the properties that are not text
+any other name         a property, as text; bytes that are not UTF-8 in hex. If a name comes twice, the
                        last header counts, as everywhere in Kafka
 =====================  ===========================================================================
 

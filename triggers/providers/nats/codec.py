@@ -1,17 +1,18 @@
 """A message as payload and headers of NATS, and back.
 
-===================== =========================================================================== payload the
-body's bytes ``content-type`` ``text/...`` is text, ``application/json`` a JSON value, all else bytes a JMS
-header name that header, as text: JMSTimestamp and JMSExpiration in ms since 1970 ``properties`` a JSON object
-of values that are not text, and of texts that no header can carry:
+=====================  ===========================================================================
+payload                the body's bytes
+``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
+a JMS header name      that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
+``properties``         a JSON object of values that are not text, and of texts that no header can carry:
                        with line ends, with spaces around them, or with an invalid name
 any other name         a property, as text
 =====================  ===========================================================================
 
-So a message of any other publisher is also a message: its bytes, and its headers as properties. A message
-without a header ``uuid`` or ``JMSMessageID`` is identified by its ``Nats-Msg-Id``, by which JetStream drops a
-second copy within two minutes. Without that, stream, sequence and time identify it: that tells redeliveries
-apart from new messages, but does not detect what a publisher sends twice.
+So a message of any other publisher is also a message: its bytes, and its headers as properties. Without a
+header ``uuid`` or ``JMSMessageID`` it is identified by its ``Nats-Msg-Id``, by which JetStream drops a second
+copy within two minutes. Without that, stream, sequence and time identify it: that tells redeliveries apart
+from new messages, but does not detect what a publisher sends twice.
 """
 
 import re

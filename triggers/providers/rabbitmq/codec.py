@@ -1,12 +1,13 @@
 """A message as AMQP 0-9-1 properties, headers and body, and back.
 
-===================== ===========================================================================
-``content_type`` ``text/...`` is text, ``application/json`` a JSON value, all else bytes basic properties
-message_id, correlation_id, reply_to, type, priority, delivery_mode ``timestamp`` JMSTimestamp in whole
-seconds; the header of that name has milliseconds ``expiration`` milliseconds to live; read with the
-timestamp, written as JMSExpiration a JMS header's name that header, if no basic property holds it any other
-header a property; ``x-...`` headers of the broker that are not properties are dropped =====================
-===========================================================================
+=====================  ===========================================================================
+``content_type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
+basic properties       message_id, correlation_id, reply_to, type, priority, delivery_mode
+``timestamp``          JMSTimestamp in whole seconds; the header of that name has milliseconds
+``expiration``         milliseconds to live; read with the timestamp, written as JMSExpiration
+a JMS header's name    that header, if no basic property holds it
+any other header       a property; ``x-...`` headers of the broker that are not properties are dropped
+=====================  ===========================================================================
 
 A header whose value JMS does not know (a table, an array, bytes, a decimal) makes a delivery unreadable.
 """

@@ -1,10 +1,12 @@
 """A message as the fields of a stream entry, and back.
 
-================== ============================================================================= ``body`` the
-body's bytes; the only field that an entry must have ``body-kind`` ``bytes`` (the same as absent), ``text`` or
-``json`` a JMS header name that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
-``properties`` a JSON object of the properties that are not text any other name a property, as text
-================== =============================================================================
+==================  =============================================================================
+``body``            the body's bytes; the only field that an entry must have
+``body-kind``       ``bytes`` (the same as absent), ``text`` or ``json``
+a JMS header name   that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
+``properties``      a JSON object of the properties that are not text
+any other name      a property, as text
+==================  =============================================================================
 
 So a producer that knows nothing of doubtless writes ``XADD orders * uuid u1 body '{"id": 5}'``, and
 ``XRANGE`` shows what doubtless writes. The delivery count is in the pending list, not here.

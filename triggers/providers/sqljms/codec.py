@@ -1,11 +1,12 @@
 """A message as a row of ``dms_msg``, and back.
 
-======================== ===========================================================================
-``msg_class`` ``BytesMessage``, ``TextMessage`` (UTF-8) or ``ObjectMessage`` (JSON) ``small_body`` a body of 1
-to 250 bytes; ``large_body`` has a longer one; an empty one has neither ``message_id`` the JMSMessageID, if
-the sender gave one; else it is ``ID:<msg_id>`` ``uuid`` the property of that name ``timestamp`` and others
-milliseconds since 1970; an ``expiration`` of 0 means never ========================
-===========================================================================
+========================  ===========================================================================
+``msg_class``             ``BytesMessage``, ``TextMessage`` (UTF-8) or ``ObjectMessage`` (JSON)
+``small_body``            a body of 1 to 250 bytes; ``large_body`` has a longer one; an empty one has neither
+``message_id``            the JMSMessageID, if the sender gave one; else it is ``ID:<msg_id>``
+``uuid``                  the property of that name
+``timestamp`` and others  milliseconds since 1970; an ``expiration`` of 0 means never
+========================  ===========================================================================
 
 ``JMSXGroupID`` and ``JMSXGroupSeq`` are properties, as in JMS.
 """

@@ -1,11 +1,11 @@
 """Where messages wait: queues, topics and their subscriptions, and how a destination names them.
 
-===================== ==============================================================================
-``queue://orders`` the queue ``orders``: its consumers share the messages, whatever their trigger
-``topic://orders`` the topic ``orders``: each subscription gets every message. Without a
-                       subscription messages are dropped, as in JMS
-``orders`` the same topic, but messages sent before its first subscription wait for it =====================
-==============================================================================
+=====================  ==============================================================================
+``queue://orders``     the queue ``orders``: its consumers share the messages, whatever their trigger
+``topic://orders``     the topic ``orders``: each subscription gets every message. Without a subscription
+                       messages are dropped, as in JMS
+``orders``             the same topic, but messages sent before its first subscription wait for it
+=====================  ==============================================================================
 
 A subscription is durable unless the destination ends with ``?durable=no``: then it exists while one of its
 consumers does. A topic without subscriptions keeps messages in a durable subscription without a name. The

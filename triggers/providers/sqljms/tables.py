@@ -1,12 +1,17 @@
 """The tables of SQL-JMS, and how they are made.
 
-================== =================================================================================
-dms_client a consumer, running or dead, under its own name dms_queue the queues dms_queue_recv which consumer
-listens to which queue dms_queue_entry the messages that wait in queues, or are being handled dms_topic the
-topics dms_topic_sub the subscriptions of topics dms_topic_entry the messages that wait for subscriptions, or
-are being handled dms_msg the messages, once each, for any number of readers dms_msg_properties their
-properties dms_id_generator (ours) the last id that was handed out in each id space dms_schema (ours)
-``version`` of these tables; ``identity`` of this database, a random number;
+==================  =================================================================================
+dms_client          a consumer, running or dead, under its own name
+dms_queue           the queues
+dms_queue_recv      which consumer listens to which queue
+dms_queue_entry     the messages that wait in queues, or are being handled
+dms_topic           the topics
+dms_topic_sub       the subscriptions of topics
+dms_topic_entry     the messages that wait for subscriptions, or are being handled
+dms_msg             the messages, once each, for any number of readers
+dms_msg_properties  their properties
+dms_id_generator    (ours) the last id that was handed out in each id space
+dms_schema          (ours) ``version`` of these tables; ``identity`` of this database, a random number;
                     ``lineage``, the server that it was on
 ==================  =================================================================================
 

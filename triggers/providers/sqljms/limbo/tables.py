@@ -5,11 +5,12 @@ dms_limbo          who has put messages here, by name; nothing depends on it
 dms_limbo_msg      one row for each message. ``msg_src_name`` and ``port_name`` are the source and its
                    output port; for a message that is tried again the sink and its input port.
                    ``delivery_count`` counts failures to send; there, the attempts that have begun
-dms_limbo_replyto JMSReplyTo, as UTF-8 dms_limbo_body the body: bytes, text as UTF-8, or JSON dms_limbo_props
-the properties, as text, and, of ours, JMSXGroupID and JMSXGroupSeq dms_limbo_ptypes the types of the
-properties; 0 for one that is null dms_limbo_delay for a message that is tried again: the terms, and the
-headers that it came with dms_limbo_state (ours) who is busy with a message and for how long; the input that
-it waits for, and the
+dms_limbo_replyto  JMSReplyTo, as UTF-8
+dms_limbo_body     the body: bytes, text as UTF-8, or JSON
+dms_limbo_props    the properties, as text, and, of ours, JMSXGroupID and JMSXGroupSeq
+dms_limbo_ptypes   the types of the properties; 0 for one that is null
+dms_limbo_delay    for a message that is tried again: the terms, and the headers that it came with
+dms_limbo_state    (ours) who is busy with a message and for how long; the input that it waits for, the
                    digest of its uuid, so that it waits there once; its uuid, the headers that the other
                    tables have no column for, and why it failed last
 =================  ==================================================================================

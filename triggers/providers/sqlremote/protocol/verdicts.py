@@ -2,12 +2,18 @@
 
 L is ``log_received``, R is ``rereceive_count``, and a header is (r, p, c, s).
 
-==== ====================================================================== ========= rule test verdict ====
-====================================================================== ========= 1 too long, wrong checksum,
-malformed GARBLED 2 r < R STALE 3 r > R: R becomes r, older messages are purged, and the rules go on 4 first
-or middle part: p < L; otherwise: c <= L DUPLICATE 5 whole, p = L READY 6 whole or last part, p < L < c
-OVERLAP 7 part, p = L STAGED 8 p > L EARLY ====
-====================================================================== =========
+====  ======================================================================  =========
+rule  test                                                                    verdict
+====  ======================================================================  =========
+1     too long, wrong checksum, malformed                                     GARBLED
+2     r < R                                                                   STALE
+3     r > R: R becomes r, older messages are purged, and the rules go on
+4     first or middle part: p < L; otherwise: c <= L                          DUPLICATE
+5     whole, p = L                                                            READY
+6     whole or last part, p < L < c                                           OVERLAP
+7     part, p = L                                                             STAGED
+8     p > L                                                                   EARLY
+====  ======================================================================  =========
 
 A first or middle part correctly has c = L, so the test of whole messages would discard it. Offsets alone give
 order and exactly-once as long as cuts are stable; r keeps parts of different cuts from being mixed.
