@@ -31,7 +31,7 @@ from triggers.detection.table import FailurePolicy
 
 def _no_switch(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("is no number: write one")  # noqa: TRY004  (pydantic takes no other for its own)
+        raise ValueError("is no number: write one")  # noqa: TRY004 (pydantic converts only this one)
     return value
 
 

@@ -139,7 +139,7 @@ class Sender:
         first = not queue.size()
         queue.put(destination, messages)
         self.look_after_backlog()
-        if first and self.drainer is not None:  # else it knows already, and pauses for its reasons
+        if first and self.drainer is not None:  # else it already knows, and pauses for a reason
             self.drainer.woken.set()
         return [SentMessage(_updated(message, destination=destination), queued=True) for message in messages]
 

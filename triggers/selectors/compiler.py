@@ -194,7 +194,7 @@ def _between(node: Between, notice: Notice) -> Test:
     def test(reading: Reading) -> Truth:
         value = look(reading)
         truths = below(value, low(reading)), above(value, high(reading))
-        # One truth decides: a false one in the AND, a true one in the OR.
+        # One result can decide: a false one in the AND, a true one in the OR.
         if negated in truths:
             return negated
         return None if None in truths else not negated

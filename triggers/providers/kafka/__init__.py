@@ -1,7 +1,7 @@
 """Kafka, as a member of a consumer group or of a share group (confluent-kafka).
 
-``provider.py`` sends and opens receivers, ``transactions.py`` sends all of a call or nothing, ``consumer.py``
-is one consumer, with a receiver that hands out each partition in order, ``codec.py`` turns messages,
+``provider.py`` sends and opens receivers, ``transactions.py`` sends all of a call or nothing. ``consumer.py``
+is one consumer, with a receiver that hands out each partition in order. ``codec.py`` turns messages,
 ``settings.py`` has settings and names. ``membership.py`` is the part that all members of a group share: a
 thread that polls, and errors translated once (``errors.py``). ``connection.py`` is the member of a consumer
 group, ``share.py`` that of a share group. ``offsets.py`` knows which offsets of a partition are settled, and

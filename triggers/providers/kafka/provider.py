@@ -232,8 +232,8 @@ class KafkaWithOffsets(Kafka):
     effects again.
 
     **Only topic, partition and offset identify a message.** If a publisher sends something twice, that is two
-    messages, whatever uuid is in the headers (``sent_uuid`` of the message), and ``uuid=`` of a trigger is
-    refused. If publishers send twice, keep entries: leave ``offsets`` out.
+    messages. The uuid in the headers does not matter (``sent_uuid`` of the message), and ``uuid=`` of a
+    trigger is refused. If publishers send twice, keep entries: leave ``offsets`` out.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.

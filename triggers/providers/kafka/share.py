@@ -1,10 +1,9 @@
 """A member of a share group (KIP-932), with its own thread that polls: the edge to ``ShareConsumer``.
 
 The brokers give each message to one member, count its deliveries, and take an answer for each: ACCEPT,
-RELEASE or REJECT. The driver fetches the next messages when all of the last ones are answered, so a message
-that waits for its retry, or a long run, delays the next ones. The brokers give a member a message for a
-limited time (the *lock*). A moment before it ends, messages that no service is processing go back to the
-group.
+RELEASE or REJECT. The driver fetches the next messages when all of the last ones are answered. So a long run,
+or a message that waits for its retry, delays the next ones. The brokers give a member a message for a limited
+time (the *lock*). A moment before it ends, messages that no service is processing go back to the group.
 """
 
 import heapq

@@ -27,11 +27,11 @@ Publish = Callable[[Connection, str, Sequence[Published], NatsSettings], Corouti
 class Nats:
     """Destinations in NATS JetStream, over nats-py; blocking or asyncio, safe between threads.
 
-    A destination ``orders`` is the subject of that name in the stream that has it, a subscription
-    ``book-order`` the durable pull consumer ``orders:book-order`` (or the one from the setting ``durable``).
-    A missing stream is made, named like the subject. A missing consumer is made as well, and begins with the
-    oldest message that the stream has (``start``). Dead letters of ``orders`` go to the subject
-    ``DLQ.orders``, with the header ``dead-letter-reason``.
+    A destination ``orders`` is the subject of that name in the stream that has it. A subscription
+    ``book-order`` is the durable pull consumer ``orders:book-order`` (or the one from the setting
+    ``durable``). A missing stream is made, named like the subject. A missing consumer is made as well, and
+    begins with the oldest message that the stream has (``start``). Dead letters of ``orders`` go to the
+    subject ``DLQ.orders``, with the header ``dead-letter-reason``.
 
     A message is acknowledged by ``+ACK``, and its confirmation is checked with the next one. It is recovered
     by ``-NAK`` with a delay that the server waits for, and ended by ``+TERM`` when it has a dead letter.

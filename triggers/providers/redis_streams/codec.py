@@ -232,7 +232,7 @@ def _decode_properties(value: bytes) -> dict[str, Any]:
 
 
 def _invalid(error: ValidationError) -> UndecodableError:
-    # Not the first: an empty JMSMessageID is reported as an empty uuid before.
+    # Not the first error: an empty JMSMessageID is first reported as an empty uuid.
     last = error.errors(include_url=False, include_context=False)[-1]
     path = [str(step) for step in last["loc"]]
     if not path:

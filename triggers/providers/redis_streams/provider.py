@@ -55,8 +55,8 @@ class RedisStreams:
     longer than ``claim_idle``, another takes over what it held within ``reclaim_interval``, and the count
     grows by one. Recovered messages wait under the consumer name ``doubtless:waiting``.
 
-    A message with a future delivery time comes to the stream when it is due, by the sender's clock, at most
-    ``reclaim_interval`` late, if a consumer of the destination is running.
+    A message with a future delivery time comes to the stream when it is due, by the sender's clock. While a
+    consumer of the destination is running, it is at most ``reclaim_interval`` late.
 
     Args:
         client: a ``redis.Redis`` or ``redis.RedisCluster``, or its asyncio twin. It leaves answers undecoded,

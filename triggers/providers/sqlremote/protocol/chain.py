@@ -1,9 +1,9 @@
 """The history of a link in 16 bytes: a checksum over every transaction up to an offset, in their order.
 
-Both ends compute it from the same work. If a database was restored from a backup and other work was
-committed under the same offsets, the chains differ from there on, whatever is sent, lost or confirmed later.
-The chain travels behind the message, in the envelope, where a peer that does not know it never looks. So an
-end that was upgraded first still works with the other one.
+Both ends compute it from the same work. After a restore from a backup, other work may be committed under the
+same offsets. Then the chains differ from there on, whatever is sent, lost or confirmed later. The chain
+travels behind the message, in the envelope, where a peer that does not know it never looks. So an end that
+was upgraded first still works with the other one.
 """
 
 from dataclasses import replace
