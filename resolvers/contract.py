@@ -16,8 +16,7 @@ Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "au
 times at a time, it asks a blocking resolver from threads. For readable failures, add
 ``pytest.register_assert_rewrite("resolvers.contract")`` to ``conftest.py``.
 
-A resolver may always answer IN_DOUBT for a message that is not done, and, without evidence, for one that is
-done.
+A resolver may always answer IN_DOUBT for a message that is not done, and, without evidence, for a done one.
 """
 
 import asyncio

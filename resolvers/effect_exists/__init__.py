@@ -58,9 +58,8 @@ def sql_row_exists(
     """Make a resolver: a row means DUPLICATE, no row means ``absent``.
 
     ``statement`` searches by the bind parameters ``:uuid``, ``:trigger_name``, ``:message_id`` and
-    ``:correlation_id``, at least one of them in addition to the trigger's name. A message without one of the
-    used values is IN_DOUBT. With a URL, each question opens and closes a connection; the caller closes an
-    engine.
+    ``:correlation_id``, at least one of them not the trigger's name. A message without a used value is
+    IN_DOUBT. With a URL, each question opens and closes a connection; the caller closes an engine.
 
     The resolver raises :class:`EffectUnavailableError` (transient) if the database does not answer or is
     busy, and ConfigurationError if it refuses the statement.
@@ -106,8 +105,7 @@ def http_resource_exists(
 
     ``url`` holds ``{uuid}``, ``{message_id}`` or ``{correlation_id}`` (and may hold ``{trigger_name}``) in
     its path or query; values are percent-encoded. A 3xx is not followed and means ``redirect``: use IN_DOUBT
-    for a server that sends strangers to a login page. Any other 4xx, such as a missing permission, is
-    IN_DOUBT.
+    if the server sends strangers to a login page. Other 4xx, such as a missing permission, are IN_DOUBT.
 
     ``timeout`` is for each step of a request; None means the client's setting, or 10 seconds without a
     client. Without a ``client``, each question opens and closes a connection; the caller closes a client.

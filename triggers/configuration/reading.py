@@ -107,8 +107,7 @@ def _flat(table: "BaseModel", above: str = "") -> Iterator[tuple[str, Any]]:
 def strange_variables() -> Iterator[tuple[str, str]]:
     """Yield variables of the environment that look like typing errors, each with its probable meaning.
 
-    They are not errors: everybody uses the environment, and a URL such as env:DOUBTLESS_PASSWORD may name
-    one.
+    They are not errors: others use the environment, and a URL such as env:DOUBTLESS_PASSWORD may name one.
     """
     from difflib import get_close_matches  # noqa: PLC0415  (few ask)
 

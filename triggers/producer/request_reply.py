@@ -56,8 +56,7 @@ class Waiting:
 class Replies:
     """The destination of the replies to one producer, and the waiting requests; opened by the first request.
 
-    It is the provider's temporary destination, if it has any; else a destination with a unique name, which
-    stays.
+    It is a temporary destination, if the provider has any; else one with a unique name, which stays.
     """
 
     def __init__(self, provider: Provider, shell: Shell, alias: str) -> None:

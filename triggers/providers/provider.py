@@ -228,8 +228,7 @@ class ServingMany(Protocol):
     async def open_for_many(self, destination: str, *, subscription: str, name: str) -> Receiver:
         """Open a receiver that some tasks settle with while it receives for others.
 
-        A call that fails affects only the tasks that were in it: what other tasks hold is not handed out
-        again.
+        A call that fails affects only its own tasks: what other tasks hold is not handed out again.
 
         Raises:
             ConfigurationError: as :meth:`Provider.open_receiver`.
@@ -404,8 +403,7 @@ class Provider(Protocol):
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages in order and return their JMSMessageIDs.
 
-        A message with a future ``delivery_time`` is not delivered before it, and does not delay other
-        messages.
+        A message with a future ``delivery_time`` is not delivered before it, and does not delay others.
 
         Raises:
             ConfigurationError: one of them can never be sent so, such as a delayed message over a provider

@@ -28,8 +28,7 @@ class Gatherer:
     """Counts equal records. It has no lock and no clock: its user has them.
 
     If a million sign-ins fail in a minute, it passes at most two records for each of :data:`MOST_UNKNOWN`
-    addresses, and two for all others. Known people have separate room, so that strangers cannot hide what
-    they do.
+    addresses, and two for all others. Known people have separate room: strangers cannot hide what they do.
     """
 
     def __init__(self) -> None:

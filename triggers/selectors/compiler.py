@@ -2,8 +2,7 @@
 
 In conditions and in values, None is unknown: :mod:`triggers.selectors.operators` says how it propagates. AND,
 OR and NOT follow the specification's tables. NOT LIKE and NOT IN are the opposite of LIKE and IN, which are
-false for values that are not text. An object or array of a body exists (IS NOT NULL), and equals no other
-value.
+false for values that are not text. An object or array exists (IS NOT NULL), and equals no other value.
 """
 
 from collections.abc import Callable, Sequence
@@ -147,8 +146,7 @@ def _is_null(look: Look, *, negated: bool) -> Test:
 def _text_test(look: Look, holds: Callable[[str], bool], *, negated: bool) -> Test:
     def test(reading: Reading) -> Truth:
         value = look(reading)
-        # For a value that is not text the result is unknown, negated or not: a number is not "not one of
-        # these texts".
+        # For other values than text it is unknown, negated or not: a number is not "not one of these texts".
         return holds(value) is not negated if isinstance(value, str) else None
 
     return test

@@ -13,8 +13,7 @@ from triggers.selectors.parsing.tree import ComparisonSign, Identifier, Node, Pa
 
 _LOGGER: Final = logging.getLogger(__name__)
 
-#: Called with the name of a header, or a place in the body, that is text, and the kind that the condition
-#: wants.
+#: Called with the name of a header or place in the body that is text, and the kind that the condition wants.
 Notice = Callable[[str, ValueKind], None]
 
 

@@ -96,8 +96,7 @@ def letter(event: RetrievalFailureEvent, message: Message) -> Message:
 def failure_facts(event: RetrievalFailureEvent) -> dict[str, PropertyValue]:
     """Return the properties of a letter about the failure; facts that do not apply are left out.
 
-    ``dead-letter-reason`` is the cause and the exception's text. A receiver's ``dead_letter`` uses the same
-    name.
+    ``dead-letter-reason`` is the cause and the exception's text, as for a receiver's ``dead_letter``.
     """
     reason = event.cause.value
     facts: dict[str, PropertyValue] = {

@@ -29,8 +29,7 @@ RUN_LENGTH, RUN_BYTES = 200, 4 * 1024 * 1024
 #: The pauses after passes without progress, in seconds: 0.1, 0.2, 0.4 ... 30.
 BACK_OFF = Retry(interval=timedelta(milliseconds=100), backoff=2, max_interval=timedelta(seconds=30))
 
-#: Settings that a refusal names if it holds for every message: no queue, exchange or topic, or an account's
-#: rights.
+#: Settings in refusals that hold for every message: no queue, exchange or topic, or an account's rights.
 _NOT_THE_MESSAGE = frozenset({"destination", "provider"})
 
 #: How often an idle drainer looks for messages of other processes, in seconds.
@@ -286,8 +285,7 @@ class Drainer:
             state.singly.add(first.destination)
             return
         if isinstance(error, ConfigurationError) and self._answering is None:
-            # We cannot find out whether it accepts us: with a wrong password, every message would be given
-            # up.
+            # Nobody knows whether it accepts us: with a wrong password, every message would be given up.
             state.hold_up(first.destination, error)
             return
         attempts = self.queue.count_attempt(first.number)

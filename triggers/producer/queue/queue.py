@@ -2,8 +2,8 @@
 
 A file belongs to one alias; any number of threads and processes may share it. Its writes are on disk before
 they return (WAL, ``synchronous = FULL``), so that a queue survives ``kill -9`` and a power cut. One drainer
-works at a time: it holds a lock on the file ``<queue>-drain``, which the operating system frees when a
-process dies.
+works at a time: it locks the file ``<queue>-drain``, and the operating system frees the lock of a dead
+process.
 
 Calls block for as long as the disk takes. Under asyncio they hold the event loop for so long.
 """

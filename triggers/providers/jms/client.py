@@ -88,8 +88,7 @@ class JmsClient:
 class TemporaryReceiver(JmsReceiver):
     """The consumer of a temporary queue, which is made with its connection and ends with it.
 
-    If the connection is lost, the queue and its messages are lost: every later ``receive`` raises an error
-    about it.
+    If the connection is lost, the queue and its messages are lost: every later ``receive`` raises an error.
     """
 
     name = ""

@@ -17,9 +17,8 @@ from triggers.providers.provider import ProviderUnavailableError
 _log = logging.getLogger(__name__)
 
 #: Set on ActiveMQ's factory, unless the settings or the broker's URL set the same. The broker sends a
-#: consumer only what it asks for. The client moves no message to the broker's dead-letter queue. The broker,
-#: not the client, decides that a temporary queue is gone: a new client would say so before it knows the
-#: queues.
+#: consumer only what it asks for. The client moves no message to the broker's dead-letter queue. The broker
+#: decides that a temporary queue is gone: a new client would say so before it knows the queues.
 ACTIVEMQ_PROPERTIES: dict[str, str] = {
     "prefetchPolicy.all": "0",
     "redeliveryPolicy.maximumRedeliveries": "-1",

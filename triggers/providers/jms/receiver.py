@@ -96,8 +96,7 @@ class JmsReceiver:
         """Take the messages that are there; if there are none, wait for one."""
         if taken := self._take_at_once(limit):
             return taken
-        # Another session may own the group (JMSXGroupID) of the next message: leave it to the waiting
-        # session.
+        # Another session may own the group (JMSXGroupID) of the next message: the waiting session shall.
         while len(self._idle) > 1:
             self._idle.pop().close()
         patience = max(0.0, until - time.monotonic())

@@ -41,13 +41,11 @@ class Kafka:
 
     Kafka counts no deliveries: JMSXDeliveryCount is -1, so every message is looked up in the document
     history. Messages are settled in any order. The group's offset is that of the first unsettled message.
-    Messages that are settled beyond it are in the text that Kafka keeps beside the offset, and are not
-    delivered again.
+    Messages that are settled beyond it are in the text beside the offset, and do not come again.
 
     A recovered message is handed out again by the consumer that has its partition, after the delay, and
     delays nothing else; if the partition moves, its new consumer gets the message. If a trigger asks for
-    nothing and runs nothing for two seconds, its consumer leaves the group, so that its partitions are not
-    idle.
+    nothing and runs nothing for two seconds, its consumer leaves the group: others get its partitions.
 
     Messages of one JMSXGroupID, which is the record's key, are in one partition, and only one consumer has it
     at a time: so each consumer of an ordered trigger receives, and keeps the order of its keys.
@@ -228,8 +226,8 @@ class KafkaWithOffsets(Kafka):
     has committed to Kafka. The group still commits there, for tools that show how far it is.
 
     Its triggers are atomic: ``transacted=True`` and a ``Connection`` or ``Session``. They name no history,
-    because they use :attr:`history`. A row belongs to the group: another group begins again, and has the
-    effects again.
+    because they use :attr:`history`. A row belongs to the group: another group begins again, with all
+    effects.
 
     **Only topic, partition and offset identify a message.** If a publisher sends something twice, that is two
     messages. The uuid in the headers does not matter (``sent_uuid`` of the message), and ``uuid=`` of a

@@ -43,8 +43,7 @@ _SHARING, _FETCHING = 20.0, 1.0
 #: After this part of the lock's time, messages without a service go back: the brokers use their own clock.
 _SAFE = 0.8
 
-#: After so many seconds without a membership the log says so: if brokers have no share groups, the driver is
-#: silent.
+#: After so many seconds without a membership the log says so: without share groups the driver is silent.
 PUZZLING = 10.0
 
 

@@ -19,8 +19,7 @@ from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
 
-#: How long the abort of a failed transaction may take, in seconds: the brokers abort it themselves in the
-#: end.
+#: How long the abort of a failed transaction may take, in seconds: in the end the brokers abort it.
 _ABORTING = PATIENCE / 3
 
 

@@ -69,8 +69,7 @@ class Slot:
             "x-queue-type": "quorum" if quorum else "classic",
             "x-dead-letter-exchange": exchange,
             "x-dead-letter-routing-key": key,
-            # Counts from the last declaration, which comes before each message: no delay of the slot is
-            # longer.
+            # Counts from the last declaration, which comes before each message: no delay is longer.
             "x-expires": min(_MOST, 2 * self.width * _SLOTS + self.width + _MARGIN),
         }
         if quorum:

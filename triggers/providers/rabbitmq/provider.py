@@ -1,8 +1,7 @@
 """RabbitMQ over AMQP 0-9-1: a destination is an exchange, and each subscription has its own queue.
 
 ``consumer.py`` is one consumer, ``publisher.py`` sends, ``later.py`` has the queues of delayed messages,
-``codec.py`` reads and writes messages, ``settings.py`` has settings and names, ``connection.py`` is the
-connection.
+``codec.py`` reads and writes messages, ``settings.py`` has settings and names, ``connection.py`` connects.
 """
 
 import os
@@ -57,8 +56,7 @@ class RabbitMQ:
     is never copied, its count stays true, and it comes back sooner if the consumer ends.
 
     The delivery count of quorum queues is exact: every delivery counts, even of messages that were prefetched
-    and never started. Classic queues keep none: it is -1, and they only set ``redelivered``. See
-    ``docs/delivery-counts.md``.
+    and never started. Classic queues keep only ``redelivered``: it is -1. See ``docs/delivery-counts.md``.
 
     One connection receives, and another sends. Each has its own thread, which sends heartbeats however long a
     service runs. After a loss each connects again when it is next used.

@@ -96,8 +96,8 @@ def dead_letters_of(destination: str) -> str:
     return f"DLQ.{destination.removeprefix(QUEUE)}"
 
 
-#: Since this version RabbitMQ expels messages that were delivered too often; before, it had no limit by
-#: default.
+#: Since this version RabbitMQ expels messages that were delivered too often; before, the default was no
+#: limit.
 LIMITING = 4
 
 

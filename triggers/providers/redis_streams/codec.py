@@ -35,8 +35,7 @@ _COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
 #: Names that a property cannot use for its field.
 _TAKEN = {"body", "body-kind", "properties"}
 
-#: The only field of an entry that came from an invalid member of the later messages
-#: (``lua/shared/later.lua``).
+#: The only field of an entry made from an invalid member of the later messages (``lua/shared/later.lua``).
 UNDECODABLE = b"undecodable"
 
 _HEADERS = HEADER_FIELDS.keys() - {"uuid"}

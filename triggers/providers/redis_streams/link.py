@@ -233,8 +233,7 @@ class RedisLink:
         await close_client(self._client)
 
     def _translated(self, error: Exception, doing: str) -> Exception:
-        # Errors raised inside a script have these words further back; the place depends on the server's
-        # version.
+        # Errors raised inside a script have these words further back, depending on the server's age.
         if "WRONGTYPE" in str(error):
             problem = f"its key is not a stream (while {doing})"
             return ConfigurationError("destination", problem, "use another key")

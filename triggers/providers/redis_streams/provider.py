@@ -81,8 +81,7 @@ class RedisStreams:
         self._settings = settings
         self._durability = Durability.of(settings.durability, cluster=pool_of(client) is None)
         self._url = url
-        # One for all consumers: after a lost reply, a second open must not find its own name taken by
-        # another.
+        # One for all consumers: after a lost reply, a second open must not take its own name for another's.
         self._token = uuid4().hex
         self._open: set[StreamKeys] = set()
         self._opening = threading.Lock()
@@ -93,8 +92,7 @@ class RedisStreams:
         """Make a provider for ``redis://host:6379/0?claim_idle=10``; it does not connect yet.
 
         The query holds the settings: ``claim_idle`` and ``reclaim_interval`` in seconds, ``trim``
-        (``acknowledged``, ``never`` or seconds), ``maxlen`` and ``durability``. All other options go to
-        redis-py.
+        (``acknowledged``, ``never`` or seconds), ``maxlen`` and ``durability``. redis-py gets all others.
         """
         settings, redis_url = StreamSettings.from_url(url)
         patience = settings.reclaim_interval.total_seconds() + PATIENCE
@@ -122,8 +120,7 @@ class RedisStreams:
 
         Messages with a future delivery time wait beside the stream until a receiver moves them into it.
         """
-        # One instant for all: a batch that becomes due during the send must not be split, and change its
-        # order.
+        # One instant for all: a batch that becomes due during the send must not be split and lose its order.
         now = datetime.now(UTC)
         messages = [
             stream_later.named(destination, message) if is_later(message, now) else message

@@ -44,8 +44,7 @@ class _Held:
 
     Each has a number. It tells an entry that was settled and handed over again from its earlier delivery: an
     answer of the server meanwhile is about the earlier one. An entry that is about to be settled is dropped
-    first. Otherwise the server might tell the other thread that it is not pending any more, before it
-    answers.
+    first. Otherwise the server might first tell the other thread that it is not pending any more.
     """
 
     ids: dict[bytes, int] = field(default_factory=dict[bytes, int])
@@ -197,8 +196,7 @@ class StreamReceiver:
 
     async def _reclaim(self, limit: int) -> list[Received]:
         if time.monotonic() >= self._alive_due and self._held.ids:
-            # Late: entries that are still being worked on here must not be taken over, not even by this
-            # consumer.
+            # Late: entries that are still worked on here must not be taken over, not even by this consumer.
             await self.keep_alive()
         limit = min(limit, CHUNK)
         known: list[Any] = (

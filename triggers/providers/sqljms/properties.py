@@ -104,8 +104,7 @@ class Stored:
 def _parsed(kind: PropertyType, text: str) -> PropertyValue:
     match kind:
         case PropertyType.BOOLEAN:
-            # JMS reads every other text as false; that is an error only for a value that was stored as a
-            # boolean.
+            # JMS reads every other text as false; that is an error only for a value stored as a boolean.
             return (
                 {"true": True, "false": False}[text.lower()] if text.lower() in _BOOLEANS else _refuse(text)
             )

@@ -79,8 +79,7 @@ class SqlJms:
         self._settings = settings
         self._link = SqlLink(engine, owned=owned)
         self._outbox = Outbox(self._link)
-        # One for all consumers: after a lost reply, a second open must not find its own name taken by
-        # another.
+        # One for all consumers: after a lost reply, a second open must not take its own name for another's.
         self._token = uuid4().hex
         self._open: set[Name] = set()
         self._opening = threading.Lock()

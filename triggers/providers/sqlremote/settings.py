@@ -52,8 +52,8 @@ class LinkSettings(BaseModel):
     ``on_apply_error`` says what to do with a transaction that the service cannot apply: ``park`` parks it
     whole, ``skip`` counts it and continues, and ``halt`` stops the link in front of it. ``direction`` limits
     a link to sending or receiving. ``tables`` are the ones that an extract copies, parents before their
-    children. ``keep_log`` is how long the log is kept although every peer has confirmed it. So a peer that
-    was restored from a backup can get again what it lost. ``hooks`` names an object with the methods of
+    children. ``keep_log`` is how long the log is kept although every peer has confirmed it. So a peer
+    restored from a backup can get again what it lost. ``hooks`` names an object with the methods of
     :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
     """
 

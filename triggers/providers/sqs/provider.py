@@ -29,8 +29,7 @@ class Sqs:
     ``dead-letter-reason``; a redrive policy of the queue is left to you.
 
     SQS only guesses how often a message was delivered: JMSXDeliveryCount is -1, so every message is looked up
-    in the document history. The guess has one use: if it is above ``max_delivery_count``, the message is
-    given up.
+    in the document history. But if the guess is above ``max_delivery_count``, the message is given up.
 
     While a consumer holds a message, it is hidden from other consumers; the running consumer renews this. A
     recovery with a delay, and a message with a future delivery time, wait at SQS: twelve hours and fifteen

@@ -24,8 +24,7 @@ _WORDS: Words = {
         LEFT JOIN dms_limbo_replyto AS r ON r.msg_id = m.msg_id
         LEFT JOIN dms_limbo_delay AS d ON d.msg_id = m.msg_id
         LEFT JOIN dms_limbo AS l ON l.limbo_id = m.limbo_id""",
-    # SQLite's columns may hold text, which is greater than any number: count it as due, or nobody would find
-    # it.
+    # SQLite's columns may hold text, which is greater than any number: it counts as due, so that it is found.
     "past": {
         Dialect.SQLITE: "(m.delivery_date <= {at} OR m.delivery_date >= '')",
         Dialect.POSTGRESQL: "m.delivery_date <= {at}",

@@ -149,16 +149,14 @@ class SqlReceiver:
                     return received
                 await self._connection.wait(min(rest, await self._until_due()))
         except BaseException:
-            # A cancelled wait ends here as well: the server may have handed over messages that nobody here
-            # has seen.
+            # A cancelled wait ends here too: the server may have handed over messages that nobody here saw.
             self._forget()
             raise
 
     async def _look_around(self) -> None:
         """Come back from being presumed dead; remove the dead; find what a lost answer left behind.
 
-        If the file is another one than before, nobody there knows this consumer, or another one has its
-        number.
+        If the file was replaced, nobody there knows this consumer, or another one has its number.
         """
         if self._lost or self._times_replaced != self._connection.link.times_replaced:
             await self.open()

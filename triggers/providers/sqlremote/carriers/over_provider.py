@@ -17,8 +17,7 @@ NO_WAIT: Final = timedelta(milliseconds=1)
 class ProviderCarrier:
     """Messages through Redis Streams or any other provider; one agent receives for an address.
 
-    A message that was read and not deleted is delivered again, once the agent has left or is known to be
-    dead.
+    A message that was read and not deleted comes again, once the agent has left or is known to be dead.
 
     Guarantee: none by itself; the provider's guarantee, as far as it keeps what it was sent.
     """

@@ -50,8 +50,7 @@ SETTINGS: Final = (
     "SET LOCAL lc_monetary = 'C'",
 )
 
-# The types of a table's columns, without the lengths: a cast to a type with a length would silently cut a
-# text.
+# The types of a table's columns, without lengths: a cast to a type with a length would silently cut a text.
 _TYPES: Final = text(
     "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
     "WHERE attrelid = to_regclass(quote_ident(:table)) AND attnum > 0 AND NOT attisdropped"

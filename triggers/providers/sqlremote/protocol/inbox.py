@@ -80,9 +80,9 @@ NOTHING_THROWN_AWAY = Tally()
 class Subscriber:
     """A subscriber to one publisher. Only ``columns`` survives its process.
 
-    ``cache`` holds waiting messages, ``announced`` is how far the publisher said it has sent. ``patience`` is
-    how many polls are left, None without a gap. ``waiting_since`` is when the gap was seen, or the last part
-    came.
+    ``cache`` holds waiting messages, ``announced`` is how far the publisher says it has sent. ``patience`` is
+    how many polls are left, None without a gap. ``waiting_since`` is the time of the gap, or of the last
+    part.
     """
 
     columns: Incoming

@@ -52,8 +52,7 @@ class Schedule:
         """Whether the gate opens now.
 
         ``last`` is when this peer was served, and ``others`` when the peers with the same period were: they
-        are served together. A new peer with a period is due immediately; with a time of the day, at that
-        time.
+        are served together. A new peer with a period is due immediately; with a time, at that time.
         """
         if self.time is None:
             return True

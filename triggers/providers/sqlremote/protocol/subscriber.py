@@ -234,8 +234,7 @@ def differs(packet: Packet, columns: Incoming) -> bool:
     """Whether a message follows another history than what was applied here, as far as it can be seen.
 
     The message names the chain up to its previous offset. If that lies before ``log_received``, its work
-    leads the chain there. The work ends with the checksum of a cut transaction, unless the checksum was cut
-    as well.
+    leads the chain there. The work ends with the checksum of a cut transaction, unless that was cut too.
     """
     received, mine = columns.log_received, columns.chain
     previous, theirs = packet.header.previous_offset, packet.chain
