@@ -1,8 +1,8 @@
-"""What it means: the user's last word on a message that the document history cannot decide.
+"""Resolvers: the user's last word on a message that the document history cannot decide.
 
-``resolution.py`` is what a resolver is asked and may answer, ``bulk.py`` the same for many messages at once,
-and ``contract.py`` the suite that one must pass. ``loading.py`` finds one by its name, ``chain.py`` puts
-several in a row, and ``effect_exists/`` has ready-made ones.
+``resolution.py`` defines the question to a resolver and its answers, ``bulk.py`` the same for many messages
+at a time, and ``contract.py`` the suite that a resolver must pass. ``loading.py`` finds one by its name,
+``chain.py`` puts several in a row, and ``effect_exists/`` has ready-made ones.
 """
 
 from resolvers.chain import Chain, chain

@@ -1,14 +1,14 @@
-"""Resolvers for many messages at once, as pipelines ask them; known by the names of their parameters.
+"""Resolvers for many messages at a time, for pipelines; the names of their parameters show their shape.
 
 ==================================  ==================================================================
-``(uuid, trigger_name, message)``   a resolver as :mod:`resolvers.resolution` has it, asked row by row
-``(uuids, trigger_name, messages)`` asked with sequences of one length, answers a sequence of it
-``(rows, trigger_name)``            asked with a DataFrame of Spark, answers a DataFrame
+``(uuid, trigger_name, message)``   a resolver as in :mod:`resolvers.resolution`, called row by row
+``(uuids, trigger_name, messages)`` gets sequences of one length, and returns a sequence of that length
+``(rows, trigger_name)``            gets a DataFrame of Spark, and returns a DataFrame
 ==================================  ==================================================================
 
-The last one is asked on the driver. ``rows`` has the stream's columns and ``doubtless_uuid``, the identity;
-the answer has ``doubtless_uuid``, ``resolution`` (NEW, DUPLICATE or IN_DOUBT) and, if it likes, ``reason``. A
-row without an answer, or with a wrong one, is In Doubt. A sequence may ask for ``evidences``, too.
+The last one is called on the driver. ``rows`` has the stream's columns and ``doubtless_uuid``, the identity;
+the answer has ``doubtless_uuid``, ``resolution`` (NEW, DUPLICATE or IN_DOUBT) and, optionally, ``reason``. A
+row without an answer, or with a wrong one, is In Doubt. A sequence resolver may also take ``evidences``.
 """
 
 import inspect
@@ -33,12 +33,12 @@ from resolvers.resolution import (
     resolver_name,
 )
 
-#: The column that holds the identity of a row.
+#: The column with the identity of a row.
 UUID_COLUMN = "doubtless_uuid"
 
 
 class Shape(Enum):
-    """How many messages a resolver takes at once."""
+    """How many messages a resolver takes at a time."""
 
     ROW = "row"
     SEQUENCE = "sequence"
@@ -46,7 +46,7 @@ class Shape(Enum):
 
 
 class SequenceResolver(Protocol):
-    """A resolver of many messages; it answers one for each, in their order."""
+    """A resolver of many messages; it returns one answer for each, in their order."""
 
     def __call__(
         self, uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]
@@ -63,7 +63,7 @@ class DataFrameResolver(Protocol):
         ...
 
 
-#: Any resolver that a pipeline may be given.
+#: Any resolver for a pipeline.
 BulkResolver = Resolver | SequenceResolver | DataFrameResolver
 
 
@@ -84,7 +84,7 @@ class AskedInBulk:
 
     @property
     def shipped(self) -> "AskedInBulk":
-        """The same without what only the driver can ask."""
+        """The same without the part that only the driver can call."""
         if self.shape is not Shape.DATAFRAME:
             return self
         return AskedInBulk(self.name, self.shape, _ask_the_driver)
@@ -96,9 +96,9 @@ class AskedInBulk:
         messages: Sequence[Message],
         evidences: Sequence[Evidence],
     ) -> Sequence[Resolved | Exception]:
-        """Return an answer for each message, checked, or what was raised instead of it.
+        """Return an answer for each message, checked, or the exception instead of it.
 
-        What a resolver of sequences raises stands for all of its messages.
+        An exception of a sequence resolver is the answer for all of its messages.
         """
         if self._row is not None:
             asked = zip(uuids, messages, evidences, strict=True)
@@ -117,12 +117,12 @@ class AskedInBulk:
         return [_checked(self.name, answer) for answer in answers]
 
     def ask_rows(self, rows: Any, trigger_name: str) -> Any:
-        """Return the DataFrame that a resolver of that shape answers, unchecked."""
+        """Return the DataFrame that a DataFrame resolver answers, unchecked."""
         return self._resolver(rows=rows, trigger_name=trigger_name)
 
 
 def asking_in_bulk(resolver: BulkResolver | str | None) -> AskedInBulk | None:
-    """Find out how ``resolver``, or what the text means, is to be called; None for none.
+    """Find out how to call ``resolver``, which may be a name; None for none.
 
     Raises:
         ConfigurationError: it cannot be loaded, or has none of the three shapes.

@@ -9,7 +9,7 @@ from resolvers.resolution import NO_EVIDENCE, Resolution, Resolved, Resolver, as
 class Chain:
     """A resolver that asks its members in order. Made by :func:`chain`; as thread-safe as they are.
 
-    Calling it gives a coroutine, which suspends only where a member does: a trigger can use it in blocking
+    A call returns a coroutine, which suspends only if a member does: a trigger can use it in blocking
     code as long as all members are blocking.
     """
 
@@ -35,13 +35,13 @@ class Chain:
 
 
 def chain(*resolvers: Resolver) -> Chain:
-    """Join resolvers to one: NEW and DUPLICATE are opinions and end the asking, IN_DOUBT passes the word on.
+    """Join resolvers to one: NEW and DUPLICATE are final; after IN_DOUBT the next member is called.
 
-    An exception of a member propagates at once and the members after it are not asked: they might say NEW
-    where the one that failed would have said DUPLICATE. None is no way to pass the word on either; it is a
+    An exception of a member propagates immediately and the later members are not asked: they might say NEW
+    although the failed one would have said DUPLICATE. None does not pass to the next member; it is a
     forgotten ``return``, and raises :class:`~resolvers.resolution.NonsenseAnswerError`.
 
     Raises:
-        ConfigurationError: no members, or one that cannot take what a resolver is given.
+        ConfigurationError: no members, or one that cannot take a resolver's arguments.
     """
     return Chain(*resolvers)

@@ -1,4 +1,4 @@
-"""The conformance suite of resolvers: what any resolver must pass before messages are trusted to it.
+"""The conformance suite of resolvers: run it before you trust messages to a resolver.
 
 A resolver's author subclasses :class:`ResolverContract` in a test module and provides three fixtures::
 
@@ -12,12 +12,11 @@ A resolver's author subclasses :class:`ResolverContract` in a test module and pr
         @pytest.fixture
         def undone(self) -> Message: ...    # the service never ran: it has left nothing
 
-Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "auto"``); a blocking resolver is
-asked from threads where the check asks many times at once. For readable failures, add
+Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "auto"``); if a check asks many
+times at a time, it asks a blocking resolver from threads. For readable failures, add
 ``pytest.register_assert_rewrite("resolvers.contract")`` to ``conftest.py``.
 
-What is left to a resolver: it may always answer IN_DOUBT for a message that is not done, and for one that is
-done where it has no evidence.
+A resolver may always answer IN_DOUBT for a message that is not done, and, without evidence, for a done one.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ except ModuleNotFoundError as error:
         "the conformance suite of resolvers", extra="contract", package="pytest"
     ) from error
 
-#: What is known of a run that ended long ago: no resolver needs to wait for it.
+#: Evidence of a run that ended long ago: no resolver needs to wait for it.
 OLD_EVIDENCE = Evidence(
     owner="worker-1", started_at=datetime(2020, 1, 1, tzinfo=UTC), fence=1, delivery_count=2
 )
@@ -59,14 +58,14 @@ STRANGE_IDENTITIES = (
     "x" * 1000,
 )
 
-#: How many at once: as a trigger with that concurrency, after its history was away.
+#: How many questions at a time: as a trigger with that concurrency, after its history did not answer.
 AT_ONCE = 8
 
 
 class ResolverContract:
-    """What every resolver must do; subclass it with the three fixtures."""
+    """The checks for every resolver; subclass it with the three fixtures."""
 
-    #: The trigger in whose name the checks ask. Override it for a resolver that serves one trigger only.
+    #: The trigger name in the questions. Override it for a resolver that serves only one trigger.
     trigger_name = "resolver-contract"
 
     async def test_a_message_that_is_done_is_a_duplicate(self, resolver: Resolver, done: Message) -> None:
@@ -94,7 +93,7 @@ class ResolverContract:
     async def test_without_evidence_a_message_that_is_not_done_is_no_duplicate(
         self, resolver: Resolver, undone: Message
     ) -> None:
-        """As above: nothing known is no reason to lose a message."""
+        """As above: missing knowledge is not a reason to lose a message."""
         answer = await self.ask(resolver, undone, NO_EVIDENCE)
 
         assert answer.resolution is not Resolution.DUPLICATE
@@ -102,7 +101,7 @@ class ResolverContract:
     async def test_asked_twice_it_answers_the_same(
         self, resolver: Resolver, done: Message, undone: Message
     ) -> None:
-        """A message comes back when the answer could not be acted upon, so asking must not use it up."""
+        """A message comes back if the answer could not be used, so asking must not consume the answer."""
         for message in (done, undone):
             first = await self.ask(resolver, message, OLD_EVIDENCE)
             second = await self.ask(resolver, message, OLD_EVIDENCE)
@@ -112,7 +111,7 @@ class ResolverContract:
     async def test_it_leaves_the_message_as_it_was(
         self, resolver: Resolver, done: Message, undone: Message
     ) -> None:
-        """A JSON body can be changed in place, and the service would get what the resolver made of it."""
+        """A JSON body can be changed in place, and then the service would get the changed body."""
         for message in (done, undone):
             before = message.model_copy(deep=True)
 
@@ -124,7 +123,7 @@ class ResolverContract:
     async def test_a_strange_identity_is_no_duplicate_and_no_error(
         self, resolver: Resolver, undone: Message, identity: str
     ) -> None:
-        """Whoever sends a message chooses its identity."""
+        """The sender of a message chooses its identity."""
         changed = {"uuid": identity, "message_id": identity, "correlation_id": identity}
         properties = {**undone.properties, "uuid": identity}
         message = undone.model_copy(update={**changed, "properties": properties})
@@ -136,7 +135,7 @@ class ResolverContract:
     async def test_many_at_once_get_the_answers_of_one(
         self, resolver: Resolver, done: Message, undone: Message
     ) -> None:
-        """A trigger may run several services at a time, and so ask several times at once."""
+        """A trigger may run several services at a time, and so ask several times in parallel."""
         messages = [done, undone] * AT_ONCE
 
         answers = await asyncio.gather(*(self._ask_elsewhere(resolver, message) for message in messages))

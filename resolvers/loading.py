@@ -15,15 +15,15 @@ ENTRY_POINT_GROUP = "doubtless.resolvers"
 
 
 def load_resolver(spec: Resolver | str | None) -> Resolver | None:
-    """Return the resolver that ``spec`` means; None where it means none.
+    """Return the resolver that ``spec`` means; None if it means none.
 
-    A callable is itself. A text with a colon is ``package.module:function``, where the part after the colon
-    may be nested (``module:Class.method``); the module is imported. Any other text is the name of an entry
-    point in the group ``doubtless.resolvers``.
+    A callable is the resolver itself. A text with a colon is ``package.module:function``, where the part
+    after the colon may be nested (``module:Class.method``); the module is imported. Any other text is the
+    name of an entry point in the group ``doubtless.resolvers``.
 
     Raises:
-        ConfigurationError: naming the part of ``spec`` that is wrong. An exception that the module raised
-            while it was imported is the ``__cause__``.
+        ConfigurationError: a part of ``spec`` is wrong; the error names it. If the import of the module
+            raised an exception, that is the ``__cause__``.
     """
     if spec is None:
         return None
@@ -35,7 +35,7 @@ def load_resolver(spec: Resolver | str | None) -> Resolver | None:
 
 
 def load_attribute(spec: str) -> object:
-    """Return what ``package.module:name`` names, be it callable or not; raises as :func:`load_resolver`."""
+    """Return what ``package.module:name`` names, callable or not; raises as :func:`load_resolver`."""
     module, _, path = spec.partition(":")
     if not _dotted(module) or not _dotted(path):
         raise _wrong(f"{spec!r} is malformed", "write 'package.module:function'")

@@ -1,8 +1,8 @@
-"""The resolver: what it is asked, what it may answer, and how it is called.
+"""The resolver: its arguments, its answers, and how to call it.
 
-A resolver is asked when the delivery count and the document history cannot tell whether a message was
+doubtless asks a resolver when the delivery count and the document history cannot tell whether a message was
 processed. It is the user's function, so nothing about it is taken for granted: :func:`asking` reads its
-signature once, and every answer is checked before anybody acts on it.
+signature once, and every answer is checked before it is used.
 """
 
 import inspect
@@ -22,7 +22,7 @@ class Resolution(StrEnum):
 
     NEW = "NEW"  # the service runs
     DUPLICATE = "DUPLICATE"  # the service does not run; the message is done
-    IN_DOUBT = "IN_DOUBT"  # the service does not run; the message is kept for somebody to decide
+    IN_DOUBT = "IN_DOUBT"  # the service does not run; the message is parked until somebody decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ class Resolved:
     reason: str | None = None
 
 
-#: What is known where there is no entry: nothing.
+#: The evidence without an entry: nothing is known.
 NO_EVIDENCE = Evidence()
 
-#: What a resolver may answer. The three texts are those of the reference system.
+#: The possible answers of a resolver. The three texts are those of the reference system.
 Answer = Resolution | Resolved | Literal["NEW", "DUPLICATE", "IN_DOUBT"]
 
 
 class NamedResolver(Protocol):
-    """A resolver that is called by keyword, so its parameters may stand in any order."""
+    """A resolver that is called by keyword, so its parameters may have any order."""
 
     def __call__(self, *, uuid: Uuid, trigger_name: str, message: Message) -> Answer | Awaitable[Answer]:
         """Say what ``message`` is."""
@@ -54,7 +54,7 @@ class NamedResolver(Protocol):
 
 
 class EvidenceResolver(Protocol):
-    """A resolver that also asks for what is known about the earlier run."""
+    """A resolver that also takes the evidence of the earlier run."""
 
     def __call__(
         self, *, uuid: Uuid, trigger_name: str, message: Message, evidence: Evidence
@@ -64,7 +64,7 @@ class EvidenceResolver(Protocol):
 
 
 class PositionalResolver(Protocol):
-    """A resolver whose parameters have names of its own."""
+    """A resolver with other names for its parameters."""
 
     def __call__(self, uuid: Uuid, trigger_name: str, message: Message, /) -> Answer | Awaitable[Answer]:
         """Say what ``message`` is."""
@@ -72,7 +72,7 @@ class PositionalResolver(Protocol):
 
 
 class PositionalEvidenceResolver(Protocol):
-    """A resolver whose parameters have names of its own, but for ``evidence``."""
+    """A resolver with other names for its parameters, except ``evidence``."""
 
     def __call__(
         self, uuid: Uuid, trigger_name: str, message: Message, /, *, evidence: Evidence
@@ -86,7 +86,7 @@ Resolver = NamedResolver | EvidenceResolver | PositionalResolver | PositionalEvi
 
 
 class NonsenseAnswerError(DoubtlessError, TypeError):
-    """A resolver answered something that is no resolution; None, the forgotten ``return``, included."""
+    """A resolver's answer is not a resolution; this includes None, the forgotten ``return``."""
 
     def __init__(self, resolver: str, answer: object) -> None:
         super().__init__(
@@ -98,7 +98,7 @@ class NonsenseAnswerError(DoubtlessError, TypeError):
 
 
 class Asked(Protocol):
-    """Whoever is asked for the last word, and has checked the answer."""
+    """Gives the last word, with a checked answer."""
 
     async def ask(
         self, uuid: str, trigger_name: str, message: Message, evidence: Evidence = NO_EVIDENCE
@@ -106,14 +106,14 @@ class Asked(Protocol):
         """Return the answer.
 
         Raises:
-            Exception: there is none.
+            Exception: it gave no valid answer.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AskedResolver:
-    """A resolver of any shape, asked in one way. Made by :func:`asking`; as thread-safe as the resolver."""
+    """A resolver of any shape, called in one way. Made by :func:`asking`; as thread-safe as the resolver."""
 
     name: str
     _resolver: Callable[..., Any]
@@ -131,10 +131,10 @@ class AskedResolver:
         """Return the resolver's answer, checked. Never suspends unless the resolver does.
 
         Raises:
-            NonsenseAnswerError: the answer is no resolution.
+            NonsenseAnswerError: the answer is not a resolution.
             Exception: whatever the resolver raised, untouched.
         """
-        # A message of its own: what a resolver does to the body is not what was received.
+        # A separate message: if a resolver changes the body, the received message stays unchanged.
         known = {"uuid": uuid, "trigger_name": trigger_name, "message": message.copied()}
         extra = {"evidence": evidence} if self._wants_evidence else {}
         if self._by_keyword:
@@ -145,13 +145,13 @@ class AskedResolver:
 
 
 def asking(resolver: Resolver) -> AskedResolver:
-    """Find out, once, how ``resolver`` is to be called.
+    """Find out, once, how to call ``resolver``.
 
-    It is called by keyword where it takes ``uuid``, ``trigger_name`` and ``message`` by these names, else
-    with the three in this order. ``evidence`` is handed over where a parameter (or ``**kwargs``) asks for it.
+    If it takes ``uuid``, ``trigger_name`` and ``message`` by these names, it is called by keyword, else with
+    the three in this order. ``evidence`` is passed if a parameter (or ``**kwargs``) takes it.
 
     Raises:
-        ConfigurationError: ``resolver`` is not callable, or cannot take what a resolver is given.
+        ConfigurationError: ``resolver`` is not callable, or cannot take a resolver's arguments.
     """
     name = resolver_name(resolver)
     function = cast("Callable[..., Any]", resolver)
@@ -166,8 +166,8 @@ def asking(resolver: Resolver) -> AskedResolver:
 
 
 def resolver_name(resolver: object) -> str:
-    """Name a resolver for errors and logs: never by its repr, which may hold a password."""
-    named: Any = getattr(resolver, "func", resolver)  # a functools.partial is known by what it calls
+    """Name a resolver for errors and logs: never by its repr, which may contain a password."""
+    named: Any = getattr(resolver, "func", resolver)  # a functools.partial has the name of its function
     if not hasattr(named, "__qualname__"):
         named = cast("Any", type(named))
     return f"{named.__module__ or 'builtins'}.{named.__qualname__}"
@@ -216,16 +216,16 @@ def _binds(signature: inspect.Signature, *args: object, **kwargs: object) -> boo
 
 
 def _out_of_order(signature: inspect.Signature) -> bool:
-    """Whether a positional call would hand, say, the uuid to a parameter called ``message``."""
+    """Whether a positional call would pass, for example, the uuid to a parameter called ``message``."""
     pairs = zip(signature.parameters, _NAMES, strict=False)
     return any(name in _NAMES and name != expected for name, expected in pairs)
 
 
 def checked(name: str, answer: object) -> Resolved:
-    """Return an answer as what it means.
+    """Return the meaning of an answer.
 
     Raises:
-        NonsenseAnswerError: it is no resolution.
+        NonsenseAnswerError: it is not a resolution.
     """
     # Resolved checks nothing when it is made: an exception from inside the resolver would not name it.
     given, reason = _parts(answer) if isinstance(answer, Resolved) else (answer, None)
@@ -242,7 +242,7 @@ def _parts(answer: Resolved) -> tuple[object, object]:
 
 
 def _shown(answer: object) -> str:
-    """Describe a wrong answer; a larger value only by its type, for it may be the message with its body."""
+    """Describe a wrong answer; a larger value only by its type, because it may be the message itself."""
     if answer is None or isinstance(answer, str | int | float):
         return f"{answer!r:.{_LONGEST_ANSWER}}"
     if isinstance(answer, Resolved):

@@ -1,13 +1,13 @@
-"""Did the effect happen? Ready-made resolvers that look where the service leaves its effect.
+"""Did the effect happen? Ready-made resolvers that look at the place of the service's effect.
 
-Each takes ``absent``, the answer where the effect is not found. NEW, the default, is right only when both
-hold: the effect is the last step of the service or is written in one transaction with all the others (else a
-service that died half way would run again over its own first half), and no earlier run can still be at work
-(else the effect may appear a moment later: set a ``lease`` longer than the service takes). Where either does
-not hold, use ``absent=Resolution.IN_DOUBT``.
+Each takes ``absent``, the answer if the effect is not found. NEW, the default, is right only if both
+conditions hold. First, the effect is the last step of the service, or is written in one transaction with all
+the others. Otherwise a service that died half way would run again over its own first half. Second, no earlier
+run can still be at work. Otherwise the effect may appear a moment later: set a ``lease`` longer than the
+service takes. If one of them does not hold, use ``absent=Resolution.IN_DOUBT``.
 
 A driver is imported when its resolver is made, not before: ``http.py``, ``redis.py``, ``spark.py`` and
-``sql.py`` ask one kind of place each, and ``probe.py`` is what they share.
+``sql.py`` ask one kind of place each, and ``probe.py`` is shared.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,11 +58,11 @@ def sql_row_exists(
     """Make a resolver: a row means DUPLICATE, no row means ``absent``.
 
     ``statement`` searches by the bind parameters ``:uuid``, ``:trigger_name``, ``:message_id`` and
-    ``:correlation_id``, at least one of them besides the trigger's name; a message that lacks one of those
-    used is IN_DOUBT. With a URL, each question opens and closes a connection; an engine stays the caller's.
+    ``:correlation_id``, at least one of them not the trigger's name. A message without a used value is
+    IN_DOUBT. With a URL, each question opens and closes a connection; the caller closes an engine.
 
-    The resolver raises :class:`EffectUnavailableError` (transient) where the database is away or busy, and
-    ConfigurationError where it refuses the statement.
+    The resolver raises :class:`EffectUnavailableError` (transient) if the database does not answer or is
+    busy, and ConfigurationError if it refuses the statement.
 
     Raises:
         ConfigurationError: the URL, the statement's parameters or ``absent`` cannot work.
@@ -105,10 +105,10 @@ def http_resource_exists(
 
     ``url`` holds ``{uuid}``, ``{message_id}`` or ``{correlation_id}`` (and may hold ``{trigger_name}``) in
     its path or query; values are percent-encoded. A 3xx is not followed and means ``redirect``: use IN_DOUBT
-    for a server that sends strangers to a login page. Any other 4xx, a missing permission say, is IN_DOUBT.
+    if the server sends strangers to a login page. Other 4xx, such as a missing permission, are IN_DOUBT.
 
-    ``timeout`` is for each step of a request; None is the client's own setting, and 10 seconds without a
-    client. Without a ``client``, each question opens and closes a connection; a client stays the caller's.
+    ``timeout`` is for each step of a request; None means the client's setting, or 10 seconds without a
+    client. Without a ``client``, each question opens and closes a connection; the caller closes a client.
 
     The resolver raises :class:`EffectUnavailableError` (transient) for 5xx, 408, 425 and 429, a server that
     cannot be reached, and a time-out.
@@ -142,9 +142,9 @@ def redis_key_exists(
     """Make a resolver: the key exists means DUPLICATE, else ``absent``.
 
     ``key`` is a template like ``"booking:{uuid}"``, with the placeholders of :func:`http_resource_exists`;
-    a brace of the key itself is doubled. With a URL, each question opens and closes a connection.
+    write a brace of the key itself twice. With a URL, each question opens and closes a connection.
 
-    The resolver raises :class:`EffectUnavailableError` (transient) where the server does not answer.
+    The resolver raises :class:`EffectUnavailableError` (transient) if the server does not answer.
 
     Raises:
         ConfigurationError: the URL, the template or ``absent`` cannot work.
@@ -159,9 +159,9 @@ def spark_rows_exist(
 ) -> "SparkRows":
     """Make a resolver of DataFrames for Spark: a row with the identity means DUPLICATE, else ``absent``.
 
-    ``effects`` is the name of a table or view, or a function that returns a DataFrame when it is asked, such
-    as ``lambda: spark.read.parquet(path)``; ``column`` holds the identities. One join answers for all rows of
-    a batch, so it sees what was committed when the batch came again.
+    ``effects`` is the name of a table or view, or a function that returns a DataFrame, such as ``lambda:
+    spark.read.parquet(path)``; ``column`` holds the identities. One join answers for all rows of a batch, so
+    it sees everything that was committed before the batch came again.
 
     Raises:
         ConfigurationError: ``absent`` cannot work, or (MissingExtraError) pyspark is not installed.

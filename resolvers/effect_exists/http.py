@@ -1,4 +1,4 @@
-"""Is there a resource? Asked with a GET whose body is not read."""
+"""Does a resource exist? It sends a GET and does not read the body of the answer."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,14 +17,14 @@ DEFAULT_TIMEOUT = timedelta(seconds=10)
 #: 4xx answers that mean "not now": Request Timeout, Too Early, Too Many Requests.
 _TRY_AGAIN = frozenset({408, 425, 429})
 
-#: Answers that mean "there is no such resource": Not Found, Gone.
+#: Answers that mean that the resource does not exist: Not Found, Gone.
 _ABSENT = frozenset({404, 410})
 
 _SETTING = "http_resource_exists"
 
 
 class HttpResource:
-    """Looks for a resource. Without a client of the user's, each question opens and closes a connection."""
+    """Looks for a resource. Without a client of the user, each question opens and closes a connection."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class HttpResource:
     async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
         """Ask for the resource and read the status of the answer."""
         url = self._template.format_map({name: quote(value, safe="") for name, value in known.items()})
-        # Clients resolve "." and ".." before they send: another resource than the one that was meant.
+        # Clients resolve "." and ".." before they send: that would ask for another resource.
         if {".", ".."} & set(urlsplit(url).path.split("/")):
-            return self.location.unsure("the uuid of the message cannot stand in a URL")
+            return self.location.unsure("the uuid of the message cannot be part of a URL")
         try:
             status = await self._status(url)
         except httpx.InvalidURL as error:
@@ -72,7 +72,7 @@ class HttpResource:
     async def _asked(self, client: httpx.Client | httpx.AsyncClient, url: str) -> int:
         timeout = httpx.USE_CLIENT_DEFAULT if self._timeout is None else self._timeout.total_seconds()
         request = client.build_request("GET", url, headers=self._headers, timeout=timeout)
-        # The client's own setting must not decide what a redirect means.
+        # The client's own setting must not decide the meaning of a redirect.
         sent = client.send(request, stream=True, follow_redirects=False)  # noqa: ASYNC212  (either kind)
         response = await settled(sent)
         if isinstance(client, httpx.Client):
@@ -97,7 +97,7 @@ class HttpResource:
 def _redacted(template: str) -> str:
     """Return the template without user, password and query, which may hold a token."""
     parts = _parts(template)
-    # A placeholder in the host would let whoever sends a message choose the server.
+    # A placeholder in the host would let the sender of a message choose the server.
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or "{" in parts.netloc:
         raise ConfigurationError(
             _SETTING, "its URL is not http(s):// with a fixed host", "write https://host/orders/{uuid}"
@@ -108,7 +108,7 @@ def _redacted(template: str) -> str:
 def _parts(template: str) -> SplitResult | None:
     try:
         parts = urlsplit(template)
-        parts.port  # noqa: B018  (raises for one that is no number)
+        parts.port  # noqa: B018  (raises if it is not a number)
     except ValueError:
         return None
     return parts

@@ -1,4 +1,4 @@
-"""What every question after an effect has in common, whatever holds the effect.
+"""The common part of all searches for an effect, in any place.
 
 A probe looks in one place. It is written once as ``async def``; :class:`BlockingEffectResolver` drives it
 over a blocking client, :class:`AsyncEffectResolver` awaits it over an asyncio one.
@@ -15,15 +15,15 @@ from history.errors import ConfigurationError, UnavailableError
 from history.message import Message
 from resolvers.resolution import Resolution, Resolved
 
-#: By what an effect may be searched.
+#: Values by which an effect can be searched.
 SEARCHED_BY = ("uuid", "trigger_name", "message_id", "correlation_id")
 
-#: Those that differ from message to message; a search without any would find the same for every message.
+#: Values that differ between messages; a search without them would find the same for every message.
 _TELLING = frozenset(SEARCHED_BY) - {"trigger_name"}
 
 
 class EffectUnavailableError(UnavailableError):
-    """The place that holds the effects did not answer, so nothing is known. Transient."""
+    """The place of the effects did not answer, so nothing is known. Transient."""
 
     def __init__(self, where: str, uuid: str, problem: str | None = None) -> None:
         doing = f"looking for the effect of {uuid!r:.80}"
@@ -32,9 +32,9 @@ class EffectUnavailableError(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where effects are looked for, how that is written in a reason, and what their absence means.
+    """Where to look for effects, the name of the place in a reason, and the meaning of a missing effect.
 
-    ``name`` never holds a password.
+    ``name`` never contains a password.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Location:
         if self.absent is Resolution.DUPLICATE:
             raise ConfigurationError(
                 "absent",
-                "DUPLICATE would drop every message whose effect did not happen",
+                "DUPLICATE would drop every message without an effect",
                 "use NEW, or IN_DOUBT where an absent effect does not prove that nothing happened",
             )
 
@@ -58,7 +58,7 @@ class Location:
         return Resolved(self.absent, f"no effect in {self.name}{detail}")
 
     def unsure(self, why: str) -> Resolved:
-        """Answer that nobody can tell, and why."""
+        """Answer that nobody knows, and why."""
         return Resolved(Resolution.IN_DOUBT, f"{self.name}: {why}")
 
 
@@ -72,7 +72,7 @@ class Probe(Protocol):
 
     @property
     def awaits(self) -> bool:
-        """Whether its client is an asyncio one."""
+        """Whether its client is an asyncio client."""
         ...
 
     async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
@@ -122,7 +122,7 @@ async def _resolve(probe: Probe, uuid: str, trigger_name: str, message: Message)
 
 
 def searched_by(setting: str, names: Iterable[str]) -> frozenset[str]:
-    """Check the names that a statement or template searches by.
+    """Check the names by which a statement or template searches.
 
     Raises:
         ConfigurationError: one of them is unknown, or none differs between messages.

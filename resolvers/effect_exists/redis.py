@@ -1,4 +1,4 @@
-"""Is there a key? Asked with EXISTS."""
+"""Does a key exist? It asks with EXISTS."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,14 +17,14 @@ from resolvers.resolution import Resolution, Resolved
 #: How long a connection or an answer may take with a client of our own.
 TIMEOUT = timedelta(seconds=5)
 
-#: What redis-py raises when the server cannot answer now but may answer later.
+#: Errors of redis-py if the server cannot answer now but may answer later.
 _AWAY = (redis.ConnectionError, redis.TimeoutError, ClusterDownError, MasterDownError)
 
 _SETTING = "redis_key_exists"
 
 
 class RedisKey:
-    """Looks for a key. Given a URL, each question opens and closes a connection."""
+    """Looks for a key. With a URL, each question opens and closes a connection."""
 
     def __init__(
         self, server: "str | redis.Redis | redis.asyncio.Redis", template: str, *, absent: Resolution
@@ -53,7 +53,7 @@ class RedisKey:
 
 
 def _connected(url: str) -> redis.Redis:
-    """Make a client; nothing is connected before its first command."""
+    """Make a client; it connects at its first command."""
     seconds = TIMEOUT.total_seconds()
     kind: Any = redis.Redis  # from_url has no types
     return cast("redis.Redis", kind.from_url(url, socket_timeout=seconds, socket_connect_timeout=seconds))
@@ -64,7 +64,7 @@ def _redacted(url: str) -> str:
     try:
         _connected(url).close()
     except ValueError:
-        # Without its cause: the text of that may hold the URL, and the URL a password.
+        # Without its cause, because its text may contain the URL, and the URL a password.
         raise ConfigurationError(
             _SETTING, "its first argument is not a Redis URL", "write redis://host:6379/0"
         ) from None

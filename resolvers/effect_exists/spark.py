@@ -1,4 +1,4 @@
-"""Is there a row in a table or DataFrame of Spark? One join answers for all rows of a batch."""
+"""Does a row exist in a table or DataFrame of Spark? One join answers for all rows of a batch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from resolvers.bulk import UUID_COLUMN
 from resolvers.effect_exists.probe import Location
 from resolvers.resolution import Resolution
 
-#: Where effects are: the name of a table or view, or a function that reads them when it is asked.
+#: The place of effects: the name of a table or view, or a function that reads them at each question.
 Effects = str | Callable[[], DataFrame]
 
 
@@ -25,7 +25,7 @@ class SparkRows:
     location: Location
 
     def __call__(self, rows: DataFrame, trigger_name: str) -> DataFrame:
-        """Say of each row whether its effect exists."""
+        """Return for each row whether its effect exists."""
         _ = trigger_name
         found = self._found(rows).select(F.col(f"`{self.column}`").cast("string").alias("__doubtless_effect"))
         joined = rows.select(UUID_COLUMN).join(

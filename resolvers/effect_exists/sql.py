@@ -1,4 +1,4 @@
-"""Is there a row? Over any database that SQLAlchemy knows."""
+"""Does a row exist? Over any database that SQLAlchemy knows."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _ROW_MEANS_YES = "select rows, not counts: SELECT 1 FROM bookings WHERE uuid = :
 
 
 class SqlRow:
-    """Looks for a row. The engine may be shared by threads; an asyncio one belongs to one event loop."""
+    """Looks for a row. Threads may share the engine; an asyncio engine belongs to one event loop."""
 
     def __init__(self, engine: str | Engine | AsyncEngine, statement: str, *, absent: Resolution) -> None:
         self._engine = engine_for(engine) if isinstance(engine, str) else engine
@@ -41,8 +41,8 @@ class SqlRow:
         row = await self._first(known, uuid)
         if row is None:
             return self.location.lacks_it()
-        # SELECT count(*) and SELECT EXISTS(...) answer a row whether or not there is an effect: read as
-        # "there is a row", every message would be a duplicate, and lost.
+        # SELECT count(*) and SELECT EXISTS(...) return a row whether or not an effect exists. If that meant
+        # "the row exists", every message would be a duplicate, and lost.
         if len(row) == 1 and (row[0] is None or row[0] == 0):
             raise ConfigurationError(_SETTING, f"its only column holds {row[0]!r}", _ROW_MEANS_YES)
         return self.location.has_it()
@@ -71,18 +71,18 @@ class SqlRow:
 
 
 def engine_for(url: str) -> Engine:
-    """Make a blocking engine that keeps no connection: a resolver is asked seldom.
+    """Make a blocking engine that keeps no connection, because a resolver is seldom called.
 
     Raises:
-        ConfigurationError: the URL is none, or its driver is for asyncio, or not installed.
+        ConfigurationError: the URL is not valid, or its driver is for asyncio, or not installed.
     """
-    # Left to itself, SQLAlchemy 2.0 would look for psycopg2.
+    # By default, SQLAlchemy 2.0 would look for psycopg2.
     scheme, separator, rest = url.partition("://")
     driver = "postgresql+psycopg" if scheme in ("postgresql", "postgres") else scheme
     try:
         engine = create_engine(driver + separator + rest, poolclass=NullPool)
     except (SQLAlchemyError, ValueError):
-        # The text of these errors may hold the URL, and the URL a password.
+        # The text of these errors may contain the URL, and the URL a password.
         raise ConfigurationError(
             _SETTING, "its first argument is not a database URL", "write sqlite:///bookings.db or the like"
         ) from None
@@ -113,8 +113,8 @@ def _binds(statement: TextClause) -> frozenset[str]:
 
 
 def _is_away(error: DBAPIError) -> bool:
-    """Whether the database is unreachable or busy, as opposed to the statement being wrong."""
+    """Whether the database is unreachable or busy, in contrast to a wrong statement."""
     if isinstance(error.orig, sqlite3.Error):
-        # SQLite says OperationalError for "no such table" too; only the code tells it from "locked".
+        # SQLite also uses OperationalError for "no such table"; only the code tells it from "locked".
         return getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) != sqlite3.SQLITE_ERROR
     return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)

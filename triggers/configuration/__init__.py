@@ -1,11 +1,11 @@
-"""Where a service's settings come from besides its code: the environment and ``doubtless.toml``.
+"""The settings of a service from outside its code: the environment and ``doubtless.toml``.
 
-One rule for all: the command line wins over the environment, that over the file, and that over what the code
-says (``@trigger``, and its defaults). The library itself reads neither; the command line does, and whoever
-calls :func:`read_configuration`. ``reading.py`` reads both, by the keys of ``model.py`` with times as in
-``durations.py`` and within ``limits.py``. ``complaints.py`` says what is wrong, and ``nearest.py`` what to
-write instead of an unknown name. ``layers.py`` is what is known and who said it; ``overriding.py`` gives it
-to triggers, ``hiding.py`` shows it without secrets.
+One rule for all: the command line wins over the environment, which wins over the file, which wins over the
+code (``@trigger``, and its defaults). The library itself reads neither; the command line does, and so does a
+caller of :func:`read_configuration`. ``reading.py`` reads both, by the keys of ``model.py`` with times as in
+``durations.py`` and within ``limits.py``. ``complaints.py`` says what is wrong, and ``nearest.py`` suggests a
+known name for an unknown one. ``layers.py`` holds each value with its source; ``overriding.py`` gives the
+values to triggers, ``hiding.py`` shows them without secrets.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in one line: where it stands, what it is, and what to write."""
+"""The error in a configuration, in one line: its place, the problem, and what to write."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +10,14 @@ from triggers.configuration.model import DefaultKeys, Keys, RedeliveryKeys, Retr
 from triggers.configuration.nearest import nearest
 from triggers.service.options import TriggerOptions
 
-#: What gives a key the name by which its source knows it.
+#: Returns the name of a key in its source.
 Origin = Callable[..., str]
 
 
 def complaint(error: ValidationError, origin: Origin, *, in_variables: bool) -> ConfigurationError:
-    """Return the first thing that is wrong. Values are not quoted: one may be a password."""
+    """Return the first error. Values are not quoted, because they may be passwords."""
     first = error.errors(include_url=False, include_input=False, include_context=True)[0]
-    # A variable has its whole list in one text, so no name for a place in it.
+    # A variable has its whole list in one text, so a place in the list has no name.
     left_out = (int,) if in_variables else ()
     path = [str(part) for part in first["loc"] if part != "[key]" and not isinstance(part, left_out)]
     where = origin(*path)

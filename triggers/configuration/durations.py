@@ -36,7 +36,7 @@ def _duration(value: Any) -> timedelta:
 
 
 def written(value: timedelta) -> str:
-    """Return a time as a file has it, in the largest unit in which it is whole."""
+    """Return a time as a file has it, in the largest unit that gives a whole number."""
     milliseconds = value // timedelta(milliseconds=1)
     for unit, seconds in reversed(_UNITS.items()):
         size = round(seconds * 1000)

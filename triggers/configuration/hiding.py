@@ -1,4 +1,4 @@
-"""URLs that are shown to people: what may be a secret is three stars."""
+"""URLs for people to see: three stars replace everything that may be secret."""
 
 import re
 from datetime import timedelta
@@ -11,19 +11,19 @@ from triggers.configuration.durations import written
 
 _STARS: Final = "***"
 
-#: The keys that hold URLs, besides ``sinks``, which holds several.
+#: The keys that hold URLs; ``sinks`` also holds several.
 _URLS: Final = frozenset({"provider", "history", "parking", "journal"})
 
-#: Options of a URL that name things; of any other, what is no plain number or switch is hidden.
+#: Options of a URL that name things; the value of any other is hidden, unless it is a plain number or switch.
 _NAMES: Final = frozenset({"stream", "table", "durability", "sslmode", "application_name", "group"})
 _PLAIN: Final = re.compile(r"\d{1,8}(\.\d+)?|true|false|on|off|yes|no")
 _SECRET: Final = re.compile("pass|pwd|pin|token|key|secret|code", re.IGNORECASE)
 
 
 def hidden(url: str) -> str:
-    """Return a URL without its account, and without what else of it may be a secret.
+    """Return a URL without its account, and without other parts that may be secret.
 
-    ``env:NAME`` and ``file:/path`` are shown: they say where the secret is, and are none.
+    ``env:NAME`` and ``file:/path`` are shown: they say where the secret is, and are not secret.
     """
     if _is_reference(url):
         return url
@@ -42,7 +42,7 @@ def hidden(url: str) -> str:
 
 
 def shown(key: str, value: Any) -> Any:
-    """Return the value of a key as it may be shown."""
+    """Return the value of a key in a form that may be shown."""
     match value:
         case str() if key in _URLS or "://" in value:
             return hidden(value)

@@ -1,4 +1,4 @@
-"""What is configured, and who said it. The first layer that has a key wins."""
+"""The configured values and their sources. The first layer that has a key wins."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: The file that is read from the current folder, where it is there and no other is named.
+#: The default file: read from the current folder, if it exists and no other file is named.
 FILE = Path("doubtless.toml")
 
-#: What the names of our environment variables begin with; two underscores lead into a table.
+#: The prefix of our environment variables; two underscores lead into a table.
 PREFIX, INTO = "DOUBTLESS_", "__"
 
 
 class Found(NamedTuple):
-    """A value, and who said it: a variable of the environment, or a file with the key.
+    """A value and its source: a variable of the environment, or a file with the key.
 
     ``is_default`` values are those of all triggers.
     """
@@ -26,10 +26,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says; ``file`` is None for the environment.
+    """The values of one source; ``file`` is None for the environment.
 
     ``triggers`` has a table for each trigger: by its name in a file, by :func:`name_in_variables` of it in
-    the environment, where a name may hold neither dots nor dashes. ``defaults`` is for all triggers.
+    the environment, where a name may contain neither dots nor dashes. ``defaults`` is for all triggers.
     """
 
     file: Path | None
@@ -38,19 +38,19 @@ class Layer:
     defaults: Mapping[str, Any]
 
     def origin(self, *path: str) -> str:
-        """Return how a key is called there."""
+        """Return the name of a key in this source."""
         if self.file is None:
             return variable_of(*path)
         return f"{self.file}, {'.'.join(path)}"
 
     def called(self, trigger: str) -> str:
-        """Return how a trigger is called there."""
+        """Return the name of a trigger in this source."""
         return name_in_variables(trigger) if self.file is None else trigger
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the environment and the file say, in this order; nothing, where neither says anything."""
+    """The values of the environment and of the file, in this order; empty without any."""
 
     layers: Sequence[Layer] = ()
 
@@ -60,14 +60,14 @@ class Configuration:
         return next((layer.file for layer in self.layers if layer.file is not None), None)
 
     def find(self, key: str) -> Found | None:
-        """Return what is said of a key such as ``history``; None where nobody says anything."""
+        """Return the value of a key such as ``history``; None if no source has it."""
         for layer in self.layers:
             if key in layer.values:
                 return Found(layer.values[key], layer.origin(key))
         return None
 
     def of_trigger(self, name: str) -> dict[str, Found]:
-        """Return what is said of a trigger, by keys; those of ``retry`` are ``retry.interval`` and so on."""
+        """Return the values for a trigger, by keys; those of ``retry`` are ``retry.interval`` and so on."""
         found: dict[str, Found] = {}
         for layer in self.layers:
             called = layer.called(name)
@@ -77,7 +77,7 @@ class Configuration:
         return found
 
     def defaults(self) -> dict[str, Found]:
-        """Return what is said of triggers that do not say it themselves, with keys as of a trigger."""
+        """Return the values for triggers that do not set them, with keys as of a trigger."""
         found: dict[str, Found] = {}
         for layer in self.layers:
             for key, value in layer.defaults.items():
@@ -87,9 +87,9 @@ class Configuration:
         return found
 
     def unclaimed(self, names: Sequence[str]) -> Iterator[tuple[str, str, Sequence[str]]]:
-        """Yield the tables that are of none of these triggers.
+        """Yield the tables that belong to none of these triggers.
 
-        Each with how it is called, who said it, and how the triggers would be called there.
+        Each with its name, its source, and the names of the triggers in that source.
         """
         for layer in self.layers:
             known = [layer.called(name) for name in names]
@@ -99,10 +99,10 @@ class Configuration:
 
 
 def name_in_variables(trigger: str) -> str:
-    """Return a trigger's name as variables have it: ``book_order`` of "book-order"."""
+    """Return a trigger's name in variables: ``book_order`` for "book-order"."""
     return re.sub(r"\W", "_", trigger, flags=re.ASCII).lower()
 
 
 def variable_of(*path: str) -> str:
-    """Return the variable that stands for a key: ``DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE``."""
+    """Return the variable for a key: ``DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE``."""
     return PREFIX + INTO.join(path).upper()

@@ -1,21 +1,21 @@
-"""What no value can be, wherever it was written: on a command line, in a variable or in a file."""
+"""Limits of every value, from a command line, a variable or a file."""
 
 from datetime import timedelta
 from math import isfinite
 from typing import Final, NamedTuple
 
-#: The longest time, a hundred years: no clock and no date overflows by it.
+#: The longest time, a hundred years: no clock and no date overflows with it.
 LONGEST: Final = timedelta(days=36_525)
 
-#: The largest whole number: that of eight bytes, which databases and Redis have.
+#: The largest whole number: eight bytes, as in databases and Redis.
 LARGEST: Final = 2**63 - 1
 
-#: Code points that stand for half a character, or for a byte that is not UTF-8.
+#: Code points for half a character, or for a byte that is not UTF-8.
 _HALVES: Final = ("\ud800", "\udfff")
 
 
 class Wrong(NamedTuple):
-    """What is wrong with a value, and what to write instead."""
+    """The problem with a value, and what to write instead."""
 
     problem: str
     remedy: str
@@ -27,7 +27,7 @@ class Wrong(NamedTuple):
 
 
 def wrong_value(value: object) -> Wrong | None:
-    """Say what is wrong with a value, by its type; None where nothing is known to be."""
+    """Return the problem with a value, by its type; None if none is known."""
     match value:
         case bool():
             return None
@@ -42,14 +42,14 @@ def wrong_value(value: object) -> Wrong | None:
 
 
 def wrong_number(value: int) -> Wrong | None:
-    """Say what is wrong with a whole number."""
+    """Return the problem with a whole number."""
     if abs(value) <= LARGEST:
         return None
     return Wrong("is a number that nothing can store", f"write one of at most {LARGEST}")
 
 
 def wrong_seconds(value: float) -> Wrong | None:
-    """Say what is wrong with a number of seconds."""
+    """Return the problem with a number of seconds."""
     if not isfinite(value):
         return Wrong(f"{value} is not a number that can be counted to", "write a plain number")
     if abs(value) > LONGEST.total_seconds():
@@ -58,12 +58,12 @@ def wrong_seconds(value: float) -> Wrong | None:
 
 
 def wrong_duration(value: timedelta) -> Wrong | None:
-    """Say what is wrong with a time."""
+    """Return the problem with a time."""
     return wrong_seconds(value.total_seconds())
 
 
 def wrong_text(value: str) -> Wrong | None:
-    """Say what is wrong with a text, such as a name or a URL."""
+    """Return the problem with a text, such as a name or a URL."""
     if not value:
         return Wrong("is empty", "give a value, or leave it out")
     if any(_HALVES[0] <= character <= _HALVES[1] for character in value):
@@ -72,5 +72,5 @@ def wrong_text(value: str) -> Wrong | None:
 
 
 def wrong_path(value: str) -> Wrong | None:
-    """Say what is wrong with a path; names of files need not be UTF-8."""
+    """Return the problem with a path; names of files need not be UTF-8."""
     return Wrong("holds a NUL character", "leave that out") if "\0" in value else None

@@ -14,8 +14,9 @@
     lease = "2m"
     retry = { max_attempts = 3, interval = "5s" }
 
-A trigger's keys are those with which it is operated. What decides what a message is (its identity, its
-resolver, what becomes of a message that is In Doubt) stands in the code, for the code depends on it.
+A trigger's keys are the ones that an operator may change. Other settings decide what a message is: its
+identity, its resolver, what happens to a message that is In Doubt. These are in the code, because the code
+depends on them.
 """
 
 from pathlib import Path
@@ -33,12 +34,12 @@ from triggers.detection.table import FailurePolicy
 
 def _no_switch(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("is no number: write one")  # noqa: TRY004  (pydantic takes no other for its own)
+        raise ValueError("is no number: write one")  # noqa: TRY004 (pydantic converts only this one)
     return value
 
 
 def _switch_or_url(value: Any) -> Any:
-    """Take a switch as a file has it, or as a variable has it, or a URL."""
+    """Take a switch, as a file or a variable has it, or a URL."""
     value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
     if not isinstance(value, bool) and not (isinstance(value, str) and value):
         raise ValueError("is neither a switch nor a URL: write true, false or the URL of a history")
@@ -55,23 +56,23 @@ def _parsed(value: Any) -> Any:
     try:
         if isinstance(value, str):
             split_url(value)
-    except ValueError:  # whose text may quote a password
+    except ValueError:  # its text may quote a password
         raise ValueError("is not a URL: write one such as redis://127.0.0.1:6379/0") from None
     return value
 
 
 def _several(value: Any) -> Any:
-    """Take what a variable holds, with spaces between, for a list."""
+    """Turn the text of a variable, with spaces between the items, into a list."""
     return value.split() if isinstance(value, str) else value
 
 
-#: Text that says something.
+#: Text that is not empty.
 Text = Annotated[str, AfterValidator(_possible)]
 
 #: The URL of a server or a file.
 Url = Annotated[Text, AfterValidator(_parsed)]
 
-#: A whole number; pydantic alone would take True for 1.
+#: A whole number; pydantic itself would take True for 1.
 Number = Annotated[int, BeforeValidator(_no_switch), AfterValidator(_possible)]
 
 #: A number that may have a fraction.
@@ -81,14 +82,14 @@ Factor = Annotated[float, BeforeValidator(_no_switch), AfterValidator(_possible)
 #: The path of a file.
 File = Annotated[Path, BeforeValidator(_possible)]
 
-#: Whether there is one, or the URL where it is.
+#: A switch, or the URL of a history.
 SwitchOrUrl = Annotated[
     bool | str, BeforeValidator(_switch_or_url), AfterValidator(_possible), AfterValidator(_parsed)
 ]
 
 
 class RetryKeys(BaseModel):
-    """Those of :class:`triggers.Retry`."""
+    """The keys of :class:`triggers.Retry`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -99,7 +100,7 @@ class RetryKeys(BaseModel):
 
 
 class RedeliveryKeys(BaseModel):
-    """Those of :class:`triggers.Redelivery`."""
+    """The keys of :class:`triggers.Redelivery`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -141,7 +142,7 @@ class TriggerKeys(DefaultKeys):
 
 
 class Keys(BaseModel):
-    """All of them."""
+    """All keys."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -157,7 +158,7 @@ class Keys(BaseModel):
 
 
 class Variables(BaseSettings, Keys):
-    """How they are called in the environment. It is never made: the library reads the variables by it."""
+    """The variables in the environment. It is never instantiated: the library only uses it to read them."""
 
     model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(  # pyright: ignore[reportIncompatibleVariableOverride]
         env_prefix=PREFIX, env_nested_delimiter=INTO, env_ignore_empty=True

@@ -1,4 +1,4 @@
-"""What to write instead of a name that nobody knows."""
+"""Suggestions for an unknown name."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -8,20 +8,20 @@ LISTED, SHOWN = 20, 100
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """Return the nearest name as a question; the known names, where none is near."""
+    """Return the nearest name as a question; the known names, if none is near."""
     near = nearest_name(name, known)
     return f"use {listed(known)}" if near is None else f"did you mean {near}?"
 
 
 def instead_of(name: str, known: Collection[str]) -> str:
-    """Return the nearest name as a question, where there is one, and the known names."""
+    """Return the nearest name as a question, if there is one, and the known names."""
     near = nearest_name(name, known)
     question = "" if near is None else f"did you mean {near}? "
     return f"{question}known: {listed(known)}"
 
 
 def nearest_name(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that is nearest to another one, whatever its case; None where none is near."""
+    """Return the known name that is nearest to another one, in any case of letters; None if none is near."""
     if len(name) > SHOWN:  # the time that a comparison takes grows with the square of the length
         return None
     by_folded = {one.casefold(): one for one in known if len(one) <= SHOWN}
@@ -30,7 +30,7 @@ def nearest_name(name: str, known: Collection[str]) -> str | None:
 
 
 def listed(known: Collection[str]) -> str:
-    """Return names for an error, sorted; of many only the first."""
+    """Return names for an error, sorted; only the first ones if there are many."""
     more = "" if len(known) <= LISTED else f" and {len(known) - LISTED} more"
     return f"{', '.join(map(cut, sorted(known)[:LISTED])) or 'none'}{more}"
 

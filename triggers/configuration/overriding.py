@@ -1,4 +1,4 @@
-"""Triggers with what is configured in place of what their decorators say."""
+"""Triggers with configured values in place of the values of their decorators."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -15,7 +15,7 @@ from triggers.service.settings import Settings
 
 AnyTrigger = Trigger[..., Any]
 
-#: What ``redelivery=None`` means.
+#: The meaning of ``redelivery=None``.
 AT_ONCE: Final = Redelivery(interval=timedelta(0))
 
 _POLICY: Final = frozenset(field.name for field in fields(Policy))
@@ -24,13 +24,13 @@ _POLICY: Final = frozenset(field.name for field in fields(Policy))
 def override(
     triggers: Iterable[AnyTrigger], configuration: Configuration, *, complete: bool = True
 ) -> list[AnyTrigger]:
-    """Return these triggers, in their order, those that a configuration names with its settings.
+    """Return these triggers, in their order; a trigger that the configuration names gets its settings.
 
-    The decorated functions stay as they are. With ``complete`` these are all the triggers there are: a table
-    of another one is an error, for it may be a slip of the pen, and its settings would be missed.
+    The decorated functions stay as they are. With ``complete`` these are all triggers of the program. Then a
+    table of another one is an error, because it may be a typing error, and its settings would be lost.
 
     Raises:
-        ConfigurationError: there is such a table, or a setting cannot work; naming file and key, or variable.
+        ConfigurationError: such a table exists, or a setting cannot work; it names file and key, or variable.
     """
     given = list(triggers)
     if complete:
@@ -57,9 +57,9 @@ def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
 
 
 def said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, Found]:
-    """Return what is configured for a trigger, by keys.
+    """Return the configured values of a trigger, by keys.
 
-    What is configured for all triggers counts where neither the trigger's table nor its code says it.
+    A value for all triggers counts if neither the trigger's table nor its code sets the key.
     """
     defaults = {key: one for key, one in configuration.defaults().items() if not _is_said(trigger, key)}
     journal = configuration.find("journal")
@@ -70,7 +70,7 @@ def said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, F
 
 
 def _is_said(trigger: AnyTrigger, key: str) -> bool:
-    """Whether the code says it: also by ``on_rollback``, which is another word for ``on_retry_failure``."""
+    """Whether the code sets it: also by ``on_rollback``, which is another word for ``on_retry_failure``."""
     option, _, _ = key.partition(".")
     return option in trigger.said or (option == "on_retry_failure" and "on_rollback" in trigger.said)
 
@@ -109,7 +109,7 @@ def _changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
 
 
 def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said in a table of a trigger, by the names in it."""
+    """Return the values in a table of a trigger, by the names in it."""
     return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{table}.")}
 
 
@@ -129,7 +129,7 @@ def _refuse_unclaimed(configuration: Configuration, names: Sequence[str]) -> Non
 
 
 def _refuse_ambiguous(configuration: Configuration, names: Sequence[str]) -> None:
-    """Refuse a variable that is of two triggers, whose names differ in what no variable's name can hold."""
+    """Refuse a variable for two triggers: their names differ only in characters that variables lack."""
     for layer in configuration.layers:
         for called in layer.triggers:
             mine = sorted({name for name in names if layer.called(name) == called})

@@ -11,7 +11,7 @@ from triggers.configuration.layers import FILE, INTO, PREFIX, Configuration, Lay
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-#: The variable that names the file.
+#: The variable with the path of the file.
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 
 #: How variables begin that lead into a table.
@@ -19,13 +19,13 @@ _TABLES = tuple(f"{PREFIX}{table}{INTO}" for table in ("TRIGGERS", "DEFAULTS"))
 
 
 def read_configuration(file: Path | str | None = None) -> Configuration:
-    """Read the environment, and ``file``: by default what DOUBTLESS_CONFIG names, else ``doubtless.toml``.
+    """Read the environment, and ``file``: by default the one in DOUBTLESS_CONFIG, else ``doubtless.toml``.
 
-    Only that last one, in the current folder, need not be there.
+    Only that last one, in the current folder, may be missing.
 
     Raises:
-        ConfigurationError: a file cannot be read, a key is unknown, or a value is none that it can have; with
-            the name of the file or variable, and for an unknown key with the nearest that there is.
+        ConfigurationError: a file cannot be read, a key is unknown, or a value is impossible. The error names
+            the file or variable, and for an unknown key the nearest known one.
     """
     named = file or os.environ.get(FILE_VARIABLE)
     found = FILE if FILE.exists() else None
@@ -34,7 +34,7 @@ def read_configuration(file: Path | str | None = None) -> Configuration:
         found, setting = Path(named), "--config" if file else FILE_VARIABLE
     is_in_environment = any(name.upper().startswith(PREFIX) and value for name, value in os.environ.items())
     if found is None and not is_in_environment:
-        return Configuration()  # nothing is configured, so the library that reads it is not loaded
+        return Configuration()  # nothing is configured, so the library for it is not loaded
     layers = [_from_environment()]
     if found is not None:
         layers.append(_from_file(found, setting))
@@ -66,7 +66,7 @@ def _not_a_table(problem: str) -> ConfigurationError:
 
 
 def _from_file(file: Path, setting: str) -> Layer:
-    """Read a file, which a setting has named; what is wrong in it is said with the file and its key."""
+    """Read a file that a setting has named; an error in it names the file and its key."""
     import tomllib  # noqa: PLC0415  (as above)
 
     named = "" if setting == str(file) else f"{file}: "
@@ -78,7 +78,7 @@ def _from_file(file: Path, setting: str) -> Layer:
         raise ConfigurationError(setting, f"{named}{error.strerror}", "give a readable file") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(setting, f"{named}is not UTF-8: {error}", "save it as UTF-8") from error
-    except ValueError as error:  # tomllib's own, and that of a number with thousands of digits
+    except ValueError as error:  # tomllib's error, or that of a number with thousands of digits
         remedy = "correct it; text stands in quotes"
         raise ConfigurationError(setting, f"{named}is no TOML: {error}", remedy) from error
     except RecursionError as error:
@@ -105,7 +105,7 @@ def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:
 
 
 def _flat(table: "BaseModel", above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what is set in a table, and in the tables in it, with dotted keys."""
+    """Yield the values that are set in a table, and in the tables in it, with dotted keys."""
     for name in type(table).model_fields:
         if name not in table.model_fields_set:
             continue
@@ -117,9 +117,9 @@ def _flat(table: "BaseModel", above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def strange_variables() -> Iterator[tuple[str, str]]:
-    """Yield variables of the environment that look like a slip of the pen, and what may have been meant.
+    """Yield variables of the environment that look like typing errors, each with its probable meaning.
 
-    They are no errors: the environment is everybody's, and a URL such as env:DOUBTLESS_PASSWORD may name one.
+    They are not errors: others use the environment, and a URL such as env:DOUBTLESS_PASSWORD may name one.
     """
     from difflib import get_close_matches  # noqa: PLC0415  (few ask)
 

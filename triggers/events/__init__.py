@@ -1,7 +1,7 @@
-"""The retrieval failure event, raised when a message is given up, and who hears of it.
+"""The retrieval failure event, raised when a message is given up, and its handlers.
 
-``event.py`` is the event, ``subscriptions.py`` who hears of it, ``mailbox.py`` how it is told later.
-``hearing.py`` is what all kinds of events share.
+``event.py`` is the event, ``subscriptions.py`` has its subscribers, ``mailbox.py`` delivers it later.
+``hearing.py`` is shared by all kinds of events.
 """
 
 from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause

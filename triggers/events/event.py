@@ -19,7 +19,7 @@ from triggers.detection.causes import Cause
 EVENT_TYPE = "doubtless.retrieval_failure.v1"
 
 
-#: The JMS headers proper; what the provider counts (JMSX...) is a property to JMS, and so is the uuid.
+#: The real JMS headers; counts of the provider (JMSX...) are properties in JMS, and so is the uuid.
 _HEADERS = frozenset(name for name in HEADER_FIELDS if name != "uuid" and not name.startswith("JMSX"))
 
 
@@ -47,7 +47,7 @@ class RetrievalFailureEvent(BaseModel):
     @field_validator("time")
     @classmethod
     def _in_utc(cls, time: datetime) -> datetime:
-        # Offsets with seconds, which Python has, would be cut off in JSON.
+        # Python allows offsets with seconds, which JSON would cut off.
         return time.astimezone(UTC)
 
     @property
@@ -57,14 +57,14 @@ class RetrievalFailureEvent(BaseModel):
 
     @property
     def id(self) -> str:
-        """The same for the same event each time, so that who receives it twice can tell.
+        """The same for the same event each time, so that a handler can recognise a repeated event.
 
         A message that is given up twice, because a worker died in between, raises two events.
         """
         return blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
 
     def copied(self) -> Self:
-        """Return this event with a message that is nobody else's: itself, where nobody could change it."""
+        """Return this event with its own copy of the message: itself, if nobody could change the message."""
         message = None if self.message is None else self.message.copied()
         return self if message is self.message else self.model_copy(update={"message": message})
 
@@ -87,8 +87,8 @@ class RetrievalFailureEvent(BaseModel):
     def to_jms_receive_error(self) -> dict[str, Any]:
         """Return the seven fields of webMethods' ``pub.event:jmsReceiveErrorEvent``, under its names.
 
-        ``time`` is ``yyyy/MM/dd HH:mm:ss.SS``, in UTC; the last number is milliseconds, of two digits or
-        three. ``data`` holds ``JMSMessage`` with ``header``, ``properties`` and ``body``; a body stands under
+        ``time`` is ``yyyy/MM/dd HH:mm:ss.SS``, in UTC; the last number is milliseconds, with two digits or
+        three. ``data`` holds ``JMSMessage`` with ``header``, ``properties`` and ``body``; a body is under
         ``bytes``, ``string`` or, a JSON value, ``data``. For an unreadable delivery it is empty.
         """
         return {

@@ -1,4 +1,4 @@
-"""What every kind of event shares: patterns of names, and handlers that may be coroutine functions."""
+"""Code for all kinds of events: patterns of names, and handlers that may be coroutine functions."""
 
 import asyncio
 import re
@@ -10,13 +10,13 @@ from history.shell import Shell
 
 
 def wildcard(pattern: str) -> re.Pattern[str]:
-    """Return what matches whole names, in which each ``*`` stands for anything; case matters."""
-    # Not fnmatch: a name may hold brackets and question marks of its own.
+    """Return a pattern that matches whole names, in which each ``*`` stands for anything; case matters."""
+    # Not fnmatch: a name may contain brackets and question marks.
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 async def failure_of(handling: Awaitable[None]) -> BaseException | None:
-    """Await something, and return what it raised: an event loop may not survive what leaves a task."""
+    """Await something, and return its exception: an event loop may not survive one that leaves a task."""
     try:
         await handling
     except BaseException as error:  # noqa: BLE001  (handed to the caller)
@@ -25,7 +25,7 @@ async def failure_of(handling: Awaitable[None]) -> BaseException | None:
 
 
 async def finish(handling: Awaitable[None], shell: Shell) -> None:
-    """Let a handler that is a coroutine come to its end; in blocking code on an event loop of its own.
+    """Let a coroutine handler run to its end; in blocking code on a separate event loop.
 
     Raises:
         BaseException: whatever the handler raised.
@@ -34,7 +34,7 @@ async def finish(handling: Awaitable[None], shell: Shell) -> None:
         await handling
         return
 
-    # The calling thread may have a running loop of its own, so the handler gets another thread.
+    # The calling thread may have a running loop, so the handler gets another thread.
     failure: list[BaseException] = []
 
     def run() -> None:
@@ -45,7 +45,7 @@ async def finish(handling: Awaitable[None], shell: Shell) -> None:
         if ended is not None:
             failure.append(ended)
 
-    # Not an executor's, which takes no more work once the interpreter is ending.
+    # Not an executor's thread: executors take no more work once the interpreter is ending.
     thread = threading.Thread(target=copy_context().run, args=(run,), name="doubtless-event")
     thread.start()
     thread.join()

@@ -1,9 +1,9 @@
 """Events on their way to a handler that is called later: one bounded queue, one thread, in order.
 
-Nothing is dropped: where the queue is full whoever publishes waits, and what is left when the interpreter
-ends is delivered then. Only a handler that hangs, for :data:`PATIENCE` at the end and for :data:`HANGING`
-while its queue is full, is not told of events, and each of them is named in the log. They live in memory: a
-process that is killed takes them with it.
+Nothing is dropped: if the queue is full, the publisher waits, and the remaining events are delivered when the
+interpreter ends. Only a hanging handler misses events: one that hangs for :data:`PATIENCE` at the end, or for
+:data:`HANGING` while its queue is full. The log names each missed event. Events live in memory: a process
+that is killed takes them with it.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from triggers.events.hearing import failure_of
 
 _log = logging.getLogger(__name__)
 
-#: What hears of events. It may be a coroutine function.
+#: Receives events. It may be a coroutine function.
 Handler = Callable[[RetrievalFailureEvent], Awaitable[None] | None]
 
-#: How many events wait for a handler at most, when nobody says otherwise.
+#: How many events wait for a handler at most, by default.
 DEFAULT_QUEUE_SIZE = 1000
 
 #: How long the end of an interpreter or a consumer waits for handlers, all of them together.
@@ -41,12 +41,12 @@ PATIENCE = timedelta(seconds=10)
 #: How long a handler may take for one event before publishers no longer wait for room in its queue.
 HANGING = timedelta(minutes=5)
 
-#: How often a publisher looks whether a full queue has room, in seconds.
+#: How often a publisher checks whether a full queue has room, in seconds.
 FULL_PAUSE = 0.01
 
 
 class Mailbox:
-    """Hands events to one handler in a background thread, which starts with the first of them."""
+    """Passes events to one handler in a background thread, which starts with the first event."""
 
     def __init__(self, handler: Handler, size: int = DEFAULT_QUEUE_SIZE) -> None:
         if type(size) is not int or size < 1:
@@ -59,7 +59,7 @@ class Mailbox:
         _mailboxes.add(self)
 
     def renew(self) -> None:
-        """Begin empty: a forked child has neither its parent's thread nor its events to tell."""
+        """Begin empty: a forked child has neither its parent's thread nor its events."""
         self._changed = threading.Condition()
         self._waiting: deque[RetrievalFailureEvent] = deque()
         self._current: RetrievalFailureEvent | None = None
@@ -99,7 +99,7 @@ class Mailbox:
         return True
 
     def _start(self) -> bool:
-        """Start the thread; False where the caller's must do, because the interpreter is ending."""
+        """Start the thread; False if the caller's thread must do it, because the interpreter is ending."""
         thread = threading.Thread(target=self._work, name="doubtless-events", daemon=True)
         try:
             if not _drained.is_set():
@@ -112,8 +112,8 @@ class Mailbox:
         return False
 
     def _work(self) -> None:
-        # One event loop for all events, so that what a handler opens on it lives from one to the next; made
-        # when the first of them is awaited.
+        # One event loop for all events, so that what a handler opens on it stays from one event to the next;
+        # made when the first event is awaited.
         with closing(asyncio.Runner()) as runner:
             while (event := self._next()) is not None:
                 tell(self._handler, event, run=runner.run)
@@ -133,7 +133,7 @@ class Mailbox:
             return self._current
 
     def flush(self, timeout: timedelta) -> bool:
-        """Wait until everything has been told; False when it took longer, or the handler itself asks."""
+        """Wait until all events are delivered; False if it took longer, or if the handler itself asks."""
         with self._changed:
             if threading.current_thread() is self._thread:
                 return False
@@ -142,13 +142,13 @@ class Mailbox:
             )
 
     def finish(self) -> None:
-        """Let the thread end once everything has been told; it starts again for what comes later."""
+        """Let the thread end once all events are delivered; it starts again for later events."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
 
     def end(self, timeout: timedelta) -> bool:
-        """Finish, and wait for it; name in the log what was not told in time."""
+        """Finish, and wait for it; name in the log the events that were not delivered in time."""
         thread = self._thread
         self.finish()
         ended = self.flush(timeout)
@@ -172,19 +172,19 @@ def tell(
     *,
     run: Callable[[Coroutine[Any, Any, BaseException | None]], BaseException | None],
 ) -> None:
-    """Call a handler in a thread where nobody listens to what it raises, and log that."""
+    """Call a handler in a thread where nobody catches its exceptions, and log them."""
     try:
         handling = handler(event)
         if inspect.isawaitable(handling):
             failure = run(failure_of(handling))
             if failure is not None:
                 log_failure(handler, event, failure)
-    except BaseException as error:  # noqa: BLE001  (user code, and a SystemExit would end the thread unheard)
+    except BaseException as error:  # noqa: BLE001  (user code; a SystemExit would end the thread silently)
         log_failure(handler, event, error)
 
 
 def log_failure(handler: Handler, event: RetrievalFailureEvent, error: BaseException) -> None:
-    """Log what a handler raised: in one line where that says all, else with its traceback."""
+    """Log the exception of a handler: in one line if that says all, else with its traceback."""
     known = issubclass(type(error), (ConfigurationError, UnavailableError))
     _log.error(
         "the retrieval failure handler %s failed: %s",
@@ -196,7 +196,7 @@ def log_failure(handler: Handler, event: RetrievalFailureEvent, error: BaseExcep
 
 
 def named(handler: Handler) -> str:
-    """Return what a handler is called; a sink by its class, for its address may hold a password."""
+    """Return the name of a handler; of a sink its class, because its address may contain a password."""
     name = getattr(handler, "__qualname__", None)
     return name if isinstance(name, str) else type(handler).__name__
 
@@ -213,7 +213,7 @@ _drained = threading.Event()
 
 
 def flush_events(timeout: timedelta = PATIENCE) -> bool:
-    """Wait until every handler has received all published events; False when it took longer."""
+    """Wait until every handler has received all published events; False if it took longer."""
     return _all_within(timeout, Mailbox.flush)
 
 

@@ -1,4 +1,4 @@
-"""Who hears of events, and when: before the message is acknowledged, or later, in the background.
+"""The subscribers of events: called before the message is acknowledged, or later, in the background.
 
 A subscription is process-wide, as in the reference system's event manager; it names triggers by a pattern in
 which ``*`` stands for anything.
@@ -18,7 +18,7 @@ from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, Mailb
 
 
 class Subscription:
-    """A handler and the triggers it is for. It works until :meth:`cancel`.
+    """A handler and the triggers that it handles. It works until :meth:`cancel`.
 
     With a ``mailbox`` it is asynchronous: its handler is called in the background.
     """
@@ -30,12 +30,12 @@ class Subscription:
         self._name = wildcard(pattern)
 
     def hears(self, trigger_name: str) -> bool:
-        """Whether events of this trigger are for it; case matters, and ``*`` is the only wildcard."""
+        """Whether it handles events of this trigger; case matters, and ``*`` is the only wildcard."""
         return self._name.fullmatch(trigger_name) is not None
 
     @property
     def synchronous(self) -> bool:
-        """Whether the handler comes back before the message is acknowledged."""
+        """Whether the handler returns before the message is acknowledged."""
         return self._mailbox is None
 
     def __call__(self, event: RetrievalFailureEvent) -> Awaitable[None] | None:
@@ -43,7 +43,7 @@ class Subscription:
         return self.handler(event)
 
     async def tell(self, event: RetrievalFailureEvent, shell: Shell) -> None:
-        """Have the handler called, now or later, with an event of its own; what it raises is logged."""
+        """Call the handler, now or later, with its own copy of the event; its exceptions are logged."""
         event = event.copied()
         if self._mailbox is not None:
             await self._mailbox.put(event, shell)
@@ -58,7 +58,7 @@ class Subscription:
             log_failure(self.handler, event, error)
 
     def cancel(self) -> None:
-        """Stop hearing of events; a second time is harmless. What was handed over is still told."""
+        """Stop receiving events; a second time is harmless. Events on their way are still delivered."""
         with _lock:
             if self in _subscriptions:
                 _subscriptions.remove(self)
@@ -66,14 +66,14 @@ class Subscription:
             self._mailbox.finish()
 
     def flush(self, timeout: timedelta = PATIENCE) -> bool:
-        """Wait until the handler has been told of all that was published; False when it took longer.
+        """Wait until the handler has received all published events; False if it took longer.
 
-        Not from the handler itself, which would wait for its own end: there the answer is False at once.
+        A call from the handler itself would wait for its own end, so it returns False immediately.
         """
         return self._mailbox is None or self._mailbox.flush(timeout)
 
     def close(self, timeout: timedelta = PATIENCE) -> bool:
-        """Cancel and flush; what was not told in time is named in the log, event by event."""
+        """Cancel and flush; the log names each event that was not delivered in time."""
         self.cancel()
         return self._mailbox is None or self._mailbox.end(timeout)
 
@@ -117,7 +117,7 @@ def on_retrieval_failure(
 
 
 def is_heard(trigger: str) -> bool:
-    """Whether anybody in this process hears of a trigger's events."""
+    """Whether anybody in this process receives a trigger's events."""
     return bool(_hearing(trigger))
 
 
@@ -127,7 +127,7 @@ def _hearing(trigger: str) -> Sequence[Subscription]:
 
 
 async def publish(event: RetrievalFailureEvent, shell: Shell) -> None:
-    """Tell every subscriber whose pattern matches, in the order of subscription; never raise what they raise.
+    """Call every subscriber with a matching pattern, in the order of subscription; never raise their errors.
 
     Raises:
         BaseException: KeyboardInterrupt, SystemExit and their kind, from a synchronous handler.

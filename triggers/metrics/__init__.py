@@ -1,5 +1,5 @@
-"""What a running process tells monitoring: metrics, whether it lives, and whether it is ready.
+"""The reports of a running process to monitoring: metrics, whether it is alive, and whether it is ready.
 
-``answering.py`` has a process answer at an address, ``endpoint.py`` answers requests, ``exposition.py`` makes
-metrics of what a consumer has counted, ``watched.py`` is what both ask about. Needs the extra ``metrics``.
+``answering.py`` opens an address for a process, ``endpoint.py`` answers requests, ``exposition.py`` makes
+metrics from a consumer's counts, ``watched.py`` is the object that both read. Needs the extra ``metrics``.
 """

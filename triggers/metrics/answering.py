@@ -1,4 +1,4 @@
-"""Have a consumer answer monitoring at an address, or a process that has none."""
+"""Opens an address for monitoring, for a consumer or for a process without one."""
 
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def endpoint_of(metrics: str, watched: Watched) -> "Endpoint":
-    """Make what answers at an address for a consumer.
+    """Make the endpoint at an address for a consumer.
 
     Raises:
-        ConfigurationError: it is none, or (MissingExtraError) the extra ``metrics`` is missing.
+        ConfigurationError: the address is not valid, or (MissingExtraError) the extra ``metrics`` is missing.
     """
     from triggers.metrics.endpoint import Endpoint, address_of  # noqa: PLC0415  (an extra)
     from triggers.metrics.exposition import ConsumerCollector  # noqa: PLC0415  (an extra)
@@ -27,12 +27,12 @@ def endpoint_of(metrics: str, watched: Watched) -> "Endpoint":
 
 @contextmanager
 def answering(metrics: str | None) -> Generator[Watched]:
-    """Answer at an address, if there is one, for a process without triggers, which only sends.
+    """Answer at an address, if one is given, for a process without triggers, which only sends.
 
-    Its loop sets ``beat`` of what is yielded, so that it is seen to live.
+    Its loop sets ``beat`` of the yielded object, to show that it is alive.
 
     Raises:
-        ConfigurationError: as of :func:`endpoint_of`.
+        ConfigurationError: as :func:`endpoint_of`.
     """
     watched = Watched([], monotonic())
     with nullcontext() if metrics is None else endpoint_of(metrics, watched):

@@ -17,14 +17,14 @@ from triggers.metrics.watched import Watchable
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-#: How long one who asks may take to say what for, in seconds.
+#: How long a client may take to send its request, in seconds.
 REQUEST_TIMEOUT = 10.0
 
 _REMEDY = "write host:port, such as '127.0.0.1:9464'"
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0 is any that is free."""
+    """Where to listen; port 0 means any free port."""
 
     host: str
     port: int
@@ -35,10 +35,10 @@ class Address(NamedTuple):
 
 
 def address_of(text: object) -> Address:
-    """Take ``host:port`` apart.
+    """Split ``host:port``.
 
     Raises:
-        ConfigurationError: naming the option ``metrics``.
+        ConfigurationError: it is not valid; the error names the option ``metrics``.
     """
     if not isinstance(text, str):
         raise ConfigurationError("metrics", f"{text!r:.60} is not text", _REMEDY)
@@ -46,19 +46,19 @@ def address_of(text: object) -> Address:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigurationError("metrics", f"{text!r:.60} is no address ({error})", _REMEDY) from None
+        raise ConfigurationError("metrics", f"{text!r:.60} is not an address ({error})", _REMEDY) from None
     if not host or port is None or parts.netloc != text or "@" in text:
         raise ConfigurationError("metrics", f"{text!r:.60} is not a host and a port", _REMEDY)
     return Address(host, port)
 
 
 class Endpoint:
-    """Answers in threads of its own while it is entered, whatever else the process does.
+    """Answers in separate threads while it is entered, whatever else the process does.
 
-    ``collector`` makes the metrics, and ``watched`` says whether the process lives and is ready.
+    ``collector`` makes the metrics, and ``watched`` says whether the process is alive and ready.
 
     Raises:
-        ConfigurationError: the address cannot be listened at.
+        ConfigurationError: it is impossible to listen at the address.
     """
 
     def __init__(self, address: Address, watched: Watchable, collector: "Collector") -> None:
@@ -69,7 +69,7 @@ class Endpoint:
 
     @property
     def address(self) -> Address:
-        """Where it listens: the port is a real one once it is entered."""
+        """Where it listens: once it is entered, the port is a real one."""
         if self._server is None:
             return self._address
         return Address(self._address.host, self._server.server_address[1])
@@ -81,7 +81,7 @@ class Endpoint:
             raise ConfigurationError(
                 "metrics",
                 f"{self._address} cannot be listened at ({error.strerror or error})",
-                "choose another port, or end what listens there; each process needs a port of its own",
+                "choose another port, or end what listens there; each process needs its own port",
             ) from error
         threading.Thread(
             target=self._server.serve_forever,
@@ -101,7 +101,7 @@ class Endpoint:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    #: Without it a port that a killed process has left could not be listened at for a minute.
+    #: Without it nobody could listen for a minute at a port that a killed process has left.
     allow_reuse_address = True
 
     def __init__(self, address: Address, watched: Watchable, collector: "Collector") -> None:
@@ -111,7 +111,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: whoever asked has gone, and the process has nothing to do with it."""
+        """Say nothing: the client has gone, and the process is not affected."""
 
 
 class _Handler(BaseHTTPRequestHandler):

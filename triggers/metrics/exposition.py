@@ -1,4 +1,4 @@
-"""Prometheus metrics, made of what a consumer has counted anyway when somebody asks for them."""
+"""Prometheus metrics, made from a consumer's existing counts when a client asks for them."""
 
 from collections.abc import Iterator
 
@@ -14,13 +14,13 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtraError("metrics", extra="metrics", package="prometheus-client") from missing
 
-#: The verdicts that messages are counted by.
+#: The verdicts by which messages are counted.
 VERDICTS = ("new", "duplicate", "in_doubt", "rejected")
 
-#: Counts that are no verdicts: name, field of Counts, help.
+#: Counts that are not verdicts: name, field of Counts, help.
 COUNTERS = (
-    ("unreadable", "unreadable", "Deliveries that were no message"),
-    ("failed", "failed", "Messages of which the last run of the service failed"),
+    ("unreadable", "unreadable", "Deliveries that were not messages"),
+    ("failed", "failed", "Messages with a failed last run of the service"),
     ("recovered", "recovered", "Messages given back to the provider"),
     ("retried", "retried", "Runs of a service beyond the first of a delivery"),
     ("refused", "refused", "Acknowledgements that the provider did not take"),
@@ -34,7 +34,7 @@ class ConsumerCollector(Collector):
         self._watched = watched
 
     def collect(self) -> Iterator[Metric]:
-        """Read what was counted; costs nothing between two scrapes."""
+        """Read the counts; this costs nothing between two scrapes."""
         counted = [(one.name, one.statistics()) for one in self._watched.triggers]
         messages = CounterMetricFamily(
             "doubtless_messages", "Deliveries of messages by verdict", labels=["trigger", "verdict"]
@@ -57,7 +57,7 @@ class ConsumerCollector(Collector):
         yield from self._gauges()
 
     def _gauges(self) -> Iterator[Metric]:
-        """Tell how triggers are now."""
+        """Report the present state of the triggers."""
         states = GaugeMetricFamily(
             "doubtless_trigger_state", "1 for the state that the trigger is in", labels=["trigger", "state"]
         )
@@ -84,7 +84,7 @@ class ConsumerCollector(Collector):
 
 
 def render(collector: Collector, accept: str) -> tuple[bytes, str]:
-    """Return all metrics and their content type, in the form that the one who asks accepts."""
+    """Return all metrics and their content type, in the form that the client accepts."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     encoder, content_type = choose_encoder(accept)

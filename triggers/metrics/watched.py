@@ -1,4 +1,4 @@
-"""What monitoring asks about: such as the triggers of a consumer, and whether its loop goes on."""
+"""What monitoring reads: such as the triggers of a consumer, and whether its loop makes progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 from history.store.control import Counts, TriggerState
 
-#: How long the loop of a consumer may stand still before its process counts as hung, in seconds.
+#: How long the loop of a consumer may make no progress before its process counts as hung, in seconds.
 HUNG_AFTER = 60.0
 
 
 class Watchable(Protocol):
-    """What an endpoint answers for. It is read from the endpoint's threads."""
+    """The object behind an endpoint. The endpoint's threads read it."""
 
     @property
     def hung_for(self) -> float | None:
-        """For how many seconds it has stood still, where that is too long; else None."""
+        """For how many seconds it has made no progress, if that is too long; else None."""
         ...
 
     @property
@@ -25,12 +25,12 @@ class Watchable(Protocol):
         ...
 
     def readiness(self) -> dict[str, Any]:
-        """Say what is ready and what is not, as JSON has it."""
+        """Return what is ready and what is not, as JSON has it."""
         ...
 
 
 class WatchedTrigger(Protocol):
-    """One trigger of a running consumer. It is read from another thread, while the consumer goes on."""
+    """One trigger of a running consumer. Another thread reads it, while the consumer continues."""
 
     @property
     def name(self) -> str:
@@ -44,22 +44,22 @@ class WatchedTrigger(Protocol):
 
     @property
     def suspended(self) -> str | None:
-        """Why it is suspended; None when it is not."""
+        """Why it is suspended; None if it is not."""
         ...
 
     @property
     def away(self) -> str | None:
-        """What its provider failed with when it was asked last; None when it answered."""
+        """The last error of its provider; None if it answered."""
         ...
 
     @property
     def history_away(self) -> str | None:
-        """What its history failed with when it was asked last; None when it answered."""
+        """The last error of its history; None if it answered."""
         ...
 
     @property
     def needs_history(self) -> bool:
-        """Whether nothing runs while the history is away."""
+        """Whether nothing runs while the history does not answer."""
         ...
 
     @property
@@ -69,17 +69,17 @@ class WatchedTrigger(Protocol):
 
     @property
     def longest(self) -> float:
-        """For how many seconds the oldest of them has been worked on; 0 where there is none."""
+        """For how many seconds the oldest of them has been worked on; 0 without any."""
         ...
 
     def statistics(self) -> Counts:
-        """Return what was counted since the start."""
+        """Return the counts since the start."""
         ...
 
 
 @dataclass(slots=True)
 class Watched:
-    """A running consumer. ``beat`` is when its loop last went on, by the monotonic clock."""
+    """A running consumer. ``beat`` is when its loop last made progress, by the monotonic clock."""
 
     triggers: Sequence[WatchedTrigger]
     beat: float
@@ -87,9 +87,9 @@ class Watched:
 
     @property
     def hung_for(self) -> float | None:
-        """For how many seconds the loop has stood still, where that is too long; else None.
+        """For how many seconds the loop has made no progress, if that is too long; else None.
 
-        One that drains waits for services, which may take their time.
+        A draining consumer waits for services, which may take their time.
         """
         if self.draining:
             return None
@@ -98,12 +98,12 @@ class Watched:
 
     @property
     def ready(self) -> bool:
-        """Whether at least one trigger receives, and its provider and history answer; or there is none."""
+        """Whether at least one trigger, if any, receives, and its provider and history answer."""
         receiving = any(_receives(one) for one in self.triggers)
         return not self.draining and self.hung_for is None and (not self.triggers or receiving)
 
     def readiness(self) -> dict[str, Any]:
-        """Say of each trigger whether it receives, and why not."""
+        """Return for each trigger whether it receives, and why not."""
         return {
             "ready": self.ready,
             "draining": self.draining,

@@ -1,4 +1,4 @@
-"""The delivery failure event: a message of a client-side queue was given up; and who hears of it.
+"""The delivery failure event: a message of a client-side queue was given up; and its handlers.
 
 Source: the webMethods event jmsDeliveryFailureError. It is not raised for direct sends: those raise to their
 caller. A subscription is process-wide and names aliases by a pattern in which ``*`` stands for anything.
@@ -31,7 +31,7 @@ EVENT_TYPE = "doubtless.delivery_failure.v1"
 class DeliveryFailureEvent(BaseModel):
     """A message could not be delivered from a client-side queue, and is kept there among the failed.
 
-    By its ``number`` it can be queued again or discarded there; ``attempts`` counts the sends that failed
+    Its ``number`` serves to queue it again or discard it there; ``attempts`` counts the sends that failed
     although the provider was there.
     """
 
@@ -48,7 +48,7 @@ class DeliveryFailureEvent(BaseModel):
 
     @property
     def id(self) -> str:
-        """The same for the same event each time, so that who receives it twice can tell."""
+        """The same for the same event each time, so that a handler can recognise a repeated event."""
         return blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
 
     def to_cloudevent(self) -> dict[str, Any]:
@@ -64,12 +64,12 @@ class DeliveryFailureEvent(BaseModel):
         }
 
 
-#: What hears of events. It may be a coroutine function.
+#: Receives events. It may be a coroutine function.
 DeliveryFailureHandler = Callable[[DeliveryFailureEvent], Awaitable[None] | None]
 
 
 class DeliverySubscription:
-    """A handler and the aliases it is for. It works until :meth:`cancel`."""
+    """A handler and the aliases that it handles. It works until :meth:`cancel`."""
 
     def __init__(self, handler: DeliveryFailureHandler, pattern: str) -> None:
         self.handler = handler
@@ -77,7 +77,7 @@ class DeliverySubscription:
         self._alias = wildcard(pattern)
 
     def hears(self, alias: str) -> bool:
-        """Whether events of this alias are for it; case matters, and ``*`` is the only wildcard."""
+        """Whether it handles events of this alias; case matters, and ``*`` is the only wildcard."""
         return self._alias.fullmatch(alias) is not None
 
     def __call__(self, event: DeliveryFailureEvent) -> Awaitable[None] | None:
@@ -85,7 +85,7 @@ class DeliverySubscription:
         return self.handler(event)
 
     def cancel(self) -> None:
-        """Stop hearing of events; a second time is harmless."""
+        """Stop receiving events; a second time is harmless."""
         with _lock:
             if self in _subscriptions:
                 _subscriptions.remove(self)
@@ -121,7 +121,7 @@ def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], 
 
 
 async def publish(event: DeliveryFailureEvent, shell: Shell) -> None:
-    """Log the event, and call every handler whose pattern matches; never raise what they raise."""
+    """Log the event, and call every handler with a matching pattern; never raise what they raise."""
     extra = {"alias": event.alias, "uuid": event.message.uuid, "status": "given up"}
     _log.error(
         "producer %s gave up message %s for %s after %d attempts (%s: %s); "
@@ -139,7 +139,7 @@ async def publish(event: DeliveryFailureEvent, shell: Shell) -> None:
         hearing = [each for each in _subscriptions if each.hears(event.alias)]
     for subscription in hearing:
         try:
-            # An event of its own: what it does to the message stays with it.
+            # A separate event: what the handler does to the message affects no other handler.
             returned = subscription.handler(event.model_copy(update={"message": event.message.copied()}))
             if inspect.isawaitable(returned):
                 await finish(returned, shell)

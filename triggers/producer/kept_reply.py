@@ -1,4 +1,4 @@
-"""The reply to a duplicate request: what the service returned for the first one."""
+"""The reply to a duplicate request: the result of the service for the first one."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def first_reply(request: Message, outcome: "Outcome") -> Body | None:
-    """Return what the first run of a request returned; None where there is nothing to reply."""
+    """Return what the first run of a request returned; None if there is nothing to reply."""
     if request.reply_to is None:
         return None
     result = outcome.result

@@ -1,4 +1,4 @@
-"""Messages from JSON Lines: read one at a time, whatever the size of the file."""
+"""Messages from JSON Lines: read one at a time, for files of any size."""
 
 import codecs
 import json
@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.json_text import read_json
 from history.message import HEADER_FIELDS, Message
 
-#: The longest line that is read, in bytes. What is longer is hardly a message, and need not fit in memory.
+#: The longest line that is read, in bytes. A longer line is hardly a message, and need not fit in memory.
 LONGEST_LINE = 64 * 1024 * 1024
 
 _DECODER, _SPACE = json.JSONDecoder(), re.compile(r"[ \t\r\n]*")
@@ -26,7 +26,7 @@ _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line as a message; ``problem`` says why its bytes are the body as they are, where it is none.
+    """One line as a message. If it is not one, ``problem`` says why, and its bytes are the body as they are.
 
     ``number`` counts from 1, ``size`` is in bytes with the line's end.
     """
@@ -80,7 +80,7 @@ def _problem(error: Exception) -> str:
         case ValidationError():
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             header = [_HEADER_OF.get(str(step), str(step)) for step in first["loc"][:1]]
-            # What a JSON document may hold is a long list of alternatives, and pydantic names one of them.
+            # A JSON document has many alternatives, and pydantic names one of them.
             return "body: is nested too deeply" if header == ["body"] else ": ".join([*header, first["msg"]])
         case json.JSONDecodeError():
             return f"is not JSON: {error.msg} at character {error.pos + 1}"
@@ -98,7 +98,7 @@ def _parsed(text: bytes) -> Any:
     decoded = text.decode("utf-8")
     data = json.loads(decoded, parse_constant=_refuse_constant)
     if "\\ud" in decoded.lower():
-        # Half a surrogate pair is JSON, but no text that can be sent.
+        # Half a surrogate pair is JSON, but not text that can be sent.
         json.dumps(data, ensure_ascii=False).encode("utf-8")
     return data
 
@@ -154,10 +154,10 @@ def rewindable(file: BinaryIO) -> Generator[BinaryIO]:
 
 
 def refuse_problems(lines: Iterable[Line]) -> None:
-    """Read all lines, and refuse the first that is no message.
+    """Read all lines, and refuse the first that is not a message.
 
     Raises:
-        ConfigurationError: naming it.
+        ConfigurationError: a line is not a message; the error names it.
     """
     for line in lines:
         if line.problem is not None:

@@ -1,8 +1,8 @@
 """``Producer`` and ``send``: how services and programs send messages.
 
-``outgoing.py`` is what is sent, ``sender.py`` the way it takes, ``queue/queue.py`` the queue on disk,
-``queue/drain.py`` how that is emptied, ``request_reply.py`` who waits for replies, ``kept_reply.py`` what a
-duplicate request is told, and ``delivery_failure.py`` the event when a queued message is given up.
+``outgoing.py`` composes messages, ``sender.py`` sends them, ``queue/queue.py`` is the queue on disk,
+``queue/drain.py`` empties it, ``request_reply.py`` waits for replies, ``kept_reply.py`` answers duplicate
+requests, and ``delivery_failure.py`` is the event when a queued message is given up.
 """
 
 import asyncio
@@ -51,24 +51,24 @@ class Producer:
     Args:
         provider: a URL or a provider.
         alias: the producer's name, in logs and events, and the owner of its queue.
-        queue: the file that takes messages while the provider is away; without one, sending raises then. The
+        queue: the file that takes messages while the provider is away; without a file, sending raises. The
             queue is drained in the background, from the first use of the producer on.
-        encrypt: where the key is that the queue is encrypted with: ``file:/path`` or ``env:NAME`` (extra
-            ``encryption``). What was queued in plain before is sent, too.
+        encrypt: where the key for the queue is: ``file:/path`` or ``env:NAME`` (extra ``encryption``).
+            Messages that were queued in plain before are also sent.
         queue_limit: how many messages may wait in it; -1 for any number, 0 for none.
         ordered: while messages wait, new ones wait behind them; False lets new ones go directly.
         retry: further tries of one send, under the same uuid, before it raises or is queued.
-        max_redelivery_count: after so many failures, with the provider there, a queued message is given up:
-            a delivery failure event is raised, and the message is kept among ``producer.queue.failed()``.
+        max_redelivery_count: if a queued message fails so often although the provider is there, it is given
+            up: a delivery failure event is raised, and the message is kept among ``producer.queue.failed()``.
         tracing: True makes an OpenTelemetry span of each sending (extra ``otel``), and the messages carry its
             context in the properties ``traceparent`` and ``tracestate``.
 
     Raises:
-        ConfigurationError: naming what is wrong and the remedy.
+        ConfigurationError: an argument is wrong; the error names it and the remedy.
 
     Guarantee: a message that was sent arrives at least once, under one uuid, so that a trigger with a
-    document history runs once for it. With a queue, "sent" includes "on this disk". What the service of a
-    transacted trigger sends follows its run: nothing of a try that failed, and the same uuids in each try.
+    document history runs once for it. With a queue, "sent" includes "on this disk". Messages of a transacted
+    trigger's service follow its run: a failed try sends nothing, and each try has the same uuids.
     """
 
     def __init__(  # noqa: PLR0913  (its options are its parameters)
@@ -120,11 +120,11 @@ class Producer:
         return self._settings.alias
 
     def send(self, destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
-        """Send one message; see :class:`~triggers.providers.outgoing.SendOptions` for what can be said of it.
+        """Send one message; see :class:`~triggers.providers.outgoing.SendOptions` for its options.
 
-        In the service of a transacted trigger, it leaves when the service has succeeded: in the transaction
-        where the provider is in its database. A try that fails sends nothing. If it cannot be sent then, the
-        service has failed.
+        In the service of a transacted trigger, it leaves when the service has succeeded. If the provider is
+        in the database of the transaction, it leaves in the transaction. A try that fails sends nothing. If
+        it cannot be sent then, the service has failed.
 
         Raises:
             ProviderUnavailableError: it is unknown whether it arrived, and it could not be queued. Send it
@@ -160,13 +160,13 @@ class Producer:
     def request(
         self, destination: str, body: Body | Message, *, timeout: timedelta, **options: Unpack[SendOptions]
     ) -> Message | None:
-        """Send a message and wait for the reply to it; None when none has come in time.
+        """Send a message and wait for the reply to it; None if none has come in time.
 
         A reply that comes later is dropped. Requests are never queued on disk.
 
         Raises:
             ProviderUnavailableError: it is unknown whether the request arrived.
-            ConfigurationError: it can never be sent so, or its uuid is that of a request that waits already.
+            ConfigurationError: it can never be sent so, or another request with its uuid waits already.
         """
         message = _request(destination, body, timeout, options)
         return drive(self._sender().request(destination, message, patience=timeout))
@@ -187,7 +187,7 @@ class Producer:
         """Reply to a request, such as from its trigger service.
 
         The reply's uuid follows from the request's, so that a service that runs again sends the same reply
-        again, and not a second one. A service that sends several gives each a ``uuid`` of its own.
+        again, and not a second one. A service that sends several replies gives each a different ``uuid``.
 
         Raises as :meth:`send`, and:
             ConfigurationError: the request has no JMSReplyTo.
@@ -205,8 +205,8 @@ class Producer:
     def reply_again(self, request: Message, outcome: "Outcome") -> None:
         """Reply to a duplicate request with the first reply: ``on_duplicate=producer.reply_again``.
 
-        For a trigger with ``keep_result=`` whose service returns what it replies with. A duplicate of which
-        no result is kept has no reply, with a line in the log; one that is no request needs none.
+        For a trigger with ``keep_result=`` and a service that returns its reply. A duplicate without a kept
+        result gets no reply, and the log says so; a message that is not a request needs none.
 
         Raises as :meth:`send`.
         """
@@ -219,26 +219,26 @@ class Producer:
             await self.areply(request, body)
 
     def start(self) -> None:
-        """Begin to drain what waits in the queue; the first send does so, too."""
+        """Begin to drain the messages in the queue; the first send does the same."""
         self._sender().look_after_backlog()
 
     def drain(self) -> Drained:
-        """Send what waits in the queue now; return when nothing does, or the provider is away.
+        """Send the messages in the queue now; return when none waits, or the provider is away.
 
         Waits for its turn while another thread or process drains the same queue.
 
         Raises:
-            ConfigurationError: there is no queue.
+            ConfigurationError: the producer has no queue.
             ClientQueueUnavailableError: its file cannot be used.
         """
         return drive(_drainer(self._sender()).drain())
 
     async def adrain(self) -> Drained:
-        """Send what waits in the queue under asyncio; see :meth:`drain`."""
+        """Send the messages in the queue under asyncio; see :meth:`drain`."""
         return await _drainer(self._async_sender()).drain()
 
     def close(self) -> None:
-        """End the background work and give the connections back; what waits stays on disk."""
+        """End the background work and give the connections back; waiting messages stay on disk."""
         self._leave_to_parent()
         with self._lock:
             sender, self._blocking = self._blocking, None
@@ -274,7 +274,7 @@ class Producer:
         await self.aclose()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child begin anew: it has none of its parent's threads, and maybe their locks."""
+        """Begin again in a forked child: it has none of its parent's threads, and maybe their locks."""
         if self._process != os.getpid():
             self._begin()
 
@@ -311,7 +311,7 @@ def send(
 
 
 async def _sent(sender: Sender, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
-    """Send messages; those of the service of a transacted trigger leave when it has succeeded."""
+    """Send messages; those of a transacted trigger's service leave when it has succeeded."""
     sends = running_sends()
     if sends is None:
         return await sender.send(destination, messages)

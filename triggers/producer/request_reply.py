@@ -1,7 +1,7 @@
 """Requests that wait for a reply: one destination for the replies of a producer, and one listener on it.
 
-Source: webMethods ``pub.jms:sendAndWait`` with a dedicated listener. A reply belongs to the request whose
-uuid is its JMSCorrelationID.
+Source: webMethods ``pub.jms:sendAndWait`` with a dedicated listener. A reply belongs to the request with
+its JMSCorrelationID as the uuid.
 """
 
 import logging
@@ -28,10 +28,10 @@ from triggers.providers.provider import (
 
 _log = logging.getLogger(__name__)
 
-#: How long the listener waits for replies before it looks whether it must end.
+#: How long the listener waits for replies before it checks whether it must end.
 _LISTEN = timedelta(milliseconds=500)
 
-#: How many replies it fetches at once.
+#: How many replies it fetches at a time.
 _FETCH = 100
 
 
@@ -43,20 +43,20 @@ class Waiting:
         self._reply: Message | None = None
 
     def give(self, reply: Message) -> None:
-        """Hand the reply over."""
+        """Pass the reply on."""
         self._reply = reply
         self._flag.set()
 
     async def wait(self, patience: timedelta) -> Message | None:
-        """Return the reply; None when it has not come in time."""
+        """Return the reply; None if it has not come in time."""
         await self._flag.wait(patience.total_seconds())
         return self._reply
 
 
 class Replies:
-    """Where the replies to one producer arrive, and who waits for them; opened by the first request.
+    """The destination of the replies to one producer, and the waiting requests; opened by the first request.
 
-    The provider's temporary destination where it has such; else a destination of a unique name, which stays.
+    It is a temporary destination, if the provider has any; else one with a unique name, which stays.
     """
 
     def __init__(self, provider: Provider, shell: Shell, alias: str) -> None:
@@ -69,7 +69,7 @@ class Replies:
         self._destination: str | None = None
 
     async def open(self) -> str:
-        """Return the destination for replies; it exists and is listened to.
+        """Return the destination for replies; it exists, and the listener runs.
 
         Raises:
             ProviderUnavailableError: it cannot be made now.
@@ -93,7 +93,7 @@ class Replies:
 
     @contextmanager
     def expecting(self, request: Message) -> Generator[Waiting]:
-        """Expect the reply to a request while entered; one that comes later is dropped.
+        """Expect the reply to a request while entered; a reply that comes later is dropped.
 
         Raises:
             ConfigurationError: another request with the same identity waits already.
@@ -113,7 +113,7 @@ class Replies:
                 del self._waiting[correlation]
 
     async def _listen(self, receiver: Receiver) -> None:
-        """Hand out what arrives until the shell is over; then give the destination back."""
+        """Hand out replies until the shell is over; then give the destination back."""
         outage, alive_due = self._outage(), 0.0
         while not self._shell.over.is_set():
             try:
@@ -125,7 +125,7 @@ class Replies:
                     alive_due = time.monotonic() + receiver.keep_alive_interval.total_seconds()
                 outage.end()
             except DestinationGoneError as error:
-                # The next request opens another one; those that wait have no reply any more.
+                # The next request opens another one; the waiting requests get no reply any more.
                 _log.warning(
                     "producer %s: replies that were under way are lost, and their requests time out: %s",
                     self._alias,

@@ -22,10 +22,10 @@ from triggers.service.failures import Retry, rerun
 
 _ONE_TRY = Retry()
 
-#: How long closing waits for what runs beside the callers, in seconds.
+#: How long closing waits for background work, in seconds.
 CLOSE_PATIENCE = 5.0
 
-#: Destinations share so many locks, so that none need be kept for each that was ever used.
+#: Destinations share so many locks, so that a lock need not be kept for each destination ever used.
 _LOCKS = 64
 
 
@@ -79,7 +79,7 @@ class Sender:
             return await self._send_or_keep(destination, carrying, may_wait=may_wait)
 
     async def send_for(self, connection: Any, destination: str, messages: Sequence[Message]) -> None:
-        """Send what a service has sent, in its transaction where the provider is in the same database.
+        """Send the messages of a service, in its transaction if the provider is in the same database.
 
         Raises:
             ProviderUnavailableError: as :meth:`send`.
@@ -97,7 +97,7 @@ class Sender:
         async with self._lock_of(destination):
             queue = self._queue
             waiting = self.look_after_backlog()
-            # A request whose sender waits for the reply must not stand in line.
+            # A request with a sender that waits for the reply must not wait behind others.
             if queue is None or not queue.limit or not may_wait:
                 return await self._send(destination, messages, self._settings.retry)
             if waiting and self._settings.ordered and self._held_up(destination):
@@ -139,12 +139,12 @@ class Sender:
         first = not queue.size()
         queue.put(destination, messages)
         self.look_after_backlog()
-        if first and self.drainer is not None:  # else it knows already, and pauses for its reasons
+        if first and self.drainer is not None:  # else it already knows, and pauses for a reason
             self.drainer.woken.set()
         return [SentMessage(_updated(message, destination=destination), queued=True) for message in messages]
 
     def look_after_backlog(self) -> bool:
-        """Tell whether anything waits; if so, there is somebody to drain it."""
+        """Return whether anything waits; if so, make sure that a drainer runs."""
         if self._queue is None or self.drainer is None or not self._queue.size():
             return False
         if not self._draining:
@@ -153,17 +153,17 @@ class Sender:
         return True
 
     async def request(self, destination: str, message: Message, *, patience: timedelta) -> Message | None:
-        """Send a request and return its reply; None when none has come in time."""
+        """Send a request and return its reply; None if none has come in time."""
         headers = {"reply_to": await self.replies.open()}
         if message.correlation_id is None:
-            # Who replies as plain JMS does repeats the one or the other.
+            # A plain JMS program repeats one or the other in its reply.
             headers["correlation_id"] = message.uuid or ""
         with self.replies.expecting(message) as waiting:
             await self.send(destination, [_updated(message, **headers)], may_wait=False)
             return await waiting.wait(patience)
 
     async def close(self) -> None:
-        """End what runs beside the callers, and give the provider back if it is our own."""
+        """End the background work, and give the provider back if it is our own."""
         self._shell.over.set()
         if self.drainer is not None:
             self.drainer.woken.set()
@@ -172,7 +172,7 @@ class Sender:
             await self._provider.close()
 
 
-#: Makes a span of a sending, and gives the messages that carry it.
+#: Makes a span of a send, and gives the messages that carry it.
 Span = Callable[[str, Sequence[Message]], AbstractContextManager[Sequence[Message]]]
 
 
@@ -194,5 +194,5 @@ async def _is_in(connection: Any, provider: InDatabase) -> bool:
     number = known.get("dms_identity")
     if number is None:
         number = known["dms_identity"] = await identity_of(connection)
-    # Where there are no tables, asking the provider would make them: outside of the transaction.
+    # Without tables, asking the provider would make them: outside of the transaction.
     return number is not None and number == await provider.identity()

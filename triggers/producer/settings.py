@@ -9,23 +9,23 @@ from history.errors import ConfigurationError
 from triggers.service.checking import check_kind, check_switch, check_text, check_tracing
 from triggers.service.failures import Retry
 
-#: How many messages a client-side queue holds when nobody says otherwise.
+#: How many messages a client-side queue holds by default.
 DEFAULT_QUEUE_LIMIT = 100_000
 
-#: How many failures give a queued message up, counted while the provider is there. By the pauses between
-#: them, it has been tried for some minutes then.
+#: After so many failures, counted while the provider is there, a queued message is given up. With the pauses
+#: between them, it has been tried for some minutes then.
 DEFAULT_MAX_REDELIVERY_COUNT = 20
 
 #: The further tries of one send, before it raises or is queued.
 DEFAULT_SEND_RETRY = Retry(max_attempts=2, interval=timedelta(milliseconds=100), backoff=3)
 
-#: The limit that is none.
+#: Means no limit.
 UNLIMITED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """All settings of a producer, but for the provider."""
+    """All settings of a producer, except the provider."""
 
     alias: str
     queue: Path | None

@@ -2,12 +2,12 @@
 
 =====================  ==============================================================================
 ``provider.py``        the protocol: :class:`Provider` and :class:`Receiver`, what they hand over, and
-                       what they may do besides (:func:`capabilities_of`). Start here
+                       their optional capabilities (:func:`capabilities_of`). Start here
 ``contract/``          the suite that every provider must pass; subclass it in your tests
 ``memory.py``          the smallest provider, in one file: an example to read
-``opening.py``         from a URL to a provider; your own needs no URL, hand the object to a consumer
+``opening.py``         from a URL to a provider; your own needs no URL: hand the object to a consumer
 ``outgoing.py``        what a producer sends: a message made of a body and options
-``backlog.py``         what waits at a provider, in the words of all of them
+``backlog.py``         the backlog of a provider, in one form for all providers
 ``brokers/``           what several providers share: URLs, connections, decoding, delivery counts
 =====================  ==============================================================================
 
@@ -18,16 +18,16 @@ Each messaging system has a folder, and the files in it have the same names:
 ``receiver.py``        one consumer; over ``brokers/push_receiver.py`` it is ``consumer.py``
 ``codec.py``           a message as the system has it, and back
 ``settings.py``        what can be set in the constructor or in the URL
-``link.py``            the edge to the driver, where its errors are translated once; where the driver
-                       needs a thread of its own it is ``connection.py``
+``link.py``            the edge to the driver, where its errors are translated once; if the driver
+                       needs its own thread it is ``connection.py``
 =====================  ==============================================================================
 
 ``redis_streams/``, ``jms/``, ``amqp/``, ``rabbitmq/``, ``kafka/``, ``nats/``, ``sqs/`` and ``sqljms/``
 (queues in a SQL database) are brokers. ``sqlremote/`` carries committed transactions from one database to
 another.
 
-To write one: implement the two protocols with methods that are coroutines (over a blocking driver they
-never suspend), raise :class:`ProviderUnavailableError` when the server does not answer, decode through
+To write one: implement the two protocols with coroutine methods (over a blocking driver they never
+suspend), raise :class:`ProviderUnavailableError` when the server does not answer, decode through
 :func:`read`, and pass the suite.
 ``docs/how-to/write-a-store-or-provider.md`` goes through it step by step.
 """

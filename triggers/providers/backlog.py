@@ -1,4 +1,4 @@
-"""What waits at a provider: how much, for how long, and whether anybody takes it."""
+"""How many messages wait at a provider, for how long, and whether anybody takes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,12 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """What waits for one subscription of a destination; None is what the provider does not say.
+    """The messages that wait for one subscription of a destination; None means unknown.
 
-    ``waiting`` were handed to nobody yet, ``held`` were handed out and are not answered, ``later`` are not
-    due. ``is_more`` says that counting ended there: at least so many wait. ``oldest`` is when the first of
-    what is waiting or held came. ``subscription`` is None where all subscriptions share the destination.
+    No consumer has received the ``waiting`` messages yet. The ``held`` messages were handed out and are not
+    settled. The ``later`` messages are not due. If ``is_more``, counting stopped early: at least so many
+    wait. ``oldest`` is when the first waiting or held message came. ``subscription`` is None if all
+    subscriptions share the destination.
     """
 
     destination: str
@@ -26,7 +27,7 @@ class Backlog:
 
     @property
     def is_known(self) -> bool:
-        """Whether the provider says anything of it."""
+        """Whether the provider reports any number."""
         return self.waiting is not None or self.held is not None
 
 
@@ -36,12 +37,12 @@ Place = tuple[str, str]
 
 @runtime_checkable
 class TellingBacklog(Protocol):
-    """A provider that can be asked what waits there, which takes and changes nothing."""
+    """A provider that reports its backlog. The call takes and changes no message."""
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
-        """Return what waits at each of these places, in order, then what is known of others.
+        """Return the backlog of each of these places, in order, then that of any other known places.
 
-        One that the provider does not have, or says nothing of, has no numbers.
+        A place that the provider does not have, or cannot count, has no numbers.
 
         Raises:
             ProviderUnavailableError: it does not answer.
@@ -50,7 +51,7 @@ class TellingBacklog(Protocol):
 
 
 def in_order(found: Sequence[Backlog], places: Sequence[Place]) -> Sequence[Backlog]:
-    """Return what was found: that of ``places`` first and in their order, then the others."""
+    """Return the backlogs of ``places`` first and in their order, then the others."""
     known: dict[tuple[str, str | None], Backlog] = {(one.destination, one.subscription): one for one in found}
     wanted = [
         known.pop(place) if place in known else Backlog(destination=place[0], subscription=place[1])

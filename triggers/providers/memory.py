@@ -20,7 +20,7 @@ from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Arrival, Received
 
 @dataclass(slots=True)
 class _Subscription:
-    """Where one subscription stands in the log of its destination; numbers are places in that log."""
+    """The position of one subscription in the log of its destination; numbers are places in that log."""
 
     log: list[Message]
     consumers: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
@@ -30,7 +30,7 @@ class _Subscription:
     due: dict[int, float] = field(default_factory=dict[int, float])
 
     def take(self, limit: int) -> list[int]:
-        """Hand out what is due again, then what is new; counts them."""
+        """Hand out the due redeliveries, then new messages; count each delivery."""
         now = time.monotonic()
         again = sorted(number for number, due in self.due.items() if due <= now)[:limit]
         new = range(self.read, min(len(self.log), self.read + limit - len(again)))
@@ -61,12 +61,12 @@ class _Subscription:
         )
 
     def next_due(self) -> float:
-        """When something will be due without anybody doing anything, on the monotonic clock."""
+        """Return when, on the monotonic clock, the next message becomes due without anybody's action."""
         return min(self.due.values(), default=float("inf"))
 
 
 class _Broker(Condition):
-    """What all receivers share, under one lock."""
+    """The state that all receivers share, under one lock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class _Broker(Condition):
         return name
 
     def deliver_later_ones(self) -> float:
-        """Append the messages whose delivery time has come; return when the next one's will, monotonic."""
+        """Append the delayed messages that are due; return the next delivery time, monotonic."""
         while self._later:
             ahead = (self._later[0][0] - datetime.now(UTC)).total_seconds()
             if ahead > 0:
@@ -117,12 +117,12 @@ class _Broker(Condition):
 
 
 class MemoryProvider:
-    """Destinations that live and die with their process; safe to share between threads.
+    """Destinations that exist as long as their process; safe to share between threads.
 
-    Every message sent stays in memory, and a new subscription begins with the first of them. What a consumer
-    holds stays its own until it answers or closes: nobody is presumed dead. Dead letters of ``orders`` go to
-    ``DLQ.orders``, with the reason in the property ``dead-letter-reason``. The delivery count is exact. A
-    message with a delivery time ahead appears when it is due.
+    Every message sent stays in memory, and a new subscription begins with the first message. A consumer
+    keeps what it holds until it settles it or closes: no consumer is presumed dead. Dead letters of
+    ``orders`` go to ``DLQ.orders``, with the reason in the property ``dead-letter-reason``. The delivery
+    count is exact. A message with a future delivery time appears when it is due.
 
     Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic), as long as the process
     lives; a restart forgets what was sent.
@@ -133,7 +133,7 @@ class MemoryProvider:
         self._shell = shell or ThreadShell()
 
     def for_asyncio(self) -> "MemoryProvider":
-        """Return a view of the same destinations whose receivers wait without blocking the event loop."""
+        """Return a view of the same destinations with receivers that do not block the event loop."""
         return MemoryProvider(broker=self._broker, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
@@ -144,20 +144,20 @@ class MemoryProvider:
         return names
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "MemoryReceiver":
-        """Open a receiver; the destination and the subscription begin to exist where they do not."""
+        """Open a receiver; the destination and the subscription are made if they do not exist."""
         with self._broker.changed:
             joined = self._broker.subscription(destination, subscription)
             if name in joined.consumers:
                 raise ConfigurationError(
                     "name",
                     f"{name!r} is the name of another consumer of {subscription!r} on {destination!r}",
-                    "give each consumer a name of its own",
+                    "give each consumer its own name",
                 )
             joined.consumers[name] = set()
         return MemoryReceiver(self._broker, joined, self._shell, destination=destination, name=name)
 
     async def open_temporary(self, purpose: str) -> tuple[str, "MemoryReceiver"]:
-        """Open the one consumer of a new destination, whose messages are forgotten when it closes."""
+        """Open the only consumer of a new destination; its messages are forgotten when it closes."""
         destination = f"temporary:{purpose}:{uuid4().hex}"
         with self._broker.changed:
             joined = self._broker.subscription(destination, "temporary")
@@ -168,18 +168,18 @@ class MemoryProvider:
         return destination, receiver
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
-        """Return what waits for each subscription that there was ever a receiver of."""
+        """Return what waits for each subscription that ever had a receiver."""
         with self._broker.changed:
             return in_order(self._broker.backlogs(), places)
 
     async def close(self) -> None:
-        """Do nothing: what was sent stays until the process ends."""
+        """Do nothing: sent messages stay until the process ends."""
 
 
 class MemoryReceiver:
     """A consumer of a :class:`MemoryProvider`; handles are places in the destination's log."""
 
-    #: Nothing is ever taken over, so this need not be often.
+    #: Nothing is ever taken over, so a long interval is enough.
     keep_alive_interval = timedelta(seconds=10)
 
     def __init__(
@@ -244,7 +244,7 @@ class MemoryReceiver:
             self._broker.announce()
 
     async def take_over_all(self) -> None:
-        """Take what the others hold, and what was recovered, and let nobody else receive before the close."""
+        """Take what other receivers hold, and recovered messages; no other receives until this one closes."""
         with self._broker.changed:
             for others in self._subscription.consumers.values():
                 if others is not self._held:
@@ -255,13 +255,13 @@ class MemoryReceiver:
             self._broker.announce()
 
     async def keep_alive(self) -> None:
-        """Do nothing: what is held stays held."""
+        """Do nothing: held messages stay held."""
 
     async def close(self) -> None:
-        """Give back what is not answered, and free the name."""
+        """Give back unsettled messages, and free the name."""
         with self._broker.changed:
             if self._closed:
-                return  # the name may be somebody else's by now
+                return  # another receiver may have the name by now
             self._closed = True
             for number in self._held:
                 self._subscription.give_back(number, AT_ONCE)
@@ -274,7 +274,7 @@ class MemoryReceiver:
             self._broker.announce()
 
     def _answer(self, received: Sequence[Received]) -> list[int]:
-        """Take out of what is held, and return, those of ``received`` that still are."""
+        """Remove and return those of ``received`` that are still held."""
         numbers = [cast("int", delivery.handle) for delivery in received]
         own = [number for number in numbers if number in self._held]
         self._held.difference_update(own)

@@ -8,7 +8,7 @@ from history.support.references import dereferenced
 from history.support.urls import guarded, refuse_unknown, split_url
 from triggers.providers.provider import Provider
 
-#: What :func:`open_provider` understands, for its errors and for ``--help``.
+#: The URLs that :func:`open_provider` understands, for its errors and for ``--help``.
 PROVIDER_URLS = (
     "redis://host:6379/0 (Redis Streams), rediss://..., redis+sentinel://a,b,c/service/0, "
     "redis+cluster://a,b,c, sqlite:///file.db or postgresql://user@host/database "
@@ -20,7 +20,7 @@ PROVIDER_URLS = (
 
 
 def open_provider(url: str) -> Provider:
-    """Open the provider at ``url``; nothing is connected before the first use.
+    """Open the provider at ``url``; it connects at the first use.
 
     Raises:
         ConfigurationError: the scheme is unknown.

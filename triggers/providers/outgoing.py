@@ -1,12 +1,12 @@
-"""What a producer sends: a message made of a body and options, with an identity that stays the same.
+"""The messages of a producer, each made of a body and options, with a stable identity.
 
-Source: webMethods ``pub.jms:send`` for the options. Unlike there, a message that is given no uuid gets one,
-so that a second try of the same send is known as a duplicate.
+Source: webMethods ``pub.jms:send`` for the options. Unlike there, a message without a uuid gets a new one,
+so that a repeated send is recognised as a duplicate.
 
-What the service of a transacted trigger sends leaves once the service has succeeded, and not before
-(:class:`Sends`): a try that fails has sent nothing. There, a message that is given no uuid has one that
-follows from the trigger, the delivery's uuid and the number of the message in this run. So a try after a
-crash sends the same messages again, and whoever detects duplicates downstream runs each of them once.
+Messages that the service of a transacted trigger sends leave only after the service has succeeded
+(:class:`Sends`): a failed try has sent nothing. There, the uuid of a message without one follows from the
+trigger, the delivery's uuid and the number of the message in this run. So a try after a crash sends the same
+messages again, and a consumer that detects duplicates runs each of them once.
 """
 
 import json
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 from history.errors import ConfigurationError
 from history.message import Message, PropertyValue
 
-#: What can be sent: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
+#: A body: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
 Body = bytes | str | dict[str, Any] | list[Any] | bool | int | float | BaseModel | None
 
 #: The uuids of replies are made in this namespace.
@@ -33,15 +33,15 @@ _REPLIES = uuid5(NAMESPACE_URL, "urn:doubtless:reply")
 #: The uuids of what services send are made in this namespace.
 _SENT = uuid5(NAMESPACE_URL, "urn:doubtless:sent")
 
-#: Sends what was kept; is given the connection of the service's transaction, None where it has none.
+#: Sends a kept message. Its argument is the connection of the service's transaction, or None without one.
 Leave = Callable[[Any], Awaitable[object]]
 
-#: The property by which webMethods relates a reply to its request, before the uuid.
+#: The property by which webMethods relates a reply to its request; it comes before the uuid.
 _REPLY_TAG = "wm_tag"
 
 
 class SendOptions(TypedDict, total=False):
-    """What can be said of a message that is sent; what is None counts as left out.
+    """The options of a message that is sent; None counts as left out.
 
     - ``uuid``: its identity, of any length but empty. By default the uuid of the message, or a new one; in
       the service of a transacted trigger, one that is the same in each try.
@@ -69,7 +69,7 @@ class SendOptions(TypedDict, total=False):
 class SentMessage:
     """A message that was sent to the provider, or that is ``queued`` on disk until the provider is back.
 
-    ``message`` is as it was sent; a queued one has no JMSMessageID yet.
+    ``message`` is as it was sent; a queued message has no JMSMessageID yet.
     """
 
     message: Message
@@ -77,23 +77,23 @@ class SentMessage:
 
     @property
     def uuid(self) -> str:
-        """The identity that it was sent under."""
+        """The identity under which it was sent."""
         return cast("str", self.message.uuid)
 
     @property
     def message_id(self) -> str | None:
-        """The JMSMessageID; None where the provider has not given one yet."""
+        """The JMSMessageID; None if the provider has not given one yet."""
         return self.message.message_id
 
 
 def compose(destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> Message:
     """Make the message to send.
 
-    Of a :class:`Message`, headers and properties are kept unless an option says otherwise, its identity
-    becomes the property ``uuid``, and what belongs to one delivery (the count, the destination) is left out.
+    A :class:`Message` keeps its headers and properties unless an option replaces them. Its identity becomes
+    the property ``uuid``. Values of one delivery (the count, the destination) are left out.
 
     Raises:
-        ConfigurationError: naming the option that is wrong, and the remedy.
+        ConfigurationError: an option is wrong; the error names it and the remedy.
     """
     if not destination:
         raise ConfigurationError("destination", "is empty", "name the queue, topic or stream")
@@ -104,7 +104,7 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
     if fields["uuid"] is None:
         fields["uuid"] = properties.get("uuid") or _identity(body)
     sent = datetime.now(UTC)
-    # What is sent is what arrives: JMS counts in milliseconds.
+    # JMS counts in milliseconds: round now, so that the message arrives as it was sent.
     sent = sent.replace(microsecond=sent.microsecond // 1000 * 1000)
     times = _times(sent, given.pop("time_to_live", None), given.pop("delay", None))
     values: dict[str, Any] = {**fields, **given, **times, "timestamp": sent, "properties": properties}
@@ -115,7 +115,7 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
 
 
 def _fields(body: Body | Message) -> tuple[dict[str, Any], dict[str, PropertyValue]]:
-    """Return the fields that a message keeps when it is sent, and its properties but for the uuid."""
+    """Return the fields that a message keeps when it is sent, and its properties without the uuid."""
     if not isinstance(body, Message):
         return {"body": body.model_dump(mode="json") if isinstance(body, BaseModel) else body}, {}
     left_out = {"uuid", "delivery_count", "redelivered", "destination", "timestamp", "properties"}
@@ -163,7 +163,7 @@ def correlation_of(request: Message) -> str:
     """Return the JMSCorrelationID of a reply: the request's ``wm_tag``, else its uuid, else its JMSMessageID.
 
     Raises:
-        ConfigurationError: it has none of them.
+        ConfigurationError: the request has none of them.
     """
     tag = request.properties.get(_REPLY_TAG)
     found = tag if isinstance(tag, str) and tag else request.sent_uuid or request.uuid
@@ -173,7 +173,7 @@ def correlation_of(request: Message) -> str:
 
 
 def compose_reply(request: Message, body: Body | Message, **options: Unpack[SendOptions]) -> Message:
-    """Make the reply to a request; its uuid follows from the request's, so that a second run repeats it.
+    """Make the reply to a request; its uuid follows from the request's, so a second run sends the same uuid.
 
     Raises:
         ConfigurationError: the request names no destination for replies, or has no identity.
@@ -190,7 +190,7 @@ def compose_reply(request: Message, body: Body | Message, **options: Unpack[Send
 
 
 class Sends:
-    """What one run of a service has sent so far, in order.
+    """The messages that a run of a service has sent so far, in order.
 
     Args:
         trigger: its name.
@@ -203,15 +203,15 @@ class Sends:
         self._kept: list[Leave] = []
 
     def fresh_uuid(self) -> str:
-        """Return the uuid of the next message that has none: the same in each run for the same delivery."""
+        """Return the uuid for the next message without one: the same in each run for the same delivery."""
         return str(uuid5(_SENT, json.dumps([*self._source, next(self._numbers)])))
 
     def keep(self, leave: Leave) -> None:
-        """Have something sent once the service has succeeded."""
+        """Keep something until the service has succeeded; it is sent then."""
         self._kept.append(leave)
 
     async def leave(self, connection: Any) -> None:
-        """Send all that was kept, in order.
+        """Send everything that was kept, in order.
 
         Raises:
             Exception: what a provider raised; the run has failed, and what has left already has its uuid.
@@ -224,13 +224,13 @@ _RUNNING: ContextVar[Sends | None] = ContextVar("doubtless_sends", default=None)
 
 
 def running_sends() -> Sends | None:
-    """Return what the running service of a transacted trigger has sent; None outside of one."""
+    """Return the sends of the running service of a transacted trigger; None outside of such a service."""
     return _RUNNING.get()
 
 
 @contextmanager
 def sending(sends: Sends) -> Generator[None]:
-    """Keep what is sent for as long as the block takes: in its thread or task, and in those it starts."""
+    """Keep what is sent while the block runs: in its thread or task, and in those it starts."""
     outer = _RUNNING.set(sends)
     try:
         yield
@@ -239,6 +239,6 @@ def sending(sends: Sends) -> Generator[None]:
 
 
 def fresh_uuid() -> str:
-    """Return the uuid of a message that is given none: derived in a transacted service, else random."""
+    """Return the uuid for a message without one: derived in a transacted service, else random."""
     sends = _RUNNING.get()
     return str(uuid4()) if sends is None else sends.fresh_uuid()

@@ -1,16 +1,16 @@
 """The protocol of a provider: the messaging system that a trigger receives from.
 
-A provider hands out one :class:`Receiver` per consumer, destination and subscription. What a receiver hands
-over must be answered once: acknowledged, recovered or dead-lettered. As everywhere below the consumers, all
-methods are coroutines that never suspend over a blocking driver.
+A provider hands out one :class:`Receiver` per consumer, destination and subscription. Each delivery that a
+receiver hands over must be settled once: acknowledged, recovered or dead-lettered. As everywhere below the
+consumers, all methods are coroutines that never suspend over a blocking driver.
 
-What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
+Each optional capability of a receiver or a provider is a protocol: :class:`TakingOver`,
 :class:`KeepingOrder`, :class:`TakingFailures`, :class:`CountingRefusals`, :class:`SharingTransactions`,
 :class:`Placing` and :class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`,
 :class:`Answering`, :class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`,
 :class:`TellingPermissions`, :class:`ServingMany`, :class:`Interruptible` and
-:class:`~triggers.providers.backlog.TellingBacklog` of providers.
-It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
+:class:`~triggers.providers.backlog.TellingBacklog` of providers. An object offers a capability by having its
+methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
 import inspect
@@ -30,10 +30,10 @@ from triggers.providers.backlog import TellingBacklog
 if TYPE_CHECKING:
     from triggers.service.outcome import Outcome
 
-#: How long :meth:`Receiver.receive` waits for a first message when nobody says otherwise.
+#: How long :meth:`Receiver.receive` waits for a first message by default.
 RECEIVE_WAIT = timedelta(seconds=1)
 
-#: No delay: the message may be delivered again at once.
+#: No delay: the message may be delivered again immediately.
 AT_ONCE = timedelta(0)
 
 
@@ -44,12 +44,12 @@ class ProviderUnavailableError(UnavailableError):
 
 
 class DestinationGoneError(ProviderUnavailableError):
-    """A temporary destination has ended without its receiver's doing; another one may be opened."""
+    """A temporary destination has ended although its receiver did not close it; another one may be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One delivery: a message that arrived, with the provider's handle to answer it."""
+    """One delivery: a message that arrived, with the provider's handle to settle it."""
 
     message: Message
     handle: object
@@ -57,11 +57,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """One delivery that is no message: its fields as they came, and what is wrong with them.
+    """One delivery that cannot be read as a message: its fields as they came, and what is wrong with them.
 
-    ``delivery_id`` is the delivery's own, such as an entry's in its stream: the same when it is delivered
-    again, another for any other delivery, even of the same bytes. Where the provider has no such id, it is
-    another each time. Without one, deliveries of the same bytes are taken for the same.
+    ``delivery_id`` identifies the delivery, such as the id of an entry in its stream. It is the same when the
+    delivery comes again, and differs for any other delivery, even of the same bytes. If the provider has no
+    such id, each delivery gets a new one. Without any id, deliveries of the same bytes count as the same.
     """
 
     fields: dict[bytes, bytes]
@@ -70,24 +70,24 @@ class Unreadable:
     delivery_id: str | None = None
 
 
-#: Anything that a receiver hands over and wants answered.
+#: Everything that a receiver hands over and that must be settled.
 Received = Arrival | Unreadable
 
 
 class Receiver(Protocol):
     """One consumer's link to one destination, for one subscription.
 
-    ``keep_alive`` may be called from another thread (or task) while ``receive`` waits; everything else comes
-    from one thread at a time.
+    Another thread (or task) may call ``keep_alive`` while ``receive`` waits. All other calls come from one
+    thread at a time.
     """
 
     @property
     def keep_alive_interval(self) -> timedelta:
-        """How often :meth:`keep_alive` must be called, so that nothing unanswered is given to others."""
+        """How often :meth:`keep_alive` must be called, so that others do not get unsettled messages."""
         ...
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
-        """Return up to ``limit`` deliveries, waiting at most ``wait`` for a first one; maybe none.
+        """Return up to ``limit`` deliveries, or none; wait at most ``wait`` for the first one.
 
         Raises:
             ProviderUnavailableError: the connection is gone; call again, after a pause.
@@ -95,7 +95,7 @@ class Receiver(Protocol):
         ...
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Tell the provider that these are done. Doing it twice is harmless."""
+        """Tell the provider that these are processed. Doing it twice is harmless."""
         ...
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
@@ -107,24 +107,24 @@ class Receiver(Protocol):
         ...
 
     async def keep_alive(self) -> None:
-        """Tell the provider that everything handed over and not answered yet is still being worked on."""
+        """Tell the provider that all unsettled messages are still being worked on."""
         ...
 
     async def close(self) -> None:
-        """Give back what is not answered yet and leave."""
+        """Give back unsettled messages and leave."""
         ...
 
 
 @runtime_checkable
 class TakingOver(Protocol):
-    """A receiver that can have what all others of its subscription held: for ordered triggers."""
+    """A receiver that can take what all others of its subscription held: for ordered triggers."""
 
     async def take_over_all(self) -> None:
-        """Have the next calls of ``receive`` hand out all that is not answered, in order, before what is new.
+        """Make the next calls of ``receive`` hand out everything unsettled, in order, before new messages.
 
-        That is what other consumers of this subscription hold, who are known to be dead, and what was
-        recovered, also where its delay is not over. What this receiver holds stays as it is. The delivery
-        count grows as with any redelivery.
+        That is what the other consumers of this subscription hold, which are known to be dead. It is also
+        what was recovered, even if its delay is not over. The messages of this receiver stay as they are. The
+        delivery count grows as with any redelivery.
 
         Raises:
             ProviderUnavailableError: call again.
@@ -137,9 +137,9 @@ class KeepingOrder(Protocol):
     """A receiver of a provider that is :class:`DividingGroups`: for ordered triggers."""
 
     async def hand_out_in_order(self) -> None:
-        """Have the next calls of ``receive`` hand out all that was recovered, in order, before what is new.
+        """Make the next calls of ``receive`` hand out everything recovered, in order, before new messages.
 
-        Also where its delay is not over. What this receiver holds stays as it is.
+        A delay that is not over does not matter. The messages of this receiver stay as they are.
 
         Raises:
             ProviderUnavailableError: call again.
@@ -147,89 +147,88 @@ class KeepingOrder(Protocol):
         ...
 
     def take_moved(self) -> bool:
-        """Whether something that was handed over and not settled is another consumer's now; asked once.
+        """Whether an unsettled message has moved to another consumer since the last call.
 
-        It may come back, and is handed out from its beginning then.
+        It may come back, and is then handed out from its beginning.
         """
         ...
 
 
-#: Deliveries, and what became of each.
+#: Deliveries, each with its outcome.
 Answers = Sequence[tuple[Arrival, "Outcome"]]
 
 
 @runtime_checkable
 class TakingFailures(Protocol):
-    """A receiver that has its own way with attempts that failed, such as one with redelivery of its own."""
+    """A receiver that treats failed attempts in its own way, for example with its own redelivery."""
 
     async def take_failed(self, answers: Answers) -> Answers:
-        """Look after what failed and was rolled back; return the others, to be acknowledged or recovered.
+        """Take care of what failed and was rolled back; return the others, to be acknowledged or recovered.
 
         Raises:
-            ProviderUnavailableError: what is not looked after will be delivered again.
+            ProviderUnavailableError: what is not taken care of will be delivered again.
         """
         ...
 
 
 @runtime_checkable
 class CountingRefusals(Protocol):
-    """A receiver whose provider may refuse acknowledgements, and is told of it later."""
+    """A receiver of a provider that may refuse acknowledgements, and reports it later."""
 
     def take_refusals(self) -> int:
-        """Return how many were refused since it was last asked; such messages may come again."""
+        """Return how many were refused since the last call; such messages may come again."""
         ...
 
 
 @runtime_checkable
 class SharingTransactions(Protocol):
-    """A receiver whose messages can be taken out in the transaction of a trigger's effects."""
+    """A receiver that can acknowledge its messages in the transaction of a trigger's effects."""
 
     async def shares(self, history: HistoryStore) -> bool:
         """Whether the transactions of this history reach the provider's database."""
         ...
 
     async def acknowledge_inside(self, transaction: Any, received: Sequence[Received]) -> bool:
-        """Take these out on the connection that a transaction has open; it is committed or rolled back later.
+        """Acknowledge these in an open transaction, which is committed or rolled back later.
 
-        False where some of them are not this receiver's any more: then nothing may be committed.
+        False if some of them no longer belong to this receiver: then nothing may be committed.
         """
         ...
 
     def note_acknowledged(self, received: Sequence[Received]) -> None:
-        """Note that the transaction which took these out is committed."""
+        """Note that the transaction which acknowledged these is committed."""
         ...
 
 
 @runtime_checkable
 class Placing(Protocol):
-    """A receiver whose messages a history on the same server can acknowledge, in a call of its own."""
+    """A receiver that lets a history on the same server acknowledge its messages, in a separate call."""
 
     async def is_beside(self, history: HistoryStore) -> bool:
         """Whether the history is in the same database of the same server.
 
         Raises:
-            UnavailableError: one of the two is away, so that nobody knows.
+            UnavailableError: one of the two does not answer, so the place is unknown.
         """
         ...
 
     def leave_at(self, received: Received) -> Place:
-        """Return where one is acknowledged, by somebody else from now on: it is not kept alive any more."""
+        """Return where the history acknowledges this delivery; it is not kept alive here any more."""
         ...
 
     def stay(self, received: Received) -> None:
-        """Keep one alive again, because it is not acknowledged, or nobody knows."""
+        """Keep a delivery alive again, because it is not acknowledged, or nobody knows."""
         ...
 
 
 @runtime_checkable
 class ServingMany(Protocol):
-    """A provider of which one receiver can serve many tasks of an event loop."""
+    """A provider that can open a receiver for many tasks of an event loop."""
 
     async def open_for_many(self, destination: str, *, subscription: str, name: str) -> Receiver:
-        """Open a receiver that is answered by some tasks while it receives for others.
+        """Open a receiver that some tasks settle with while it receives for others.
 
-        A call of it that fails takes nothing from the tasks that were not in it: what they hold is not handed
-        out again.
+        A call that fails affects only its own tasks: what other tasks hold is not handed out again.
 
         Raises:
             ConfigurationError: as :meth:`Provider.open_receiver`.
@@ -239,7 +238,7 @@ class ServingMany(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a trigger refuses whatever stands in it, so that a receiver need not decode it.
+    """Messages that a trigger refuses without reading the body, so that a receiver need not decode it.
 
     ``max_body_size`` is in bytes, as they came.
     """
@@ -250,8 +249,8 @@ class Limits:
     def leaves_encoded(self, size: int, delivery_count: int) -> bool:
         """Whether a body is handed over as the bytes that it came as.
 
-        That is what is larger than a body may be, and what was refused for its count before and came again:
-        decoding it may be what the process died of.
+        This holds for a body that is too large, and for a message that was refused for its count and came
+        again: perhaps the process died because it decoded it.
         """
         return size > self.max_body_size or delivery_count > self.max_delivery_count + 1
 
@@ -262,7 +261,7 @@ NO_LIMITS = Limits()
 
 @runtime_checkable
 class Limited(Protocol):
-    """A receiver that can be told what its trigger refuses."""
+    """A receiver that accepts the limits of its trigger."""
 
     limits: Limits
 
@@ -271,12 +270,12 @@ class Limited(Protocol):
 class DividingGroups(Protocol):
     """A provider that gives all messages of one group to one consumer at a time, in their order.
 
-    So each consumer of an ordered trigger receives. Whoever has a group next gets what is not settled of it,
-    in order, before what is new. Its receivers are :class:`KeepingOrder`.
+    So each consumer of an ordered trigger receives. The next consumer of a group gets its unsettled messages,
+    in order, before new ones. Its receivers are :class:`KeepingOrder`.
     """
 
     def check_order(self) -> None:
-        """Return where that is so as the provider is set.
+        """Return if the provider is set up to divide groups.
 
         Raises:
             ConfigurationError: it is not.
@@ -289,13 +288,13 @@ class TemporaryDestinations(Protocol):
     """A provider that can make a destination which ends with its one receiver: for replies."""
 
     async def open_temporary(self, purpose: str) -> tuple[str, Receiver]:
-        """Make a destination and open its receiver; ``purpose`` is for those who read its name."""
+        """Make a destination and open its receiver; ``purpose`` is for people who read its name."""
         ...
 
 
 @runtime_checkable
 class Answering(Protocol):
-    """A provider that can be asked whether it is there."""
+    """A provider that can be pinged."""
 
     async def ping(self) -> None:
         """Return when the provider answers.
@@ -313,20 +312,20 @@ class Remembering(Protocol):
 
     @property
     def history(self) -> HistoryStore:
-        """The history of a trigger that names none; it is the provider's to close."""
+        """The history of a trigger that names none; the provider closes it."""
         ...
 
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A provider that knows how many receivers there is room for."""
+    """A provider that knows how many receivers can be open."""
 
     async def check_room(self, receivers: int) -> None:
-        """Return when so many can be open at a time, as far as is known.
+        """Return if so many can be open at a time, as far as is known.
 
         Raises:
-            ConfigurationError: they never can, as a limit is set, which is named.
-            ProviderUnavailableError: there is no answer.
+            ConfigurationError: a limit that is set forbids it; the error names the limit.
+            ProviderUnavailableError: the provider does not answer.
         """
         ...
 
@@ -335,9 +334,9 @@ class Bounded(Protocol):
 class DeliveryLimit:
     """When a provider gives a message up by itself.
 
-    ``deliveries`` is after how many; None where no limit was seen. ``then`` says what becomes of such a
-    message, and ``is_kept`` whether it is somewhere still. ``unseen`` says what may limit as well and cannot
-    be asked about from here, as a clause; empty where everything was seen.
+    ``deliveries`` is the number of deliveries after which it does so; None if no limit was found. ``then``
+    says what happens to such a message, and ``is_kept`` whether it still exists somewhere. ``unseen`` is a
+    clause about further limits that cannot be read from here; empty if everything was read.
     """
 
     deliveries: int | None
@@ -351,34 +350,34 @@ class GivingUp(Protocol):
     """A provider that may give a message up by itself, after so many deliveries, and tells no trigger."""
 
     async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:
-        """Return when it does; None where it never does, or nothing is there yet.
+        """Return the limit; None if it never gives up, or the destination does not exist yet.
 
-        Nothing is made that is missing.
+        The call creates nothing.
 
         Raises:
-            ProviderUnavailableError: there is no answer.
+            ProviderUnavailableError: the provider does not answer.
         """
         ...
 
 
 @runtime_checkable
 class TellingPermissions(Protocol):
-    """A provider that can be asked what its account may not do there."""
+    """A provider that can report what its account may not do."""
 
     async def refusals(self, destination: str, subscription: str | None) -> Sequence[Refusal]:
-        """Return what is refused of receiving for a subscription, or of sending where that is None.
+        """Return what is refused for receiving for a subscription, or for sending if that is None.
 
-        Nothing is sent, received or made.
+        The call sends, receives and creates nothing.
 
         Raises:
-            ProviderUnavailableError: there is no answer.
+            ProviderUnavailableError: the provider does not answer.
             NotPermittedError: the account may not ask.
         """
         ...
 
 
 class Sends(Protocol):
-    """What sends in somebody's transaction."""
+    """An object that sends in a caller's transaction."""
 
     async def asend_batch(self, destination: str, bodies: Sequence[Message]) -> object:
         """Send messages in order."""
@@ -390,7 +389,7 @@ class InDatabase(Protocol):
     """A provider in a SQL database, which can send as a part of a transaction there."""
 
     def sending(self, connection: Any) -> Sends:
-        """Return what sends in the transaction that ``connection`` has open."""
+        """Return an object that sends in the transaction that ``connection`` has open."""
         ...
 
     async def identity(self) -> int:
@@ -404,10 +403,11 @@ class Provider(Protocol):
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages in order and return their JMSMessageIDs.
 
-        A message whose ``delivery_time`` is ahead is not delivered before it, and holds nothing up.
+        A message with a future ``delivery_time`` is not delivered before it, and does not delay others.
 
         Raises:
-            ConfigurationError: one of them can never be sent so, such as a delayed one where nothing delays.
+            ConfigurationError: one of them can never be sent so, such as a delayed message over a provider
+                without delays.
             ProviderUnavailableError: it is unknown which of them arrived. Send them again under the same
                 uuids: the document history drops the second copies.
         """
@@ -417,12 +417,12 @@ class Provider(Protocol):
         """Open a receiver. Each subscription gets every message, each of its consumers a share of them.
 
         Raises:
-            ConfigurationError: a living consumer of this subscription has the same name.
+            ConfigurationError: a running consumer of this subscription has the same name.
         """
         ...
 
     def for_asyncio(self) -> "Provider":
-        """Return the same provider through an asyncio driver, or itself where nothing waits."""
+        """Return the same provider through an asyncio driver, or itself if no call waits."""
         ...
 
     async def close(self) -> None:
@@ -432,16 +432,16 @@ class Provider(Protocol):
 
 @runtime_checkable
 class Interruptible(Protocol):
-    """A provider whose receivers may take long to open, such as those that wait for a share of a group."""
+    """A provider with receivers that may take long to open, because they wait for a share of a group."""
 
     def interrupt(self) -> None:
-        """Have nobody wait any longer for a receiver to open: the consumer stops. Called from any thread."""
+        """Stop every wait for a receiver to open, because the consumer stops. Called from any thread."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a receiver or a provider can do besides its protocol; None is what it cannot."""
+    """The optional capabilities of a receiver or a provider; None marks a missing one."""
 
     taking_over: TakingOver | None = None
     keeping_order: KeepingOrder | None = None
@@ -463,7 +463,7 @@ class Capabilities:
     telling_backlog: TellingBacklog | None = None
 
 
-#: Of what can do nothing besides its protocol.
+#: For objects without optional capabilities.
 NO_CAPABILITIES = Capabilities()
 
 
@@ -474,18 +474,18 @@ def _members(protocol: type) -> frozenset[str]:
     return frozenset(name for name in names if not name.startswith("_"))
 
 
-#: The members of each capability's protocol: the first of what its field may hold.
+#: The members of each capability's protocol: the first type that its field may hold.
 _MEMBERS: Mapping[str, frozenset[str]] = {
     name: _members(get_args(hint)[0]) for name, hint in get_type_hints(Capabilities).items()
 }
 
 
 def capabilities_of(asked: object) -> Capabilities:
-    """Return what a receiver or a provider can do besides its protocol, by the methods that it has.
+    """Return the optional capabilities of a receiver or a provider, by the methods that it has.
 
-    Also by those that its ``__getattr__`` hands out, which ``isinstance`` does not see since Python 3.12. A
-    method that is None is not had. Ask once, when it is opened or made: it takes some ten microseconds, and
-    the answer does not change.
+    Methods that its ``__getattr__`` hands out count, although ``isinstance`` does not see them since Python
+    3.12. A method that is None does not count. Call it once, when the object is opened or made: it takes
+    about ten microseconds, and the answer does not change.
     """
     had = {
         name: asked

@@ -1,4 +1,4 @@
-"""Record what somebody decides and commands on the command line."""
+"""Records what a user decides and commands on the command line."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from triggers.security.recorder import Recorder
 
 
 def targets(labels: Iterable[ParkedLabel]) -> Iterator[Mapping[str, Any]]:
-    """Yield what records say of parked messages: for each trigger how many, and which one if it is one."""
+    """Yield, for each trigger, the number of parked messages, and the message if it is the only one."""
     mine: dict[str, list[ParkedLabel]] = {}
     for label in labels:
         mine.setdefault(label.trigger_name, []).append(label)
@@ -39,9 +39,9 @@ def command_record(event: SecurityEvent, *, by: str | None = None, **target: Any
 
 @contextmanager
 def recorded(store: HistoryStore | None, records: Sequence[SecurityRecord]) -> Generator[None]:
-    """Record what is done inside, before it is done; if it fails, that is recorded, too.
+    """Record the work inside, before it is done; if it fails, record that as well.
 
-    Without a history the log alone has it.
+    Without a history only the log has it.
 
     Raises:
         DoubtlessError: the history does not take the records: nothing is done.
@@ -53,7 +53,7 @@ def recorded(store: HistoryStore | None, records: Sequence[SecurityRecord]) -> G
 
 @contextmanager
 def recorded_by(recorder: Recorder, records: Sequence[SecurityRecord]) -> Generator[None]:
-    """As :func:`recorded`, by a recorder that is there."""
+    """As :func:`recorded`, with an existing recorder."""
     recorder.keep(records)
     try:
         yield

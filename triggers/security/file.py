@@ -1,4 +1,4 @@
-"""A file of records, one JSON object a line, for what gathers logs."""
+"""A file of records, one JSON object a line, for programs that collect logs."""
 
 import os
 from pathlib import Path
@@ -7,14 +7,14 @@ from threading import Lock
 from history.errors import ConfigurationError
 from history.support.private_files import create_private
 
-#: The option that names it.
+#: The option with its path.
 SETTING = "--security-log"
 
 
 class SecurityFile:
     """A file that lines are added to. If it was renamed or deleted, as by logrotate, a new one is made.
 
-    It is made with mode 0600; one that is there keeps its mode. Safe to share between threads.
+    It is made with mode 0600; an existing file keeps its mode. Safe to share between threads.
 
     Raises:
         ConfigurationError: it cannot be written.

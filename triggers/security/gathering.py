@@ -8,14 +8,14 @@ from history.store.security import SecurityRecord
 #: For how long equal records are counted before the count is written, in seconds.
 WINDOW = 60.0
 
-#: How many different records by people whom nobody knows one window has; all others are one record.
+#: How many different records of unknown people one window has; all others become one record.
 MOST_UNKNOWN = 20
 
-#: How many by people who are known.
+#: The same for known people.
 MOST_KNOWN = 200
 
 #: Why the others are one record.
-OTHERS = "more addresses than are told apart in a minute"
+OTHERS = "more addresses than are counted separately in a minute"
 
 
 @dataclass(slots=True)
@@ -27,9 +27,8 @@ class _Counted:
 class Gatherer:
     """Counts equal records. It has no lock and no clock: its user has them.
 
-    Of a million failed sign-ins in a minute, at most two records for each of :data:`MOST_UNKNOWN` addresses
-    are let through, and two for all others. People who are known have room of their own, so that strangers
-    cannot hide what they do.
+    If a million sign-ins fail in a minute, it passes at most two records for each of :data:`MOST_UNKNOWN`
+    addresses, and two for all others. Known people have separate room: strangers cannot hide what they do.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class Gatherer:
         return self._began is None
 
     def add(self, record: SecurityRecord, now: float) -> SecurityRecord | None:
-        """Return a record that is to be written; None where it is counted only."""
+        """Return a record to write; None if it is only counted."""
         record = self._told_apart(record)
         self._began = now if self._began is None else self._began
         known = self._counted.get(_key(record))
@@ -55,7 +54,7 @@ class Gatherer:
         return None
 
     def due(self, now: float, *, all_: bool = False) -> list[SecurityRecord]:
-        """Return the counts of a window that is over, or of the present one, and begin the next."""
+        """Return the counts of an ended window, or of the present one, and begin the next."""
         if self._began is None or not (all_ or now - self._began >= WINDOW):
             return []
         counted, self._counted, self._began = self._counted, {}, None

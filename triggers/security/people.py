@@ -1,4 +1,4 @@
-"""Who uses the command line, whatever name they give."""
+"""The user of the command line, whatever name they give."""
 
 import os
 import socket
@@ -12,10 +12,10 @@ except ModuleNotFoundError:  # Windows
 
 @dataclass(frozen=True, slots=True)
 class OsUser:
-    """A user of the operating system, and the host. ``sudo_user`` is who has become that user by sudo.
+    """A user of the operating system, and the host. ``sudo_user`` is the user who became that user by sudo.
 
-    ``name`` is that of the process's real user id. ``sudo_user`` is read from ``SUDO_USER``, which a user
-    who is not under sudo can set.
+    ``name`` belongs to the process's real user id. ``sudo_user`` is read from ``SUDO_USER``, which users
+    without sudo can set as well.
     """
 
     name: str
@@ -29,7 +29,7 @@ class OsUser:
 
 
 def os_user() -> OsUser:
-    """Return who runs this process."""
+    """Return the user that runs this process."""
     return OsUser(_name(), socket.gethostname(), os.environ.get("SUDO_USER") or None)
 
 
@@ -39,5 +39,5 @@ def _name() -> str:
     number = os.getuid()
     try:
         return pwd.getpwuid(number).pw_name
-    except KeyError:  # a container whose user has no name
+    except KeyError:  # a container with a user without a name
         return f"user {number}"

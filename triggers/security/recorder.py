@@ -1,7 +1,7 @@
-"""Write each record to the history, to the log, and to a file.
+"""Writes each record to the history, to the log, and to a file.
 
-The log and the file have it at once. The history has it before :meth:`Recorder.keep` returns, or soon after
-:meth:`Recorder.note`: those who sign in or are refused do not wait for a history that is away.
+The log and the file get it immediately. The history has it before :meth:`Recorder.keep` returns, or soon
+after :meth:`Recorder.note`: people who sign in or are refused do not wait for a history that does not answer.
 """
 
 import logging
@@ -20,25 +20,25 @@ from history.support.rendering import class_of, text_of
 from triggers.security.file import SecurityFile
 from triggers.security.gathering import WINDOW, Gatherer
 
-#: Where each record is logged: its message is one JSON object.
+#: The logger of the records: each message is one JSON object.
 LOGGER = logging.getLogger("triggers.security")
 
-# Not below that one, whose handlers want nothing but JSON.
+# Not below that logger, because its handlers want nothing but JSON.
 _log = logging.getLogger("triggers.security_log")
 
-#: How many records wait for a history that is away; the log and the file have all of them.
+#: How many records wait for a history that does not answer; the log and the file have all of them.
 MOST_WAITING = 10_000
 
 #: How many records one call writes.
 PIECE = 200
 
-#: After how many seconds a history that was away is tried again, and how often old records are deleted.
+#: After how many seconds a failed history is tried again, and how often old records are deleted.
 PAUSE, BETWEEN_DELETIONS = 5.0, 86_400.0
 
-#: How long the last records are waited for at the end, in seconds.
+#: How long to wait for the last records at the end, in seconds.
 ENDING = 10.0
 
-#: Why a record of a decision is one of a failure: nothing was decided.
+#: Why the record of a decision reports a failure: nothing was decided.
 NOT_KEPT = "the history did not take the record, so nothing was done"
 
 
@@ -70,9 +70,9 @@ class SecurityLogging:
 class Recorder:
     """Writes records; safe to share between threads, and it never waits for the history in :meth:`note`.
 
-    ``log`` is that of the history; None where it keeps none. Records that are older than ``kept_for`` are
-    deleted there once a day; with None nothing is deleted. ``background=False`` writes to the history in the
-    caller's thread.
+    ``log`` belongs to the history; None if the history keeps none. Records that are older than ``kept_for``
+    are deleted there once a day; with None nothing is deleted. ``background=False`` writes to the history in
+    the caller's thread.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class Recorder:
         self._thread: Thread | None = None
 
     def keep(self, records: Sequence[SecurityRecord]) -> None:
-        """Write records of what is about to be done; if the history does not take them, it must not be.
+        """Write records of the next action; if the history does not take them, the action must not happen.
 
         Raises:
-            Exception: it does not, with the store's own error. The log and the file say so.
+            Exception: the history does not take them; the store's own error. The log and the file say so.
         """
         if self._security_log is not None and records:
             try:
@@ -111,12 +111,12 @@ class Recorder:
             self._say(record)
 
     def note(self, record: SecurityRecord) -> None:
-        """Write a record of what has happened; nothing is raised."""
+        """Write a record of something that has happened; nothing is raised."""
         self._say(record)
         self._line_up([record])
 
     def count(self, record: SecurityRecord) -> None:
-        """Write a record that anybody can bring about as often as they want: equal ones are gathered."""
+        """Write a record that anybody can cause as often as they want: equal ones are gathered."""
         with self._changed:
             now = self._clock()
             over = self._gatherer.due(now)
@@ -127,12 +127,12 @@ class Recorder:
         self._line_up(ready)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the history has what was noted; whether it has."""
+        """Wait until the history has all noted records; return whether it has."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, seconds)
 
     def close(self) -> None:
-        """Write the counts of what was gathered, and what still waits."""
+        """Write the counts of gathered records, and the waiting ones."""
         with self._changed:
             over = self._gatherer.due(self._clock(), all_=True)
         for record in over:
@@ -149,7 +149,7 @@ class Recorder:
             self._file.close()
 
     def _say(self, record: SecurityRecord) -> None:
-        """Give a record to the log and the file."""
+        """Pass a record to the log and the file."""
         line = record.to_json()
         LOGGER.log(logging.INFO if record.outcome is SecurityOutcome.ALLOWED else logging.WARNING, "%s", line)
         if self._file is not None:
@@ -159,7 +159,7 @@ class Recorder:
                 _log.error("the file of the security log cannot be written: %s", error.strerror)
 
     def _line_up(self, records: Sequence[SecurityRecord]) -> None:
-        """Have records written to the history."""
+        """Queue records for the history."""
         if self._security_log is None:
             return
         with self._changed:
@@ -173,7 +173,7 @@ class Recorder:
             self._write(self._security_log)
 
     def _drop(self) -> None:
-        """Let the oldest records that wait go, where they are too many; the log and the file have them."""
+        """Drop the oldest waiting records if there are too many; the log and the file have them."""
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self._dropped += 1
@@ -202,7 +202,7 @@ class Recorder:
                     self._changed.wait_for(lambda: self._ending, PAUSE)
 
     def _write(self, log: SecurityLog) -> bool:
-        """Write what waits; whether all of it is written."""
+        """Write the waiting records; return whether all are written."""
         while True:
             with self._changed:
                 some = [self._waiting[number] for number in range(min(PIECE, len(self._waiting)))]
@@ -211,7 +211,7 @@ class Recorder:
             try:
                 drive(log.append(some))
                 self._delete_old(log)
-            except Exception as error:  # noqa: BLE001  (whatever a store raises: the records go on waiting)
+            except Exception as error:  # noqa: BLE001  (a store may raise anything: the records continue to wait)
                 _log.warning("the security log was not written to the history: %s", text_of(error))
                 return False
             with self._changed:

@@ -1,8 +1,8 @@
 """Conditions on messages: the selector language of Jakarta Messaging, and filters that see the body.
 
-``selector`` is a parsed condition, ``parsing/`` what reads its text, ``compiler`` and ``operators`` what
-evaluate it, ``normal_form`` its one spelling, ``errors`` what is wrong with it. ``mismatches`` warns where a
-condition asks a text for a number. A language of its own: it imports nothing else of ``triggers``.
+``selector`` is a parsed condition, ``parsing/`` reads its text, ``compiler`` and ``operators`` evaluate it,
+``normal_form`` writes it in one spelling, ``errors`` says what is wrong with it. ``mismatches`` warns if a
+condition compares a text with a number. The language is independent: it imports nothing else of ``triggers``.
 """
 
 from triggers.selectors.errors import SelectorError

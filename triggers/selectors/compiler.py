@@ -1,9 +1,8 @@
 """From a tree to functions: compiled once, called for every message.
 
-In conditions and in values alike, None is unknown: :mod:`triggers.selectors.operators` says what becomes of
-it; AND, OR and NOT follow the specification's tables. NOT LIKE and NOT IN are the opposite of LIKE and IN,
-which are false for what is no text. An object or array of a body is there (IS NOT NULL), and like no other
-value.
+In conditions and in values, None is unknown: :mod:`triggers.selectors.operators` says how it propagates. AND,
+OR and NOT follow the specification's tables. NOT LIKE and NOT IN are the opposite of LIKE and IN, which are
+false for values that are not text. An object or array exists (IS NOT NULL), and equals no other value.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,14 +34,14 @@ from triggers.selectors.parsing.values import FILTER_HEADERS, Reading
 #: Reads a value of a message; None is NULL.
 Look = Callable[[Reading], object]
 
-#: Tells whether a condition holds.
+#: Returns whether a condition holds.
 Test = Callable[[Reading], Truth]
 
 
 def compile_condition(node: Node, notice: Notice) -> Test:  # noqa: PLR0911  (one for each kind of node)
-    """Return the function that tells whether a condition holds.
+    """Return the function that says whether a condition holds.
 
-    It gives ``notice`` of each text that is asked for a number or a truth.
+    It reports to ``notice`` each text that is used as a number or a truth.
     """
     match node:
         case Comparison():
@@ -147,7 +146,7 @@ def _is_null(look: Look, *, negated: bool) -> Test:
 def _text_test(look: Look, holds: Callable[[str], bool], *, negated: bool) -> Test:
     def test(reading: Reading) -> Truth:
         value = look(reading)
-        # Of what is no text it is unknown, negated or not: a number is not "not one of these texts".
+        # For other values than text it is unknown, negated or not: a number is not "not one of these texts".
         return holds(value) is not negated if isinstance(value, str) else None
 
     return test
@@ -162,7 +161,7 @@ def _comparison(node: Comparison, notice: Notice) -> Test:
 
 
 def _noticing(node: Node, wanted: ValueKind | None, notice: Notice) -> Look:
-    """Return the function that reads a value, and gives notice where it is text instead of what is wanted."""
+    """Return the function that reads a value, and gives notice if it is text instead of the wanted kind."""
     look, name = compile_value(node, notice), name_of(node)
     if name is None or wanted is None:
         return look
@@ -193,7 +192,7 @@ def _between(node: Between, notice: Notice) -> Test:
     def test(reading: Reading) -> Truth:
         value = look(reading)
         truths = below(value, low(reading)), above(value, high(reading))
-        # One truth decides: a false one in the AND, a true one in the OR.
+        # One result can decide: a false one in the AND, a true one in the OR.
         if negated in truths:
             return negated
         return None if None in truths else not negated

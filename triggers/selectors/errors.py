@@ -1,4 +1,4 @@
-"""What is wrong with the text of a selector or filter, and where."""
+"""The error in the text of a selector or filter, and its place."""
 
 from history.errors import ConfigurationError
 

@@ -1,7 +1,7 @@
-"""A condition that asks a text for a number is never true; who reads the log learns why nothing matches.
+"""A condition that compares a text with a number is never true; the log says why nothing matches.
 
 The headers of Kafka, SQS and NATS are text, whatever their publisher meant: ``quantity > 5`` matches no
-message of a publisher that is not doubtless, and without a word all of them would be passed over.
+message of a publisher without doubtless. Without a warning all of these messages would be skipped silently.
 """
 
 import logging
@@ -13,7 +13,7 @@ from triggers.selectors.parsing.tree import ComparisonSign, Identifier, Node, Pa
 
 _LOGGER: Final = logging.getLogger(__name__)
 
-#: Is told of a header, or a place in the body, that is text, and of what the condition wants there.
+#: Called with the name of a header or place in the body that is text, and the kind that the condition wants.
 Notice = Callable[[str, ValueKind], None]
 
 
@@ -27,14 +27,14 @@ class Mismatches:
         self._told: dict[str, object] = {}
 
     def __call__(self, name: str, wanted: ValueKind) -> None:
-        """Warn, unless somebody has been told of this name; the value itself is not logged."""
+        """Warn, unless this name was reported before; the value itself is not logged."""
         mine = object()
         if self._told.setdefault(name, mine) is not mine:
             return
         _LOGGER.warning(
             "%s %r: %s is text in this message, and the condition wants %s there, so it does not match. "
             "Headers of Kafka, SQS and NATS are text. Compare with text, such as %s = '5', or give "
-            "filter= a function that converts it. This is said once for each name.",
+            "filter= a function that converts it. This is logged once for each name.",
             self._setting,
             self._text,
             name,
@@ -44,7 +44,7 @@ class Mismatches:
 
 
 def name_of(node: Node) -> str | None:
-    """Return how a header, a property or a place in the body is written; None for anything else."""
+    """Return the written form of a header, a property or a place in the body; None for anything else."""
     match node:
         case Identifier(name):
             return name
@@ -57,8 +57,8 @@ def name_of(node: Node) -> str | None:
 
 
 def wanted_by(sign: ComparisonSign, other: Node) -> ValueKind | None:
-    """Return what a comparison wants beside its other side; None where only a message tells."""
-    if sign not in {"=", "<>"}:  # only numbers are put in order
+    """Return the kind that a comparison wants for its other side; None if only a message shows it."""
+    if sign not in {"=", "<>"}:  # only numbers have an order
         return ValueKind.NUMBER
     kind = kind_of(other)
     return kind if kind in {ValueKind.NUMBER, ValueKind.CONDITION} else None

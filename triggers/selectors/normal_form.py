@@ -22,7 +22,7 @@ from triggers.selectors.parsing.tree import (
     Signed,
 )
 
-#: Holds together more tightly than any operator.
+#: Binds more tightly than any operator.
 _WHOLE = Power.SIGN + 1
 
 
@@ -32,7 +32,7 @@ def write(node: Node) -> str:
 
 
 def _write(node: Node) -> tuple[str, int]:  # noqa: PLR0911  (one for each kind of node)
-    """Return the text, and how tightly it holds together."""
+    """Return the text, and how tightly it binds."""
     match node:
         case Constant(value):
             return _literal(value), _WHOLE
@@ -41,7 +41,7 @@ def _write(node: Node) -> tuple[str, int]:  # noqa: PLR0911  (one for each kind 
         case Path(root, keys):
             return root + "".join(map(_key, keys)), _WHOLE
         case Signed(sign, operand):
-            # A bare number would take the sign into itself, and -- opens a comment where SQL is spoken.
+            # A bare number would take the sign into itself, and -- opens a comment in SQL.
             return sign + _within(operand, _WHOLE + isinstance(operand, Constant)), Power.SIGN
         case Chain(first, rest):
             power = Power.SUM if rest[0][0] in {"+", "-"} else Power.PRODUCT

@@ -1,9 +1,9 @@
-"""Comparing and reckoning with values, as Java does it.
+"""Comparing and calculating with values, as Java does it.
 
-NULL is None, and so is unknown: what is compared or reckoned with NULL is unknown, too. Only values of one
-kind are comparable, but an integer is with a float, as which it is then taken; any other comparison is
-false, ``<>`` included. Where the specification is silent: reckoning with what is no number, and dividing an
-integer by 0, give NULL; integers are exact instead of wrapping around at 64 bits.
+NULL is None, which means unknown: comparing or calculating with NULL is also unknown. Only values of one kind
+are comparable, except an integer with a float, which becomes a float. Any other comparison is false, even
+``<>``. The specification leaves some cases open: here, calculating with other values than numbers, and
+dividing an integer by 0, give NULL. Integers are exact instead of wrapping around at 64 bits.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 
 from triggers.selectors.parsing.tree import ArithmeticSign, ComparisonSign
 
-#: True, False or, unknown, None.
+#: True, False or None, which means unknown.
 Truth = bool | None
 
 Compare = Callable[[object, object], Truth]

@@ -1,4 +1,4 @@
-"""Selectors and filters: a condition that was read once and is asked of many messages."""
+"""Selectors and filters: a condition that is read once and evaluated for many messages."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -26,7 +26,7 @@ class Selector:
     tree: Node | None = field(compare=False, repr=False)
     _test: Test = field(compare=False, repr=False)
 
-    #: What errors call it.
+    #: Its name in errors.
     setting: ClassVar[str] = "selector"
 
     #: Whether it may look into the body.
@@ -49,11 +49,11 @@ class Selector:
         return cls(text, tree, compile_condition(tree, Mismatches(cls.setting, text)))
 
     def matches(self, message: Message) -> bool:
-        """Whether the condition holds; unknown is no match."""
+        """Whether the condition holds; unknown does not match."""
         return self._test(Reading(message)) is True
 
     def evaluate(self, reading: Reading) -> Truth:
-        """Return True, False or, unknown, None; conditions that share a reading share its parsed body."""
+        """Return True, False, or None for unknown; conditions that share a reading share its parsed body."""
         return self._test(reading)
 
     def canonical(self) -> str:
@@ -70,7 +70,7 @@ class Selector:
 class Filter(Selector):
     """A selector that may also look into the body: ``body.lines[0].sku = 'X'``, ``properties['a-b']``.
 
-    A body of bytes or text is read as JSON once, when a condition asks for it; of what is no JSON, every
+    A body of bytes or text is read as JSON once, when a condition needs it; if it is not JSON, every
     place is NULL.
     """
 

@@ -1,9 +1,9 @@
-"""Where retrieval failure events can go, besides your own handlers.
+"""Places for retrieval failure events, in addition to your own handlers.
 
-A sink is a handler: ``on_retrieval_failure(trigger="*")(LogSink())``. Sinks load their drivers when they are
-first asked for, so importing this package stays cheap.
+A sink is a handler: ``on_retrieval_failure(trigger="*")(LogSink())``. Sinks load their drivers at their first
+use, so importing this package stays cheap.
 
-``sink.py`` is what a sink is, ``opening.py`` makes one from a URL; ``log.py``, ``redis_stream.py``,
+``sink.py`` is the protocol of a sink, ``opening.py`` makes one from a URL; ``log.py``, ``redis_stream.py``,
 ``sql_table.py``, ``webhook.py`` and ``dead_letter.py`` have one each.
 """
 

@@ -14,7 +14,7 @@ from triggers.sinks.sink import settle_here
 
 _log = logging.getLogger(__name__)
 
-#: What is appended to the trigger's destination when nobody names another.
+#: The default suffix after the trigger's destination.
 SUFFIX = ".dead"
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -23,15 +23,15 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 class DeadLetterSink:
     """Sends the message of each event, whole and under the same uuid, to a dead-letter destination.
 
-    ``provider`` is a URL, which the sink opens and closes, or a provider, which stays its owner's. An asyncio
-    one works under asyncio only, on its own event loop, and so with ``synchronous=True`` only.
+    ``provider`` is a URL, which the sink opens and closes, or a provider, which the caller closes. An asyncio
+    provider works only under asyncio, on its own event loop, and so only with ``synchronous=True``.
     ``destination`` is one name for all, or makes a name of the trigger's destination; by default that of
     ``orders`` is ``orders.dead``.
 
-    A letter's properties are the message's own and :func:`failure_facts`. Its delivery count starts afresh,
-    and it does not expire: JMSExpiration becomes the property ``doubtless_expiration``, in ms since 1970.
-    Unreadable deliveries, which are no messages, are parked only; so is what was dead-lettered already and
-    failed again, where its letter would go back to where it came from.
+    A letter has the message's properties and :func:`failure_facts`. Its delivery count starts again, and it
+    does not expire: JMSExpiration becomes the property ``doubtless_expiration``, in ms since 1970. Unreadable
+    deliveries, which are not messages, are only parked. So is a dead letter that failed again, if its new
+    letter would go back to the destination that it came from.
 
     Raises:
         ConfigurationError: the URL's scheme is unknown.
@@ -48,7 +48,7 @@ class DeadLetterSink:
         """Send one message.
 
         Raises:
-            ProviderUnavailableError: the provider is away.
+            ProviderUnavailableError: the provider does not answer.
         """
         extra = {"trigger": event.trigger_name, "uuid": event.uuid}
         if event.message is None:
@@ -80,7 +80,7 @@ def letter(event: RetrievalFailureEvent, message: Message) -> Message:
     """Return the message to send."""
     properties: dict[str, Any] = {**message.properties, **failure_facts(event)}
     if message.sent_uuid is not None:
-        # Also where it was the JMSMessageID, which the provider may assign anew.
+        # Even if it was the JMSMessageID, because the provider may assign a new one.
         properties["uuid"] = message.sent_uuid
     if message.expiration is not None:
         properties["doubtless_expiration"] = (message.expiration - _EPOCH) // timedelta(milliseconds=1)
@@ -94,10 +94,9 @@ def letter(event: RetrievalFailureEvent, message: Message) -> Message:
 
 
 def failure_facts(event: RetrievalFailureEvent) -> dict[str, PropertyValue]:
-    """Return what a letter's properties say of the failure; what does not apply is left out.
+    """Return the properties of a letter about the failure; facts that do not apply are left out.
 
-    ``dead-letter-reason`` is the cause and the exception's text, under the name that a receiver's
-    ``dead_letter`` uses, too.
+    ``dead-letter-reason`` is the cause and the exception's text, as for a receiver's ``dead_letter``.
     """
     reason = event.cause.value
     facts: dict[str, PropertyValue] = {

@@ -22,10 +22,10 @@ class LogSink:
         )
 
     def close(self) -> None:
-        """Do nothing: the log is not the sink's."""
+        """Do nothing: the log does not belong to the sink."""
 
 
 def _error_of(event: RetrievalFailureEvent) -> str:
-    """Return the error in brackets; nothing where there was none, or an earlier delivery had it."""
+    """Return the error in brackets; an empty text if there was none, or an earlier delivery had it."""
     known = [text for text in (event.exception_class, event.exception_message) if text is not None]
     return f" ({': '.join(known)})" if known else ""

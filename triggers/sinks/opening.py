@@ -8,7 +8,7 @@ from history.support.urls import guarded, refuse_unknown, split_url
 from triggers.providers.provider import Provider
 from triggers.sinks.sink import Sink
 
-#: What :func:`open_sink` understands, for its errors and for ``--help``.
+#: The URLs that :func:`open_sink` understands, for its errors and for ``--help``.
 SINK_URLS = (
     "log:, redis://host:6379/0?stream=name, sqlite:///file.db?table=name, "
     "postgresql://user@host/database?table=name, https://host/path or dead-letter:NAME"
@@ -16,7 +16,7 @@ SINK_URLS = (
 
 
 def open_sink(url: str, *, provider: str | Provider | None = None) -> Sink:
-    """Open the sink at ``url``; nothing is connected before the first event.
+    """Open the sink at ``url``; it connects at the first event.
 
     =============================  ========================================================================
     ``log:``                       :class:`LogSink`
@@ -27,10 +27,10 @@ def open_sink(url: str, *, provider: str | Provider | None = None) -> Sink:
                                    names the destination
     =============================  ========================================================================
 
-    What else stands in the query is handed to the driver, or to the webhook.
+    The rest of the query goes to the driver, or to the webhook.
 
     Raises:
-        ConfigurationError: the scheme is unknown, a setting wrong, or no provider there for dead letters;
+        ConfigurationError: the scheme is unknown, a setting is wrong, or dead letters have no provider;
             (MissingExtraError) a driver is not installed.
     """
     url = dereferenced(url, "sink")
@@ -61,7 +61,7 @@ def _open(url: str, provider: str | Provider | None) -> Sink:
 
 
 def _open_redis(url: str) -> Sink:
-    from triggers.sinks.redis_stream import (  # noqa: PLC0415  (a driver loads when it is asked for)
+    from triggers.sinks.redis_stream import (  # noqa: PLC0415 (a driver loads at its first use)
         DEFAULT_MAXLEN,
         DEFAULT_STREAM,
         RedisStreamSink,
@@ -77,7 +77,7 @@ def _open_redis(url: str) -> Sink:
 
 
 def _open_webhook(url: str) -> Sink:
-    from triggers.sinks.webhook import WebhookSink  # noqa: PLC0415  (as above; says so where httpx is missing)
+    from triggers.sinks.webhook import WebhookSink  # noqa: PLC0415  (as above; says so if httpx is missing)
 
     return WebhookSink(url)
 
@@ -93,7 +93,7 @@ def _open_dead_letter(url: str, provider: str | Provider | None) -> Sink:
 
 
 def _taken(url: str, name: str) -> tuple[str, str | None]:
-    """Take a setting of ours out of the query of a URL; nothing else in it changes."""
+    """Remove our setting from the query of a URL, and return both; the rest stays unchanged."""
     head, mark, query = url.partition("?")
     words = query.split("&") if mark else []
     ours = [word for word in words if word.partition("=")[0] == name]

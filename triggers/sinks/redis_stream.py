@@ -10,7 +10,7 @@ from history.store.inspection import Refusal
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import unavailable
 
-#: The stream that events go to when nobody says otherwise.
+#: The default stream for events.
 DEFAULT_STREAM = "doubtless:events"
 
 #: About how many events the stream keeps.
@@ -20,12 +20,12 @@ DEFAULT_MAXLEN = 100_000
 class RedisStreamSink:
     """Appends each event to ``stream``, in the field ``event``; safe between threads.
 
-    About ``maxlen`` events are kept, the youngest. An event whose reply was lost may stand there twice, under
+    About ``maxlen`` events are kept, the youngest. If a reply was lost, an event may be there twice, under
     the same CloudEvents id. Blocking: a handler under asyncio holds the event loop for one round trip. While
-    the server does not answer, it fails at once instead of holding up every message.
+    the server does not answer, it fails immediately instead of delaying every message.
 
     Raises:
-        ConfigurationError: the URL is none, or ``maxlen`` is not from 1.
+        ConfigurationError: the URL is not valid, or ``maxlen`` is less than 1.
     """
 
     def __init__(self, url: str, *, stream: str = DEFAULT_STREAM, maxlen: int = DEFAULT_MAXLEN) -> None:
@@ -39,7 +39,7 @@ class RedisStreamSink:
         """Append one event.
 
         Raises:
-            SinkUnavailableError: the server is away.
+            SinkUnavailableError: the server does not answer.
         """
         fields = {"event": event.to_cloudevent_json()}
         client = self._redis.client
@@ -57,7 +57,7 @@ class RedisStreamSink:
         """Return what the account may not do there; nothing is written.
 
         Raises:
-            HistoryUnavailableError: the server is away.
+            HistoryUnavailableError: the server does not answer.
         """
         use = Use(f"add events to {self._stream}", ["XADD"], [self._stream], [f"~{self._stream}"])
         redis = self._redis

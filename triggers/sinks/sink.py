@@ -1,4 +1,4 @@
-"""What a sink is, and what the sinks share."""
+"""The protocol of a sink, and code that the sinks share."""
 
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
@@ -14,20 +14,20 @@ from triggers.events import RetrievalFailureEvent
 class Sink(Protocol):
     """A place for retrieval failure events. It is a handler, and safe between threads.
 
-    What it raises is logged by the pipeline, and changes nothing for the message, which is parked anyway.
+    The pipeline logs its exceptions, and they change nothing for the message, which is parked anyway.
     """
 
     def __call__(self, event: RetrievalFailureEvent) -> Awaitable[None] | None:
         """Put one event there; when this returns (or was awaited), it is there.
 
         Raises:
-            SinkUnavailableError: the place is away.
+            SinkUnavailableError: the place does not answer.
             ConfigurationError: it will not take the event.
         """
         ...
 
     def close(self) -> None:
-        """Give back what the sink opened itself; a second time is harmless."""
+        """Close what the sink opened itself; a second time is harmless."""
         ...
 
 
@@ -50,5 +50,5 @@ def _reason(error: HistoryUnavailableError) -> str:
 
 
 def settle_here(work: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
-    """Run to its end what uses a blocking driver; where an event loop runs, return it to be awaited."""
+    """Run work over a blocking driver to its end; if an event loop runs, return it to be awaited."""
     return work if has_loop() else drive(work)

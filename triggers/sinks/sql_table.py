@@ -1,7 +1,7 @@
 """Retrieval failure events as rows of a SQL table, in SQLite or PostgreSQL.
 
 ===================  ==========================================================================
-id                   the CloudEvents id, the primary key: an event that is told twice is one row
+id                   the CloudEvents id, the primary key: an event that comes twice is one row
 trigger_name         the seven fields of the event, in the order of the reference system's,
 destination_index    with the destination behind its index; ``time`` is a timestamp with time
 delivery_count       zone in PostgreSQL, RFC 3339 text in UTC in SQLite; ``message`` is the
@@ -10,7 +10,7 @@ exception_class
 exception_message
 message
 cause                in the words of ``Cause``
-uuid                 the identity of the message, null where it has none
+uuid                 the identity of the message, null if it has none
 event                the whole CloudEvents 1.0 document as JSON text
 ===================  ==========================================================================
 """
@@ -45,13 +45,13 @@ from history.support.loops import has_loop
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import settle_here, unavailable
 
-#: The table that events go to when nobody says otherwise.
+#: The default table for events.
 DEFAULT_TABLE = "doubtless_events"
 
-#: PostgreSQL's; it would cut a longer name off, and an index adds five.
+#: For PostgreSQL, which would cut a longer name off; an index adds five characters.
 LONGEST_NAME = 58
 
-# Whether the table is there. CREATE TABLE IF NOT EXISTS would ask for a privilege also where it is.
+# Whether the table exists. CREATE TABLE IF NOT EXISTS needs a privilege even for an existing table.
 EXISTS = statement(
     sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type IN ('table', 'view') AND name = :name",
     postgresql="SELECT CAST(to_regclass(quote_ident(CAST(:name AS TEXT))) IS NOT NULL AS INTEGER)",
@@ -62,11 +62,11 @@ class SqlTableSink:
     """Stores each event as a row of ``table``, which is created at first use; safe between threads.
 
     ``where`` is ``sqlite:///file.db``, ``postgresql://user@host/database`` or a SQLAlchemy engine for one of
-    them, which stays its owner's and is used in autocommit. Over a URL or a blocking engine a handler under
-    asyncio holds the event loop for one round trip; an asyncio engine works under asyncio only. While
-    PostgreSQL does not answer, the sink fails at once instead of holding up every message.
+    them, which its owner closes and which is used in autocommit. Over a URL or a blocking engine a handler
+    under asyncio holds the event loop for one round trip; an asyncio engine works only under asyncio. While
+    PostgreSQL does not answer, the sink fails immediately instead of delaying every message.
 
-    A table of that name with other columns is refused. Nothing is ever deleted: see to old rows yourself.
+    A table of that name with other columns is refused. Nothing is ever deleted: remove old rows yourself.
 
     Raises:
         ConfigurationError: the URL, engine or name cannot be used; (MissingExtraError) a driver is missing.
@@ -86,7 +86,7 @@ class SqlTableSink:
         """Store one event.
 
         Raises:
-            SinkUnavailableError: the database is away.
+            SinkUnavailableError: the database does not answer.
             ConfigurationError: it will not take the row, as it is set, or its engine needs an event loop, and
                 none runs here.
         """
@@ -129,10 +129,10 @@ class SqlTableSink:
         await settled(connection.execute(insert))
 
     async def refusals(self) -> Sequence[Refusal]:
-        """Return what the role may not do there, and begin a transaction that writes, on SQLite; no more.
+        """Return what the role may not do there; on SQLite, only begin a transaction that could write.
 
         Raises:
-            HistoryUnavailableError: the database is away.
+            HistoryUnavailableError: the database does not answer.
             ConfigurationError: it is another program's table, or cannot be written.
         """
         name = self._table.name
@@ -208,5 +208,5 @@ def _row(event: RetrievalFailureEvent, dialect: Dialect) -> dict[str, Any]:
 
 
 def _text(value: str | None) -> str | None:
-    """Return what a column can hold: no database has lone surrogates, and PostgreSQL has no NUL."""
+    """Return what a column can hold: databases have no lone surrogates, and PostgreSQL has no NUL."""
     return None if value is None else encodable(value).replace("\0", "\\x00")

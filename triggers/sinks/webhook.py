@@ -35,20 +35,20 @@ _log = logging.getLogger(__name__)
 #: The media type of a CloudEvents document.
 CONTENT_TYPE = "application/cloudevents+json"
 
-#: The one answer below 500 that means "not now".
+#: The only answer below 500 that means "not now".
 TOO_MANY_REQUESTS = 429
 
-#: How long one step (connecting, sending, waiting for the answer) may take when nobody says otherwise.
+#: The default for how long one step (connecting, sending, waiting for the answer) may take.
 DEFAULT_TIMEOUT = timedelta(seconds=10)
 
-#: Five requests within about 15 seconds, and however long they take themselves.
+#: Five requests within about 15 seconds, plus the time of the requests themselves.
 DEFAULT_RETRY = Retry(
     max_attempts=4, interval=timedelta(seconds=1), backoff=2, max_interval=timedelta(seconds=60)
 )
 
 
 class WebhookUnavailableError(SinkUnavailableError):
-    """There was no answer, or one that means "not now"; ``retry_after`` is in seconds, if it was said."""
+    """No answer came, or one that means "not now"; ``retry_after`` is in seconds, if the answer had it."""
 
     def __init__(self, what: str, problem: str, *, retry_after: float | None = None) -> None:
         super().__init__(what, f"posting an event ({problem})")
@@ -58,16 +58,16 @@ class WebhookUnavailableError(SinkUnavailableError):
 class WebhookSink:
     """Posts each event to ``url`` and waits for a 2xx answer; safe between threads.
 
-    No answer, 5xx and 429 are tried again as ``retry`` says, not sooner than Retry-After; one that asks for a
-    longer pause than ``retry.max_interval`` ends the tries. Any other answer ends them at once; redirects are
-    not followed. A request whose answer was lost is sent again: the receiver knows it by the event's id.
+    No answer, 5xx and 429 are tried again as ``retry`` says, not sooner than Retry-After. If Retry-After is
+    longer than ``retry.max_interval``, or for any other answer, it gives up. Redirects are not followed. If
+    an answer was lost, the request is sent again: the receiver recognises it by the event's id.
 
     It blocks, for minutes at worst: subscribe it with ``synchronous=False``. User and password in the URL
-    become basic authentication. ``headers`` are sent with each request and never logged; of the URL only the
-    host is.
+    become basic authentication. ``headers`` are sent with each request and never logged; only the host of the
+    URL is logged.
 
     Raises:
-        ConfigurationError: the URL is none of http(s).
+        ConfigurationError: the URL is not an http(s) URL.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class WebhookSink:
             "POST", self._url, content=body, headers={"Content-Type": CONTENT_TYPE}
         )
         try:
-            # What the answer says beyond its status is of no use here, and it could be long.
+            # Only the status of the answer is of use here, and the rest could be long.
             response = self._client.send(request, stream=True)
             response.close()
         except httpx.LocalProtocolError:
             # Its text would hold the header.
             raise ConfigurationError(
-                self._name, "a header cannot be sent as it is", "mend the headers"
+                self._name, "a header cannot be sent as it is", "correct the headers"
             ) from None
         except httpx.TransportError as error:
             raise WebhookUnavailableError(self._name, type(error).__name__) from error
@@ -144,7 +144,7 @@ class WebhookSink:
         return max(pause, asked or 0)
 
     def close(self) -> None:
-        """Close the connections; whoever waits to try again gives up."""
+        """Close the connections; a caller that waits for another try gives up."""
         self._closed.set()
         self._client.close()
 
@@ -155,10 +155,10 @@ def _say(state: RetryCallState) -> None:
 
 
 def _parsed(url: str) -> tuple[str, str, httpx.BasicAuth | None]:
-    """Return the URL without user and password, what may be said of it in a log, and these two."""
+    """Return the URL without user and password, its part for the log, and the user and password."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  (raises for one that is no number)
+        parts.port  # noqa: B018  (raises if it is not a number)
         host = parts.netloc.rpartition("@")[2]
         bare = urlunsplit(parts._replace(netloc=host))
         httpx.URL(bare)
@@ -173,7 +173,7 @@ def _parsed(url: str) -> tuple[str, str, httpx.BasicAuth | None]:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Read a Retry-After, which is a number of seconds or a date; None for none and for nonsense."""
+    """Read a Retry-After, which is a number of seconds or a date; None if it is missing or nonsense."""
     if retry_after is None:
         return None
     if retry_after.isascii() and retry_after.isdigit():

@@ -1,4 +1,4 @@
-"""How a client-side queue is emptied: in order for each destination, by one drainer at a time.
+"""Empties a client-side queue: in order for each destination, by one drainer at a time.
 
 Messages are sent first and deleted afterwards. A process that dies in between sends them again, in the same
 order and under the same uuids: the receiving trigger's document history drops the second copies.
@@ -26,16 +26,16 @@ _log = logging.getLogger(__name__)
 #: How many messages, and about how many bytes of them, go out in one call.
 RUN_LENGTH, RUN_BYTES = 200, 4 * 1024 * 1024
 
-#: The pauses after passes that got nothing through, in seconds: 0.1, 0.2, 0.4 ... 30.
+#: The pauses after passes without progress, in seconds: 0.1, 0.2, 0.4 ... 30.
 BACK_OFF = Retry(interval=timedelta(milliseconds=100), backoff=2, max_interval=timedelta(seconds=30))
 
-#: What a refusal names that holds for every message: no queue, exchange or topic, or an account's rights.
+#: Settings in refusals that hold for every message: no queue, exchange or topic, or an account's rights.
 _NOT_THE_MESSAGE = frozenset({"destination", "provider"})
 
-#: How often an idle drainer looks for what other processes have left, in seconds.
+#: How often an idle drainer looks for messages of other processes, in seconds.
 LOOK_AROUND = 5.0
 
-#: How often a drainer looks whether the one before it has finished, in seconds.
+#: How often a drainer looks whether the previous one has finished, in seconds.
 TURN_PAUSE = 0.05
 
 
@@ -48,10 +48,11 @@ class MessageExpiredError(DoubtlessError):
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What one call has done: messages sent and given up, and how many still wait.
+    """The result of one call: messages sent and given up, and how many still wait.
 
-    Why they do: ``away``, the provider did not answer; ``refused``, it refuses us as a whole, or what we may
-    not do there; ``blocked``, the first message of these destinations failed, and is tried again later.
+    The reasons why some wait: ``away``, the provider did not answer; ``refused``, it refuses us as a whole,
+    or something that we may not do there; ``blocked``, the first message of these destinations failed, and is
+    tried again later.
     """
 
     sent: int
@@ -64,7 +65,7 @@ class Drained:
 
 @dataclass(slots=True)
 class _Turn:
-    """The turn of who drains a file: its handlers of failures would wait for ever for one of their own."""
+    """The turn of the drainer of a file; without it, its failure handlers would wait for ever for a turn."""
 
     file: Path
     over: bool = False
@@ -80,7 +81,7 @@ def _draining(file: Path) -> Generator[None]:
     try:
         yield
     finally:
-        turn.over = True  # a task that a handler has begun, and that goes on, has the same context
+        turn.over = True  # a task that a handler has started keeps this context even after the turn
         _turn.reset(token)
 
 
@@ -93,7 +94,7 @@ class _AwayError(Exception):
 
 @dataclass(slots=True)
 class _Pass:
-    """What one pass knows: who must wait for the next one, and who must be sent one by one."""
+    """The state of one pass: destinations that must wait for the next one, or that are sent one by one."""
 
     sent: int = 0
     failed: int = 0
@@ -104,12 +105,12 @@ class _Pass:
     refused: ConfigurationError | None = None
 
     def hold_up(self, destination: str, error: ConfigurationError) -> None:
-        """Let all to a destination wait until somebody has mended what is wrong, whatever the message."""
+        """Let all messages to a destination wait until somebody has corrected their common cause."""
         self.note(error)
         self.blocked.add(destination)
 
     def note(self, error: ProviderUnavailableError | ConfigurationError) -> None:
-        """Note why messages wait that are not at fault."""
+        """Note why messages wait that are not the cause."""
         if isinstance(error, ConfigurationError):
             self.refused = error
         else:
@@ -124,18 +125,17 @@ class Drainer:
     provider: Provider
     shell: Shell
     max_redelivery_count: int
-    #: Set by who has put a message into the queue, or ends the shell; a drainer that pauses goes on.
+    #: Set by a caller that puts a message into the queue, or ends the shell; a pausing drainer continues.
     woken: Flag
-    #: Set while the last pass got through to the provider, so that what still waits holds up its own
-    #: destinations only.
+    #: Set while the last pass reached the provider: then a waiting message delays only its own destination.
     reached: Flag
 
     def holds_up(self, destination: str) -> bool:
-        """Whether a new message must wait behind those that wait."""
+        """Whether a new message must wait behind earlier ones."""
         return not self.reached.is_set() or self.queue.has(destination)
 
     def lose(self) -> None:
-        """Note that a message was queued because the provider did not answer, and look at once."""
+        """Note that a message was queued because the provider did not answer, and look immediately."""
         if self.reached.is_set():
             self.reached.clear()
             self.woken.set()
@@ -162,16 +162,16 @@ class Drainer:
         return Outage(_log, f"{about}: {fails}", f"{about}: {works}", {"alias": self.queue.alias})
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not longer than until somebody wakes it; what was woken while it drained counts."""
+        """Wait until the time is over or somebody wakes it; a wake-up during the draining counts."""
         if not self.shell.over.is_set():
             await self.woken.wait(seconds)
         self.woken.clear()
 
     async def drain(self) -> Drained:
-        """Send what waits until nothing does, or the provider is away, or some messages must wait.
+        """Send messages until none waits, or the provider is away, or the others must wait.
 
-        Waits for its turn while another thread or process drains. A handler that is told of a failure has
-        it already: the drainer that calls it goes on behind it.
+        Waits for its turn while another thread or process drains. A handler of a failure has the turn
+        already: the drainer that calls it continues afterwards.
 
         Raises:
             ClientQueueUnavailableError: the file cannot be used.
@@ -186,7 +186,7 @@ class Drainer:
         return drained
 
     async def _drain_now(self) -> Drained | None:
-        """Make one pass; None when somebody else is at it."""
+        """Make one pass; None if somebody else drains."""
         with self.queue.draining() as mine:
             if not mine:
                 self.reached.clear()
@@ -218,7 +218,7 @@ class Drainer:
     def _next_run(self, state: _Pass) -> Sequence[Queued]:
         run = self._oldest(state)
         while run and run[0].message.uuid in state.given_up:
-            # A handler has queued it again: once more in this pass, and the two would never end.
+            # A handler has queued it again: another try in this pass could go on for ever.
             state.blocked.add(run[0].destination)
             run = self._oldest(state)
         return run[:1] if run and run[0].destination in state.singly else run
@@ -231,7 +231,7 @@ class Drainer:
                 state.hold_up(error.destination, error)
 
     async def _send(self, run: Sequence[Queued], state: _Pass) -> None:
-        """Send messages of one destination, and find out what their failure means."""
+        """Send messages of one destination, and find out what a failure means."""
         fresh = await self._give_up_expired(run, state)
         if not fresh:
             return
@@ -263,11 +263,11 @@ class Drainer:
         return fresh
 
     async def _find_out(self, error: ProviderUnavailableError | ConfigurationError) -> None:
-        """End the pass unless the provider is there and takes us: else no message is at fault."""
+        """End the pass unless the provider is there and accepts us: else the message is not the cause."""
         answering = self._answering
         if answering is None:
             if isinstance(error, ConfigurationError):
-                return  # the messages of others may be taken
+                return  # the messages of others may be accepted
             raise _AwayError(error) from error
         try:
             await answering.ping()
@@ -279,13 +279,13 @@ class Drainer:
         return capabilities_of(self.provider).answering
 
     async def _failed(self, run: Sequence[Queued], error: Exception, state: _Pass, *, hopeless: bool) -> None:
-        """Send one by one to find the message that fails; count, block or give up that one."""
+        """Send one by one to find the message that fails; count, block or give up only that message."""
         first = run[0]
         if len(run) > 1:
             state.singly.add(first.destination)
             return
         if isinstance(error, ConfigurationError) and self._answering is None:
-            # Nobody says whether it takes us: if it is the password, every message would be given up.
+            # Nobody knows whether it accepts us: with a wrong password, every message would be given up.
             state.hold_up(first.destination, error)
             return
         attempts = self.queue.count_attempt(first.number)
@@ -307,7 +307,7 @@ class Drainer:
 
 
 def _tell(outage: Outage, drained: Drained) -> None:
-    """Say why messages wait that are not at fault, and that they do no longer."""
+    """Log why messages wait that are not the cause, and when they no longer wait."""
     whole = drained.refused or drained.away
     if whole is not None:
         outage.note(whole)

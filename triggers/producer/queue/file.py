@@ -1,4 +1,4 @@
-"""The tables of a client-side queue's file, and what is asked of the file before it is used."""
+"""The tables of a client-side queue's file, and the checks of the file before it is used."""
 
 import sqlite3
 from pathlib import Path
@@ -10,22 +10,22 @@ from history.errors import ConfigurationError
 #: How long a step waits for another writer of the same file.
 BUSY_TIMEOUT_SECONDS = 10.0
 
-#: "dbtq": by which such a file is told from any other of SQLite.
+#: "dbtq": distinguishes such a file from any other of SQLite.
 APPLICATION_ID = 0x64627471
 
 #: The version of the tables below.
 VERSION = 1
 
-#: What cannot be read is taken out of the way, as it is; also in files of earlier versions.
+#: Unreadable rows are moved out of the way, as they are; files of earlier versions also get this table.
 UNREADABLE = """
 CREATE TABLE IF NOT EXISTS unreadable (
     number INTEGER PRIMARY KEY, destination TEXT NOT NULL, message NOT NULL, problem TEXT NOT NULL
 );
 """
 
-#: ``queued`` wait, ``failed`` were given up, and ``about`` knows the alias and how many wait, because
-#: counting rows would read all of them. No number is ever given twice (AUTOINCREMENT), so that a failed
-#: message keeps its own.
+#: ``queued`` wait, ``failed`` were given up, and ``about`` has the alias and the number of waiting messages,
+#: because counting rows would read all of them. No number is ever used twice (AUTOINCREMENT), so a failed
+#: message keeps its number.
 SCHEMA = """
 CREATE TABLE queued (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -50,7 +50,7 @@ def prepare(connection: sqlite3.Connection, file: Path, alias: str) -> None:
     """Set a new connection up, and create the tables in a new file.
 
     Raises:
-        ConfigurationError: the file is no queue, a newer one than this version knows, or another alias's.
+        ConfigurationError: the file is not a queue, is newer than this version, or belongs to another alias.
     """
     try:
         _write_ahead(connection)
@@ -70,7 +70,7 @@ def prepare(connection: sqlite3.Connection, file: Path, alias: str) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    # To change the mode, SQLite does not wait for others that have the file open.
+    # When the mode changes, SQLite does not wait for others that have the file open.
     for attempt in Retrying(
         stop=stop_after_delay(BUSY_TIMEOUT_SECONDS),
         wait=wait_fixed(0.02),
@@ -104,7 +104,7 @@ def _create_or_check(connection: sqlite3.Connection, file: Path, alias: str) -> 
 
 
 def _statements(script: str) -> list[str]:
-    """Split a script; ``executescript`` would commit the transaction that it runs in."""
+    """Split a script; ``executescript`` would commit the transaction in which it runs."""
     statements: list[str] = []
     text = ""
     for line in script.strip().splitlines():

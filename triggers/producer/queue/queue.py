@@ -2,10 +2,10 @@
 
 A file belongs to one alias; any number of threads and processes may share it. Its writes are on disk before
 they return (WAL, ``synchronous = FULL``), so that a queue survives ``kill -9`` and a power cut. One drainer
-works at a time: it holds a lock on the file ``<queue>-drain``, which the operating system takes back when a
-process dies.
+works at a time: it locks the file ``<queue>-drain``, and the operating system frees the lock of a dead
+process.
 
-Calls block for as long as the disk takes, also under asyncio, where they hold the event loop for so long.
+Calls block for as long as the disk takes. Under asyncio they hold the event loop for so long.
 """
 
 import logging
@@ -32,7 +32,7 @@ from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
 
-#: What a file takes with it that is deleted or replaced.
+#: The loss when a file is deleted or replaced.
 _LOST = "and messages that waited in the other one are not sent"
 
 
@@ -55,17 +55,17 @@ class ClientQueueUnavailableError(UnavailableError):
 
 
 class ClientQueue:
-    """Messages that wait for their provider, in order, and those that were given up.
+    """Messages that wait for their provider, in order, and given-up messages.
 
     Args:
-        file: made at first use, beside others that begin with its name; only this user may read them.
-        alias: whose queue it is.
+        file: made at first use, with other files that begin with its name; only this user may read them.
+        alias: the owner of the queue.
         limit: how many messages may wait; -1 for any number, 0 stores none.
-        encrypt: where the key is that the messages are encrypted with, ``file:/path`` or ``env:NAME``.
+        encrypt: where the key for the messages is, ``file:/path`` or ``env:NAME``.
 
     Raises:
-        ConfigurationError: ``encrypt`` names no key; or, at first use, the file is something else, or of
-            another alias.
+        ConfigurationError: ``encrypt`` names no key; or, at first use, the file is something else, or belongs
+            to another alias.
         ClientQueueUnavailableError: the disk is full, or the file cannot be read or written.
     """
 
@@ -92,11 +92,11 @@ class ClientQueue:
         self._connection: sqlite3.Connection | None = None
         self._opened = OpenFile(self.file, f"one is made, {_LOST}", f"that one is used now, {_LOST}")
         self._identity: Identity | None = None
-        #: What holds, or asks for, the drainers' lock.
+        #: Connections that hold, or ask for, the drainers' lock.
         self._turns: list[sqlite3.Connection] = []
 
     def _before_fork(self) -> None:
-        """Close the file: a child with a connection of its parent believes to hold locks that it has not."""
+        """Close the file: a child with the parent's connection would believe that it has its locks."""
         self._forking = self._lock.acquire(timeout=BUSY_TIMEOUT_SECONDS)
         if self._forking and self._connection is not None:
             self._connection.close()
@@ -107,19 +107,19 @@ class ClientQueue:
             self._lock.release()
 
     def _in_child(self) -> None:
-        keep(self._connection)  # closing it would let go of the parent's locks
+        keep(self._connection)  # closing it would free the parent's locks
         if self._forking:  # nobody was using one of them
             for lock in self._turns:
-                # SQLite would believe for ever that this process has the lock. The parent keeps it: a process
-                # lets go of its own locks only. There is nothing in that file that closing could change.
+                # SQLite would believe for ever that this process has the lock. The parent keeps it, because a
+                # process frees only its own locks. The file has nothing that closing could change.
                 lock.close()
         self._begin()
 
     def put(self, destination: str, messages: Iterable[Message]) -> None:
-        """Store messages behind those that wait already, all of them or none.
+        """Store messages behind the waiting ones, all of them or none.
 
         Raises:
-            ClientQueueFullError: there is no room for all of them.
+            ClientQueueFullError: the queue has no room for all of them.
         """
         rows = [(destination, self._rows.of_message(destination, message)) for message in messages]
         with self._using("storing messages", writing=True) as connection:
@@ -140,10 +140,10 @@ class ClientQueue:
             return bool(connection.execute(found, (destination,)).fetchone()[0])
 
     def next_run(self, *, skip: Collection[str] = (), limit: int, size: int) -> list[Queued]:
-        """Return the oldest waiting messages of one destination: the oldest one's that is not in ``skip``.
+        """Return the oldest waiting messages of one destination: of the oldest one that is not in ``skip``.
 
-        At most ``limit`` of them, and no more once their texts are longer than ``size``; maybe none. A row
-        that cannot be read is taken out of the way: it would keep all behind it waiting for ever.
+        At most ``limit`` of them, and no more once their texts are longer than ``size``; maybe none. An
+        unreadable row is moved out of the way: otherwise everything behind it would wait for ever.
 
         Raises:
             LockedRowError: the first is encrypted, and its key is not here. It stays where it is.
@@ -158,7 +158,7 @@ class ClientQueue:
     def _read_run(
         self, skip: Collection[str], limit: int, size: int
     ) -> tuple[list[Queued], Mapping[int, str]]:
-        """Return messages, and by their numbers what is wrong with those that cannot be read."""
+        """Return messages, and by number what is wrong with the unreadable ones."""
         marks = ", ".join("?" * len(skip))
         with self._using("reading") as connection:
             first = connection.execute(
@@ -190,7 +190,7 @@ class ClientQueue:
             return run, spoilt
 
     def _take_aside(self, number: int, problem: str) -> None:
-        """Move a row that cannot be read out of the queue, as it is."""
+        """Move an unreadable row out of the queue, as it is."""
         with self._using("taking a row aside that cannot be read", writing=True) as connection:
             connection.execute(
                 "INSERT OR IGNORE INTO unreadable (number, destination, message, problem) "
@@ -273,8 +273,8 @@ class ClientQueue:
     ) -> int:
         """Let failed messages wait again, under the same uuids and behind all others; return how many.
 
-        All of them by default. One that has expired loses its expiration; ``time_to_live`` gives each a new
-        one. The limit is not asked: nothing may be lost.
+        All of them by default. An expired message loses its expiration; ``time_to_live`` gives each a new
+        one. The limit does not apply: nothing may be lost.
         """
         chosen = [event for event in self.failed() if numbers is None or event.number in numbers]
         now = datetime.now(UTC)
@@ -282,7 +282,7 @@ class ClientQueue:
         with self._using("queueing failed messages again", writing=True) as connection:
             for event in chosen:
                 gone = connection.execute("DELETE FROM failed WHERE number = ?", (event.number,)).rowcount
-                if gone:  # else somebody else has decided by now
+                if gone:  # else another caller has decided by now
                     message = _renewed(event.message, now, time_to_live)
                     row = (event.destination, self._rows.of_message(event.destination, message))
                     connection.execute("INSERT INTO queued (destination, message) VALUES (?, ?)", row)
@@ -299,7 +299,7 @@ class ClientQueue:
 
     @contextmanager
     def draining(self) -> Generator[bool]:
-        """Take the drainers' lock while entered; False when somebody else has it."""
+        """Take the drainers' lock while entered; False if somebody else has it."""
         with self._lock:
             lock, mine = self._take_turn()
             self._turns.append(lock)
@@ -312,7 +312,7 @@ class ClientQueue:
                 lock.close()
 
     def _take_turn(self) -> tuple[sqlite3.Connection, bool]:
-        """Ask for the drainers' lock; return what holds it, and whether it does."""
+        """Ask for the drainers' lock; return the connection, and whether it holds the lock."""
         file = self.file.with_name(f"{self.file.name}-drain")
         try:
             make_private(file)
@@ -338,7 +338,7 @@ class ClientQueue:
 
     @contextmanager
     def _using(self, doing: str, *, writing: bool = False) -> Generator[sqlite3.Connection]:
-        """Use the connection, one thread at a time; what is written stands or falls together."""
+        """Use the connection, one thread at a time; all writes are kept or none."""
         with self._lock:
             try:
                 connection = self._current()
@@ -356,13 +356,13 @@ class ClientQueue:
                 raise ClientQueueUnavailableError(self.file, doing, error) from error
 
     def _current(self) -> sqlite3.Connection:
-        """Return the connection to the file that is there now."""
+        """Return the connection to the file that exists now."""
         if self._connection is not None and self._opened.look() != self._identity:
             self._connection.close()
             self._connection = None
         if self._connection is None:
             self._connection = self._open()
-            self._opened.closed()  # what became of the one before is said by now
+            self._opened.closed()  # the loss of the previous file is already logged
             self._identity = self._opened.look()
         return self._connection
 

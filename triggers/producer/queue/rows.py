@@ -1,4 +1,4 @@
-"""What a client-side queue's file holds of a message and of a failure: JSON, encrypted if there is a key.
+"""The rows of a message and of a failure in a client-side queue's file: JSON, encrypted if there is a key.
 
 An encrypted row is bytes (:mod:`history.support.encryption`), and a plain one is text. A message is bound to
 its alias and destination, a failure to its alias and number.
@@ -12,7 +12,7 @@ from triggers.producer.delivery_failure import DeliveryFailureEvent
 
 
 class LockedRowError(MissingKeyError):
-    """The oldest message to a destination is encrypted, and its key is not here: all to there wait."""
+    """The oldest message to a destination is encrypted, and its key is not here: all messages to it wait."""
 
     def __init__(self, destination: str, error: MissingKeyError) -> None:
         super().__init__(f"the oldest message to {destination}: {error.problem}", error.remedy)
@@ -31,7 +31,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRow:
-    """What could not be read as a message, as it stood in the queue, and what is wrong with it."""
+    """A row that could not be read as a message, as it was in the queue, and what is wrong with it."""
 
     number: int
     destination: str
@@ -41,13 +41,13 @@ class UnreadableRow:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Writes and reads the rows of one alias; ``cipher`` is None where they are plain."""
+    """Writes and reads the rows of one alias; ``cipher`` is None for plain rows."""
 
     alias: str
     cipher: Cipher | None
 
     def of_message(self, destination: str, message: Message) -> str | bytes:
-        """Return what is stored of a message that waits."""
+        """Return the row of a waiting message."""
         return self._written(message.to_json(), ["queued", self.alias, destination])
 
     def message(self, destination: str, row: str | bytes) -> Message:
@@ -60,11 +60,11 @@ class Rows:
         return Message.from_json(self._read(row, ["queued", self.alias, destination]))
 
     def of_failure(self, event: DeliveryFailureEvent) -> str | bytes:
-        """Return what is stored of a message that was given up."""
+        """Return the row of a given-up message."""
         return self._written(event.model_dump_json().encode(), self._about_failure(event.number))
 
     def failure(self, numbered: tuple[int, str | bytes]) -> DeliveryFailureEvent:
-        """Return the event of a message that was given up, of its number and its row; raises as the above."""
+        """Return the event of a given-up message from its number and row; raises as :meth:`message`."""
         number, row = numbered
         return DeliveryFailureEvent.model_validate_json(self._read(row, self._about_failure(number)))
 

@@ -1,9 +1,9 @@
 """AMQP 1.0 brokers (Qpid Proton).
 
 ``provider.py`` sends and opens receivers, ``consumer.py`` is one receiver, ``codec.py`` turns messages,
-``connection.py`` is the connection, with errors translated once, and ``links.py`` what sends and receives on
-it. ``management.py`` declares queues in RabbitMQ 4, ``driver.py`` is the one import of Proton. Settings are
-the URL's (``brokers/url.py``).
+``connection.py`` is the connection, with errors translated once, and ``links.py`` has its sending and
+receiving links. ``management.py`` declares queues in RabbitMQ 4, ``driver.py`` is the only import of Proton.
+The URL holds the settings (``brokers/url.py``).
 """
 
 from typing import TYPE_CHECKING

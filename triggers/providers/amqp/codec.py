@@ -10,9 +10,9 @@ body                     text is a string value; bytes are data; a JSON value is
 ``x-opt-jms-msg-type``   5 with text, 3 with data
 =======================  =========================================================================
 
-Read besides: string, number, list and map values, and data of any other content type, which is bytes. What
-JMS has no type for makes a delivery unreadable. Ids that are no text are read as the JMS mapping says:
-``ID:AMQP_ULONG:7``, ``ID:AMQP_UUID:...``, ``ID:AMQP_BINARY:...``.
+The decoder also reads string, number, list and map values, and data of any other content type, which becomes
+bytes. A value that JMS has no type for makes a delivery unreadable. Ids that are not text are read as the JMS
+mapping says: ``ID:AMQP_ULONG:7``, ``ID:AMQP_UUID:...``, ``ID:AMQP_BINARY:...``.
 """
 
 import json
@@ -31,7 +31,7 @@ from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.brokers.trust import FirstCount, TrustProfile, weighed
 from triggers.providers.provider import NO_LIMITS, Limits
 
-#: JMS header -> attribute of proton's message, where both are texts.
+#: JMS header -> attribute of proton's message, if both are texts.
 _TEXTS = {
     "JMSMessageID": "id",
     "JMSCorrelationID": "correlation_id",
@@ -49,12 +49,12 @@ _OBJECT_MESSAGE = 1
 
 _UINTS = range(1, 2**32)
 
-#: How much of a dead letter's fields is shown beside its bytes, and of how many.
+#: How much of a dead letter's field to show beside its bytes, and how many fields.
 _MOST_OF_ONE, _MOST_FIELDS = 1024, 50
 
 
 def encode(message: Message, time_to_live: int | None = None) -> bytes:
-    """Return the encoded message; where it is queued, it lives so many ms.
+    """Return the encoded message; in a queue it lives ``time_to_live`` milliseconds.
 
     Raises:
         ConfigurationError: a property cannot be sent so.
@@ -71,7 +71,7 @@ def encode(message: Message, time_to_live: int | None = None) -> bytes:
         if name in _TEXTS:
             setattr(sent, _TEXTS[name], checked(name, value))
         elif name in _TIMES:
-            # Half a millisecond more, for proton cuts what it multiplies.
+            # Add half a millisecond, because proton cuts the product.
             setattr(sent, _TIMES[name], (cast("int", value) + 0.5) / 1000)
         elif name == "JMSXGroupSeq" and message.group_id is not None and value in _UINTS:
             sent.group_sequence = value
@@ -85,7 +85,7 @@ def encode(message: Message, time_to_live: int | None = None) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where deliveries come from: the destination, and what its count is worth."""
+    """Where deliveries come from: the destination, and the worth of its count."""
 
     destination: str
     profile: TrustProfile
@@ -104,12 +104,12 @@ def decode(encoded: bytes, origin: Origin, limits: Limits = NO_LIMITS) -> Messag
     """Return the message of a delivery.
 
     Raises:
-        UndecodableError: it is none.
+        UndecodableError: it is not a message.
     """
     received: Any = driver.Message()
     try:
         received.decode(encoded)
-    except Exception as error:  # whatever proton's decoder meets in foreign bytes
+    except Exception as error:  # foreign bytes can make proton's decoder raise anything
         raise UndecodableError("message", f"is not an AMQP message ({error})") from error
     redelivered = received.delivery_count > 0 or not received.first_acquirer
     headers: dict[str, Any] = {"JMSDestination": origin.destination}
@@ -144,7 +144,7 @@ def _id(value: Any) -> str:
             return f"ID:AMQP_ULONG:{value}"
 
 
-#: proton's kinds of number and text that JMS has, too; a decimal is an ``int`` to Python, but none.
+#: proton's kinds of number and text that JMS has as well; a decimal is an ``int`` to Python, but not here.
 _INTEGERS = {"int", "byte", "ubyte", "short", "ushort", "int32", "uint", "ulong", "timestamp"}
 _FLOATS = {"float", "float32"}
 _STRINGS = {"str", "symbol", "char"}
@@ -173,7 +173,7 @@ def _body(received: Any, limits: Limits, count: int) -> Body | JsonValue:
     if isinstance(body, bytes):
         if limits.leaves_encoded(len(body), count):
             return body
-        # proton says "None" where there is none.
+        # Without a content type proton says "None".
         kind, encoding = (
             "" if (text := str(kind)) == "None" else text
             for kind in (received.content_type, received.content_encoding)
@@ -186,7 +186,7 @@ def _json(value: Any) -> JsonValue:
     """Return a value as JSON has it.
 
     Raises:
-        UndecodableError: JSON has no such thing.
+        UndecodableError: JSON has no such value.
     """
     if value is None or type(value) in {bool, int, float, str}:
         return cast("JsonValue", value)
@@ -202,7 +202,7 @@ def _json(value: Any) -> JsonValue:
 
 
 def raw_fields(encoded: bytes) -> dict[bytes, bytes]:
-    """Return a delivery as it came: its bytes, and what can be read of them, for people."""
+    """Return a delivery as it came: its bytes, and its readable parts, for people."""
     fields: dict[bytes, bytes] = {}
     try:
         received: Any = driver.Message()
@@ -223,7 +223,7 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def encode_unreadable(fields: Mapping[bytes, bytes], reason: str) -> bytes:
-    """Return a dead letter for what could not be read: its bytes as they came."""
+    """Return a dead letter for an unreadable delivery: its bytes as they came."""
     letter: Any = driver.Message(durable=True, body=fields[b"message"], inferred=True)
     letter.properties = {"dead-letter-reason": reprlib.repr(reason), "dead-letter-fields": _shown(fields)}
     return cast("bytes", letter.encode())

@@ -1,6 +1,6 @@
-"""The edge to Qpid Proton: a connection with a thread of its own, and the link on which coroutines can ask.
+"""The edge to Qpid Proton: a connection with its own thread, and the link on which coroutines can ask.
 
-Each link has a session of its own, because RabbitMQ ends a whole session when one link cannot be attached.
+Each link has its own session, because RabbitMQ ends a whole session if one link cannot be attached.
 """
 
 import logging
@@ -21,12 +21,12 @@ from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
 
-#: After how many seconds without an answer a link is attached in another session; then after twice as long.
+#: After so many seconds without an answer a link is attached in another session; then after twice as long.
 _UNHEARD = 1.0
 
 
 class AmqpError(Exception):
-    """What the peer said when it ended a connection, session or link, or refused a message."""
+    """The peer's reason for ending a connection, session or link, or for refusing a message."""
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(f"{name}: {description}")
@@ -39,7 +39,7 @@ _FORBIDDEN = "amqp:unauthorized-access"
 #: The message has more bytes than the broker takes.
 _TOO_LARGE = "amqp:link:message-size-exceeded"
 
-#: Conditions after which trying again is no use, and what to do instead.
+#: Conditions after which a retry does not help, and the remedy.
 _NEVER = {
     "amqp:not-found": "declare it, or start its consumer first",
     _FORBIDDEN: "give the account the permission",
@@ -73,7 +73,7 @@ class Connection(BrokerConnection):
         return str(self.server.get("product", "")) == "RabbitMQ"
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> None:
-        """Have something done after a while; nothing of it when the connection is gone by then."""
+        """Run something after a while; drop it if the connection is gone then."""
         self.tell(lambda: self.schedule(seconds, work))
 
     async def link(self, link: "Link") -> None:
@@ -99,7 +99,7 @@ class Connection(BrokerConnection):
                 _log.debug("%s", error)
 
     def schedule(self, seconds: float, work: Callable[[], object]) -> None:
-        """Have something done after a while; called on the connection's thread."""
+        """Run something after a while; called on the connection's thread."""
         self._container.schedule(seconds, _Timer(work))
 
     def _serve(self, host: str, port: int) -> None:
@@ -116,13 +116,13 @@ class Connection(BrokerConnection):
             heartbeat=url.heartbeat,
             ssl_domain=self._domain,
             sni=host,
-            # RabbitMQ's word for it; without one, the broker's default.
+            # RabbitMQ's name for it; without a path, the broker's default.
             virtual_host=f"vhost:{url.path}" if url.path else None,
         )
         try:
             self._container.run()
         finally:
-            with self._lock:  # nobody may ask any more
+            with self._lock:  # no caller may ask any more
                 self._over = self._over or self.ready.done()
             for end in injector.pipe:
                 os.close(end)
@@ -143,7 +143,7 @@ class Connection(BrokerConnection):
 
 
 class Link:
-    """A link of a connection, in a session of its own; its methods are called on the connection's thread."""
+    """A link of a connection, in its own session; its methods are called on the connection's thread."""
 
     def __init__(self, connection: Connection, address: str, lost: Callable[[Exception], None]) -> None:
         self.connection = connection
@@ -163,10 +163,10 @@ class Link:
         self._begin(_UNHEARD)
 
     def _begin(self, patience: float) -> None:
-        """Begin a session with the link; in another one, if nobody has answered after so many seconds.
+        """Begin a session with the link; if nobody answers within ``patience`` seconds, begin another one.
 
-        proton gives a session the channel of one that has just ended. RabbitMQ, which has said so, may still
-        be clearing that away, and hears nothing of what comes on the channel meanwhile (seen with 4.0).
+        proton gives a session the channel of a session that has just ended. RabbitMQ may still be clearing
+        that channel, although it has confirmed the end, and then ignores what comes on it (seen with 4.0).
         """
         self.session = self.connection.native.session()
         self.session.open()
@@ -190,20 +190,20 @@ class Link:
         return bool(self.proton == link)
 
     def opened(self) -> None:
-        """Note that the peer has attached; one that refuses does so, too, and then detaches."""
+        """Note that the peer has attached; a peer that refuses also attaches first, and then detaches."""
         terminus = self.proton.remote_source if self.proton.is_receiver else self.proton.remote_target
         if self._attaching is not None and terminus.address is not None:
             fulfil(self._attaching, None)
 
     def detached(self, error: Exception) -> None:
-        """Note that the peer has detached; the session ends, too."""
+        """Note that the peer has detached; the session also ends."""
         self.session.close()
         if self._detaching is None:
             self.proton.close()
             self.end(error)
 
     def end(self, error: Exception) -> None:
-        """Note that the session, or the connection, is over."""
+        """Note that the session, or the connection, has ended."""
         if self.closed:
             return
         self.closed = True
@@ -216,13 +216,13 @@ class Link:
             self._lost(error)
 
     def delivered(self, delivery: Any) -> None:
-        """Note news of a delivery."""
+        """Note a change of a delivery."""
 
     def flowed(self) -> None:
-        """Note news of the credit."""
+        """Note a change of the credit."""
 
     async def ask(self, doing: str, work: Callable[["Future[Any]"], None]) -> Any:
-        """Have something done on the connection's thread whose future fails with the link."""
+        """Run something on the connection's thread; its future fails with the link."""
 
         def watched(future: "Future[Any]") -> None:
             if self.closed:
@@ -234,16 +234,16 @@ class Link:
         return await self.connection.ask(doing, watched)
 
     def tell(self, work: Callable[[], object]) -> None:
-        """Have something done on the connection's thread, unless the link is closed by then."""
+        """Run something on the connection's thread, unless the link is closed then."""
         self.connection.tell(lambda: None if self.closed else work())
 
     async def close(self) -> None:
-        """Detach, end the session, and wait until the peer has, too."""
+        """Detach, end the session, and wait until the peer has done the same."""
         if not self.closed and not self.connection.over:
             await self.connection.ask("detaching", self._detach)
 
     def close_soon(self) -> None:
-        """Detach and end the session, without waiting: the peer then has back what was not settled."""
+        """Detach and end the session, without waiting: the peer then takes back all unsettled deliveries."""
         if not self.closed and not self.connection.over:
             self.connection.tell(lambda: self._detach(Future()))
 
@@ -256,14 +256,14 @@ class Link:
 
 
 def error_of(condition: Any) -> AmqpError:
-    """Return what the peer said."""
+    """Return the peer's error."""
     if condition is None:
         return AmqpError("closed", "without a reason")
     return AmqpError(str(condition.name), str(condition.description or ""))
 
 
 class _Timer:
-    """Does something when its time has come."""
+    """Runs something when its time has come."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
@@ -273,7 +273,7 @@ class _Timer:
 
 
 class _Events:
-    """Hands the events of a container to those whom they concern."""
+    """Passes the events of a container to the objects that they concern."""
 
     def __init__(
         self, connection: Connection, tls: TlsFiles | None, host: str, port: int, injector: Any
@@ -328,11 +328,11 @@ class _Events:
         self._connection.note(self._ending(error_of(event.transport.condition)))
 
     def on_transport_closed(self, event: Any) -> None:
-        # Not by closing the injector: timers that are not due yet would keep it running.
+        # Do not close the injector instead: timers that are not due yet would keep it running.
         event.reactor.stop()
 
     def _ending(self, error: AmqpError) -> Exception:
-        """Translate what ended a connection."""
+        """Translate the error that ended a connection."""
         text, host = str(error).lower(), self._host
         if "ssl" in text and self._tls is not None:
             # proton does not say what is wrong with a certificate, nor whether the server just went away.
@@ -362,7 +362,7 @@ def _ssl_domain(url: BrokerUrl) -> Any:
     """Return proton's settings for TLS, which verify certificate and name; None without TLS."""
     if url.tls is None:
         return None
-    url.tls.context()  # says better than proton which file is wrong
+    url.tls.context()  # names the bad file better than proton does
     domain = driver.SSLDomain(driver.SSLDomain.MODE_CLIENT)
     if url.tls.certfile is not None:
         domain.set_credentials(url.tls.certfile, url.tls.keyfile or url.tls.certfile, None)

@@ -17,7 +17,7 @@ from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableErro
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a consumer attaches, and what its count is worth."""
+    """Where a consumer attaches, and the worth of its count."""
 
     address: str
     origin: Origin
@@ -31,7 +31,7 @@ DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 
 class AmqpConsumer:
-    """A link whose credit is exactly what was asked for."""
+    """A link with exactly the requested credit."""
 
     def __init__(
         self, connect: Callable[[], Awaitable[Connection]], declare: Declare, dead_letter: DeadLetter
@@ -46,7 +46,7 @@ class AmqpConsumer:
         self._delayed: dict[Token, None] = {}
 
     async def open(self, inbox: Inbox) -> None:
-        """Attach, after declaring what is needed; the link before gives back what it still has."""
+        """Declare what is needed, and attach; the previous link gives back what it still has."""
         link, self._link = self._link, None
         if link is not None:
             link.close_soon()
@@ -58,17 +58,17 @@ class AmqpConsumer:
         self._link, self._origin = link, found.origin
 
     async def want(self, count: int) -> None:
-        """Grant the credit that is missing; take it all back first where there is too much."""
+        """Grant the missing credit; if there is too much, take all of it back first."""
         link = self._attached()
         if count < self._wanted:
             await self.stop()
         self._wanted = count
-        # Reckoned from what was taken by now: what is on its way, or in the inbox, has had its credit. By
-        # the time that the connection grants it, some of it may have arrived and been taken.
+        # Count from what was taken so far: what is on its way, or in the inbox, has had its credit. Until the
+        # connection grants it, some of it may have arrived and been taken.
         link.tell(partial(link.grant, self._inbox.taken + count))
 
     async def stop(self) -> None:
-        """Take the credit back; what was sent before arrives before this returns."""
+        """Take the credit back; everything that was sent before arrives before this returns."""
         await self._attached().ask("draining", self._attached().drain)
         self._wanted = 0
 
@@ -98,7 +98,7 @@ class AmqpConsumer:
         link.connection.call_later(delay.total_seconds(), later)
 
     def release(self, tokens: Sequence[Token]) -> None:
-        """Settle as released, which does not count."""
+        """Settle as released, which does not count as a delivery."""
         self._settle(tokens, driver.Delivery.RELEASED)
 
     def _settle(self, tokens: Sequence[Token], state: Any) -> None:
@@ -118,7 +118,7 @@ class AmqpConsumer:
         return raw_fields(cast("bytes", raw))
 
     async def close(self, tokens: Sequence[Token]) -> None:
-        """Settle what is held as failed, and detach: the broker then has back all the rest."""
+        """Settle what is held as failed, and detach: the broker then takes back everything else."""
         link, self._link = self._link, None
         if link is not None and not link.connection.over:
             link.tell(partial(_settle, link, [*tokens, *self._delayed], driver.Delivery.MODIFIED))
@@ -135,7 +135,7 @@ def _settle(link: ReceiverLink, tokens: Sequence[Token], state: Any) -> None:
     if link.closed:
         return
     for token in tokens:
-        # By itself "modified" says nothing of a failure, and the delivery would not be counted.
+        # Without this, "modified" does not mean a failure, and the delivery would not be counted.
         token.tag.local.failed = state == driver.Delivery.MODIFIED
         token.tag.update(state)
         token.tag.settle()

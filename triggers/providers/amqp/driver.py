@@ -1,4 +1,4 @@
-"""The one import of Qpid Proton."""
+"""The only import of Qpid Proton."""
 
 import sys
 from typing import Any, cast
@@ -19,8 +19,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("the AMQP 1.0 provider", extra="amqp", package="python-qpid-proton") from error
 
-#: As Any: proton is typed for a part only.
+#: As Any: proton has types for only a part.
 driver = cast("Any", proton)
 
-#: A part of it that is a module of its own, which importing proton alone does not load.
+#: A separate module of it, which importing proton does not load.
 PARTS = (reactor,)

@@ -1,4 +1,4 @@
-"""What is attached to a connection: a link that receives, and one that sends."""
+"""The links of a connection: one that receives, and one that sends."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,8 +13,8 @@ from triggers.providers.amqp.driver import driver
 class ReceiverLink(Link):
     """A link that receives: exactly what it has credit for.
 
-    Credit is reckoned as totals. What one call of :meth:`grant` allows, another that says the same does not
-    allow again, whatever has arrived and been taken in between.
+    Credit is counted as totals. So a repeated :meth:`grant` with the same total allows nothing more, whatever
+    has arrived and been taken in between.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class ReceiverLink(Link):
         super().__init__(connection, address, lost)
         self._push = push
         self._drained: Future[Any] | None = None
-        # How many the peer was let send since the link was attached, and how many have come.
+        # How many the peer was allowed to send since the link was attached, and how many have come.
         self._granted = 0
         self._pushed = 0
         self._draining = False
@@ -49,7 +49,7 @@ class ReceiverLink(Link):
             self._granted = total
 
     def delivered(self, delivery: Any) -> None:
-        """Read a delivery, when all of it is there."""
+        """Read a delivery, when all of it has arrived."""
         if delivery.aborted:  # the peer gave it up in the middle, and its credit is used
             delivery.settle()
             self._granted -= 1
@@ -78,7 +78,7 @@ class ReceiverLink(Link):
         self._look_whether_drained()
 
     def _look_whether_drained(self) -> None:
-        # To proton, what has come and was not read in full has not used its credit.
+        # In proton, a delivery that came and was not read in full has not used its credit.
         if not self._draining or self.proton.credit > 0:
             return
         self._granted, self._draining = self._pushed, False
@@ -107,14 +107,14 @@ class SenderLink(Link):
         return link
 
     def send(self, future: "Future[Any]", messages: Sequence[bytes]) -> None:
-        """Send in order; the future is fulfilled when all are accepted, and fails when one is not."""
+        """Send in order; the future is fulfilled when all are accepted, and fails if one is not."""
         self._done, self._refused = future, None
         self._unsettled = len(messages)
         self._queue.extend(messages)
         self.flowed()
 
     def flowed(self) -> None:
-        """Send what there is credit for."""
+        """Send as much as the credit allows."""
         while self._queue and self.proton.credit > 0:
             self._number += 1
             self.proton.delivery(str(self._number))
@@ -122,7 +122,7 @@ class SenderLink(Link):
             self.proton.advance()
 
     def delivered(self, delivery: Any) -> None:
-        """Note what became of a message."""
+        """Note the outcome of a message."""
         if not delivery.updated:
             return
         state = delivery.remote_state

@@ -1,4 +1,4 @@
-"""Queues and exchanges of RabbitMQ over AMQP 1.0, made and asked about: a pair of links, with HTTP's words.
+"""Declares and reads queues and exchanges of RabbitMQ over AMQP 1.0: a pair of links that speak HTTP's words.
 
 Source: RabbitMQ's "HTTP over AMQP 1.0" management node, ``/management``.
 """
@@ -13,10 +13,10 @@ from triggers.providers.amqp.driver import driver
 
 _NODE = "/management"
 
-#: A body that is the value null, as AMQP 1.0 writes it.
+#: A body with the value null, as AMQP 1.0 writes it.
 _NULL = b"\x00\x53\x77\x40"
 
-#: What an answer's first digits mean, in the words of AMQP's conditions.
+#: The meaning of an answer's status, in the words of AMQP's conditions.
 _CONDITIONS = {
     "400": "amqp:precondition-failed",
     "403": "amqp:unauthorized-access",
@@ -37,7 +37,7 @@ class Management(Link):
         self._number = 0
 
     def make(self, session: Any, name: str) -> Any:
-        """Return the receiver; the sender is beside it."""
+        """Return the receiver; keep the sender as well."""
         answers, self._requests = session.receiver(name), session.sender(name)
         for link in (answers, self._requests):
             link.source.address = link.target.address = _NODE
@@ -47,17 +47,17 @@ class Management(Link):
         return answers
 
     def owns(self, link: Any) -> bool:
-        """Whether an event is for one of the two."""
+        """Whether an event belongs to one of the two links."""
         return link in (self.proton, self._requests)
 
     def opened(self) -> None:
-        """Let answers come."""
+        """Allow answers to come."""
         if self.proton.credit == 0:
             self.proton.flow(100)
         super().opened()
 
     def flowed(self) -> None:
-        """Send what there is credit for."""
+        """Send as much as the credit allows."""
         while self._queue and self._requests.credit > 0:
             delivery = self._requests.delivery(str(self._number))
             self._requests.stream(self._queue.pop(0))
@@ -65,7 +65,7 @@ class Management(Link):
             delivery.settle()
 
     def delivered(self, delivery: Any) -> None:
-        """Give an answer to whom it is for."""
+        """Pass an answer to the caller that waits for it."""
         if not (delivery.readable and not delivery.partial):
             return
         answer = driver.Message()
@@ -93,7 +93,7 @@ class Management(Link):
             message = driver.Message(
                 id=str(self._number), subject=method, address=path, reply_to="$me", body=body, inferred=False
             )
-            # proton leaves a body out that is None; RabbitMQ wants to see that there is none.
+            # proton omits a body that is None; RabbitMQ requires an explicit null.
             self._queue.append(cast("bytes", message.encode()) + (_NULL if body is None else b""))
             self.flowed()
 
@@ -114,12 +114,12 @@ class Management(Link):
         return str((await self._queue_named(name)).get("type"))
 
     async def queue_arguments(self, name: str) -> dict[str, Any]:
-        """Return the arguments that a queue was declared with, and its type among them."""
+        """Return the arguments with which a queue was declared, including its type."""
         queue = await self._queue_named(name)
         return {**(queue.get("arguments") or {}), "x-queue-type": str(queue.get("type"))}
 
     async def counts_of(self, name: str) -> tuple[int, int]:
-        """Return how many messages of a queue were handed to nobody yet, and how many consumers it has."""
+        """Return how many messages of a queue no consumer has received yet, and how many consumers it has."""
         queue = await self._queue_named(name)
         return int(queue["message_count"]), int(queue["consumer_count"])
 
@@ -138,7 +138,7 @@ class Management(Link):
         await self.request("PUT", exchange_address(exchange), settings)
 
     async def bind(self, exchange: str, queue: str) -> None:
-        """Have a queue receive what is sent to an exchange."""
+        """Let a queue receive what is sent to an exchange."""
         binding: dict[str, Any] = {
             "source": exchange,
             "destination_queue": queue,

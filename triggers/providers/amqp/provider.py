@@ -37,31 +37,31 @@ from triggers.providers.rabbitmq.settings import (
 
 _EXAMPLE = "amqp://user:password@host:5672"
 
-#: How many messages are on their way at once, at most.
+#: How many messages are on their way at a time, at most.
 CHUNK = 500
 
-#: The kinds of RabbitMQ's queues, and what their counts are worth.
+#: The kinds of RabbitMQ's queues, and the worth of their counts.
 _PROFILES = {"quorum": AMQP_QUORUM, "classic": AMQP_CLASSIC}
 
 
 class Amqp:
     """Destinations behind AMQP 1.0, over Qpid Proton; blocking or asyncio, safe between threads.
 
-    On RabbitMQ 4 a destination ``orders`` is a durable fanout exchange of that name, a subscription
-    ``book-order`` the quorum queue ``orders:book-order`` bound to it; both are declared by the first
-    consumer. ``queue:NAME`` is a queue that exists already. The names are those of the provider over AMQP
-    0-9-1, so that both may be used side by side. On any other broker a destination is an address, as it is,
-    and who gets what is sent there is the broker's affair.
+    On RabbitMQ 4 a destination ``orders`` is a durable fanout exchange of that name. A subscription
+    ``book-order`` is the quorum queue ``orders:book-order`` bound to it. The first consumer declares both.
+    ``queue:NAME`` is a queue that exists already. The provider over AMQP 0-9-1 uses the same names, so both
+    may run side by side. On any other broker a destination is an address, as it is, and the broker decides
+    who gets what is sent there.
 
-    Everything is sent durable unless the message says otherwise, and accepted by the broker, or it is an
-    error. A message with a delivery time ahead waits in a queue that nobody consumes, as over AMQP 0-9-1, see
-    :mod:`triggers.providers.rabbitmq.later`; another broker than RabbitMQ would deliver it at once, so there
-    it is refused. Dead letters of ``orders`` go to ``DLQ.orders``, with the property ``dead-letter-reason``.
-    A recovery is "modified, delivery failed"; one with a delay keeps the delivery unsettled in the consumer
-    for so long.
+    Every message is sent durable unless it says otherwise. A message that the broker does not accept is an
+    error. A message with a future delivery time waits in a queue that nobody consumes, as over AMQP 0-9-1,
+    see :mod:`triggers.providers.rabbitmq.later`. Another broker than RabbitMQ would deliver it immediately,
+    so it is refused there. Dead letters of ``orders`` go to ``DLQ.orders``, with the property
+    ``dead-letter-reason``. A recovery is "modified, delivery failed"; one with a delay keeps the delivery
+    unsettled in the consumer for so long.
 
-    JMSXDeliveryCount is the header's delivery-count + 1: a lower bound on RabbitMQ, where a message that was
-    released is not counted, but marked as redelivered. A classic queue's is -1. See
+    JMSXDeliveryCount is the header's delivery-count + 1. On RabbitMQ it is a lower bound, because a message
+    that was released is not counted, but marked as redelivered. A classic queue's is -1. See
     ``docs/delivery-counts.md``; on a broker that nobody measured a count of 1 is -1.
 
     Args:
@@ -86,7 +86,7 @@ class Amqp:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Make a provider for ``amqp://user:password@host:5672``; nothing is connected yet.
+        """Make a provider for ``amqp://user:password@host:5672``; it does not connect yet.
 
         Raises:
             ConfigurationError: the URL cannot be used.
@@ -95,13 +95,13 @@ class Amqp:
         return cls(read, FirstCount.read(read.options.get("first_count", FirstCount.WEIGHED)))
 
     def for_asyncio(self) -> "Amqp":
-        """Return a provider of the same broker for an event loop; it must be closed by itself."""
+        """Return a provider of the same broker for an event loop; close it separately."""
         return Amqp(self._url, self._first_count, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages and return their JMSMessageIDs, when the broker has accepted all of them."""
         messages = [named(message) for message in messages]
-        now = datetime.now(UTC)  # one instant, lest a batch that is due while it is sent be split
+        now = datetime.now(UTC)  # one instant, so that a batch that becomes due during the send is not split
         later = [message for message in messages if is_later(message, now)]
         if later:
             await self._look_for_delays(destination)
@@ -113,21 +113,21 @@ class Amqp:
         return [message.message_id or "" for message in messages]
 
     async def _look_for_delays(self, destination: str) -> None:
-        """Refuse a broker without delays, and a destination where what waits would go nowhere when due."""
+        """Refuse a broker without delays, and a destination that would lose messages when they are due."""
         connection = await self._connected()
         if not connection.is_rabbitmq or destination.startswith(TEMPORARY):
             raise no_delays()
         self._keep(await self._sender(connection, _address(destination, connection)))
 
     async def _send_to_slot(self, destination: str, slot: Slot, messages: Sequence[bytes]) -> None:
-        """Send to the queue of what is due at one time, which the provider over AMQP 0-9-1 declares alike."""
+        """Send to the queue of one delivery time; the provider over AMQP 0-9-1 declares it alike."""
         connection = await self._connected()
         queue = slot.queue(destination)
         management = await self._managed(connection)
         await management.declare_queue(queue, slot.arguments(*address_of(destination), quorum=True))
         sender = await self._sender(connection, queue_address(queue))
         await _send_all(sender, destination, messages)
-        # Each slot has a queue of its own, and a connection has some dozens of links.
+        # Each slot has its own queue, and a connection allows only some dozens of links.
         await sender.close()
 
     async def _send(self, destination: str, messages: Sequence[bytes]) -> None:
@@ -138,7 +138,7 @@ class Amqp:
         try:
             await _send_all(sender, destination, messages)
         except BaseException:
-            sender.close_soon()  # what comes back on it is nobody's any more
+            sender.close_soon()  # nobody waits for what comes back on it any more
             raise
         self._keep(sender)
 
@@ -160,13 +160,13 @@ class Amqp:
         destination: str,
         *,
         subscription: str,
-        name: str,  # noqa: ARG002  (no consumer has a name here)
+        name: str,  # noqa: ARG002  (consumers have no names here)
     ) -> PushReceiver:
-        """Open a consumer; on RabbitMQ exchange and queue are declared where they are missing."""
+        """Open a consumer; on RabbitMQ a missing exchange or queue is declared."""
         return await self._receive(partial(self._declare, destination, subscription), destination)
 
     async def open_temporary(self, purpose: str) -> tuple[str, PushReceiver]:
-        """Open the one consumer of a new queue of RabbitMQ, which ends with the connection.
+        """Open the only consumer of a new queue of RabbitMQ, which ends with the connection.
 
         Raises:
             ConfigurationError: the broker is another one.
@@ -209,7 +209,7 @@ class Amqp:
         return Origin(destination=destination, profile=profile, first_count=self._first_count)
 
     async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
-        """Send copies to a destination that has a queue of its own, so that nobody need have subscribed."""
+        """Send copies to a destination with its own queue, so that nobody need have subscribed."""
         connection = await self._connected()
         if connection.is_rabbitmq:
             await self._declare(destination, "letters", connection)
@@ -252,7 +252,7 @@ class Amqp:
         """Return after how many deliveries the queue of a subscription gives a message up.
 
         Raises:
-            ProviderUnavailableError: there is no answer.
+            ProviderUnavailableError: the broker does not answer.
         """
         from triggers.providers.rabbitmq.limits import limit_of, unseen  # noqa: PLC0415  (no consumer asks)
 
@@ -264,14 +264,14 @@ class Amqp:
             arguments = await management.queue_arguments(queue_at(destination, subscription))
         except NotPermittedError:
             return unseen("its account may not look at the queue")
-        except ConfigurationError:  # there is none yet
+        except ConfigurationError:  # the queue does not exist yet
             return None
         return limit_of(arguments, 4)
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits in the queues of these places.
 
-        RabbitMQ says nothing of what is held; another broker says nothing at all over AMQP 1.0.
+        RabbitMQ does not report what is held; other brokers report nothing over AMQP 1.0.
         """
         connection = await self._connected()
         return [await self._backlog(connection, *place) for place in places]
@@ -283,12 +283,12 @@ class Amqp:
         management = await self._managed(connection)
         try:
             waiting, consumers = await management.counts_of(queue_at(destination, subscription))
-        except ConfigurationError:  # there is no such queue
+        except ConfigurationError:  # the queue does not exist
             return unknown
         return replace(unknown, waiting=waiting, consumers=consumers)
 
     async def close(self) -> None:
-        """Close the connection. Receivers are to be closed before."""
+        """Close the connection. Close the receivers before."""
         connection, self._connection = self._connection, None
         self._senders, self._management = {}, None
         if connection is not None:

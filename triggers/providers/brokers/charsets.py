@@ -1,7 +1,7 @@
-"""The charsets in which texts are read: those that people send, each in one pass over the bytes.
+"""The charsets in which texts are read: the ones that people send, each in one pass over the bytes.
 
-A sender may name any charset, and Python knows some that are no charset at all: ``punycode`` takes quadratic
-time, ``undefined`` always fails, ``rot13`` and ``base64`` give no text. So there is a list.
+A sender may name any charset, and some that Python knows are not really charsets: ``punycode`` takes
+quadratic time, ``undefined`` always fails, ``rot13`` and ``base64`` give no text. So there is a list.
 """
 
 import re
@@ -32,7 +32,7 @@ _MAINFRAMES = ("cp037", "cp273", "cp500", "cp1140")
 
 _READ = frozenset((*_UNICODE, *_EUROPE, *_PCS, *_ASIA, *_MAINFRAMES))
 
-#: What the name of a charset may be made of; none has a longer one.
+#: The characters of a charset's name; no name is longer.
 _NAME = re.compile(r"[A-Za-z0-9_.:+()-]{1,40}")
 
 
@@ -48,7 +48,7 @@ _CODECS: Mapping[str, str] = dict(_names())
 
 
 def codec_of(charset: str) -> str | None:
-    """Return the name under which Python knows a charset, or None for one that is not read."""
+    """Return Python's name of a charset, or None if we do not read it."""
     if _NAME.fullmatch(charset) is None:
         return None
     return _CODECS.get(normalize_encoding(charset.lower()))

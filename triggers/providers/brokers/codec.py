@@ -1,4 +1,4 @@
-"""What the codecs of both AMQP wires have in common: bodies, checks, and the way into a message."""
+"""Code that the codecs of both AMQP wires share: bodies, checks, and the way into a message."""
 
 import reprlib
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from history.message import HEADER_FIELDS, Message
 from triggers.providers.brokers.charsets import codec_of
 from triggers.providers.brokers.delivery import UndecodableError
 
-#: What a decoder returns: bytes, text, or JSON with what arrived.
+#: A decoder returns bytes, text, or JSON with the bytes that arrived.
 Body = bytes | str | JsonText
 
-#: How long a name, or the text of a basic property, may be, in bytes.
+#: The longest name, or text of a basic property, in bytes.
 SHORT = 255
 
 #: Only the broker knows these.
@@ -32,7 +32,7 @@ def encode_body(message: Message) -> tuple[str, bytes]:
     """Return content type and bytes of a message's body.
 
     Raises:
-        ConfigurationError: a text is no Unicode.
+        ConfigurationError: a text is not valid Unicode.
     """
     if isinstance(message.body, bytes):
         return "application/octet-stream", message.body
@@ -63,12 +63,12 @@ def checked(name: str, value: Any) -> Any:
 
 
 def instant(milliseconds: int | None) -> int | None:
-    """Return a time that came beside a message, or None for one that no calendar has.
+    """Return a time from the headers of a message, or None for a time that no calendar has.
 
-    Others send seconds where milliseconds belong, and the other way round, or say by the greatest number that
-    a message never expires: that is no reason to refuse all that they send.
+    Some senders mix up seconds and milliseconds, or use the greatest number for a message that never expires.
+    That is not a reason to refuse their messages.
     """
-    # Not without the first question: what is no integer is looked for in a range one by one.
+    # None is not in a range quickly: Python compares it with each number. So check for None first.
     return milliseconds if milliseconds is not None and milliseconds in _INSTANTS else None
 
 
@@ -76,7 +76,7 @@ def make(headers: Mapping[str, Any], body: Body | JsonValue) -> Message:
     """Make a message of JMS headers and properties.
 
     Raises:
-        UndecodableError: one of them is not what JMS says.
+        UndecodableError: one of them violates JMS.
     """
     try:
         return Message.from_headers(headers, body)
@@ -93,7 +93,7 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
     """Return the body as its content type says.
 
     Raises:
-        UndecodableError: it is compressed, or not what its type says.
+        UndecodableError: it is compressed, or does not match its type.
     """
     if encoding and encoding.lower() not in {"utf-8", "binary", "identity", "8bit", "us-ascii"}:
         raise UndecodableError("content_encoding", f"{reprlib.repr(encoding)} is unknown")

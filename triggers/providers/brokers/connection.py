@@ -1,7 +1,7 @@
-"""A connection with a thread of its own: what both AMQP wires have in common.
+"""A connection with its own thread: the part that both AMQP wires share.
 
-The driver's event loop runs on the thread, so that heartbeats go on whatever the callers do. What they ask is
-done there, in order, and the answer comes back as a future.
+The driver's event loop runs on the thread, so heartbeats continue whatever the callers do. The thread does
+what the callers ask, in order, and answers with a future.
 """
 
 import logging
@@ -21,18 +21,18 @@ _log = logging.getLogger(__name__)
 #: How long connecting to one host may take, and how long the broker may take to answer, in seconds.
 CONNECT_PATIENCE, PATIENCE = 10.0, 30.0
 
-#: What is done on the connection's thread; it gives the future its result, now or later.
+#: Runs on the connection's thread; it gives the future its result, now or later.
 Call = Callable[["Future[Any]"], None]
 
 
 class BrokerConnection:
     """One connection, to the first of the hosts that answers, from its beginning to its end.
 
-    A driver's subclass says how to connect (:meth:`_serve`), how to reach the thread (:meth:`_call`), and
-    what an error of its own means (:meth:`_translated`).
+    A driver's subclass defines how to connect (:meth:`_serve`), how to reach the thread (:meth:`_call`), and
+    what an error of the driver means (:meth:`_translated`).
     """
 
-    #: How the broker is called in errors.
+    #: The broker's name in errors.
     what = "the broker"
 
     def __init__(self, url: BrokerUrl, shell: Shell) -> None:
@@ -55,11 +55,11 @@ class BrokerConnection:
         return self._over or self.process != os.getpid()
 
     async def opened(self) -> None:
-        """Wait until the connection stands.
+        """Wait until the connection is open.
 
         Raises:
             ProviderUnavailableError: none of the hosts answers.
-            ConfigurationError: one refuses the login or the virtual host, or its certificate is not good.
+            ConfigurationError: a host refuses the login or the virtual host, or its certificate is not good.
         """
         try:
             await self._shell.result(self.ready, CONNECT_PATIENCE * (1 + len(self._url.hosts)))
@@ -67,7 +67,7 @@ class BrokerConnection:
             raise ProviderUnavailableError(self.what, f"connecting to {self._url.where}") from error
 
     async def ask(self, doing: str, work: Call) -> Any:
-        """Have something done on the connection's thread, and wait for its result.
+        """Run something on the connection's thread, and wait for its result.
 
         Raises:
             ProviderUnavailableError: the connection is gone, or the broker takes too long.
@@ -90,7 +90,7 @@ class BrokerConnection:
             raise self._translated(error, doing) from error
 
     def tell(self, work: Callable[[], object]) -> None:
-        """Have something done on the connection's thread, and do not wait.
+        """Run something on the connection's thread, and do not wait.
 
         Raises:
             ProviderUnavailableError: the connection is gone.
@@ -105,7 +105,7 @@ class BrokerConnection:
         self._asked.discard(future)
 
     def note(self, error: Exception) -> None:
-        """Note why the connection is gone; that a setting is wrong takes precedence."""
+        """Note why the connection is gone; a wrong setting takes precedence."""
         if not isinstance(self._error, ConfigurationError):
             self._error = error
 
@@ -115,14 +115,14 @@ class BrokerConnection:
                 self._serve(host, port)
                 if self.ready.done():
                     break
-        except Exception as error:  # noqa: BLE001  (whoever waits must not wait for ever)
+        except Exception as error:  # noqa: BLE001  (the waiting callers must not wait for ever)
             _log.exception("connection to %s failed unexpectedly; the next call connects again", self.what)
             self.note(error)
         finally:
             self._end()
 
     def _end(self) -> None:
-        """Tell everybody who waits that nothing comes any more."""
+        """Tell all waiting callers that nothing comes any more."""
         with self._lock:
             self._over = True
             asked: Sequence[Future[Any]] = list(self._asked)
@@ -132,28 +132,28 @@ class BrokerConnection:
             fail(future, error)
 
     def _serve(self, host: str, port: int) -> None:
-        """Connect to a host and run the driver until that connection has ended; :attr:`ready` if it stood."""
+        """Connect to a host and run the driver until the connection ends; once open, set :attr:`ready`."""
         raise NotImplementedError
 
     def _call(self, work: Callable[[], object]) -> None:
-        """Have something done on the thread, which is running; called under the lock."""
+        """Run something on the thread, which is running; called under the lock."""
         raise NotImplementedError
 
     def _translated(self, error: Exception, doing: str) -> Exception:
-        """Return our own error for one of the driver's."""
+        """Return our error for an error of the driver."""
         raise NotImplementedError
 
 
 def _guarded(work: Call, future: "Future[Any]") -> None:
     try:
         work(future)
-    except Exception as error:  # noqa: BLE001  (it would end the thread, and whoever waits must hear of it)
+    except Exception as error:  # noqa: BLE001  (it would end the thread, and the caller must get it)
         fail(future, error)
 
 
 def quietly(work: Callable[[], object]) -> None:
-    """Do something on the thread whose failure nobody waits for."""
+    """Do something on the thread; nobody waits for its failure."""
     try:
         work()
-    except Exception as error:  # noqa: BLE001  (as above; what was not answered is delivered again)
+    except Exception as error:  # noqa: BLE001  (as above; an unsettled message is delivered again)
         _log.warning("could not acknowledge or return a message (%r): the broker delivers it again", error)

@@ -1,7 +1,7 @@
 """From what came over the wire to what a receiver hands over: a message, or an unreadable delivery.
 
-Everything that a receiver decodes goes through :func:`read`. So whatever a decoder raises ends no consumer:
-the delivery is handed over as :class:`~triggers.providers.provider.Unreadable`, to be parked whole.
+Receivers decode everything through :func:`read`. So an error of a decoder never ends a consumer: the
+delivery is handed over as :class:`~triggers.providers.provider.Unreadable`, to be parked whole.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,14 +10,14 @@ from history.message import Message
 from history.store.parking import encodable
 from triggers.providers.provider import Arrival, ProviderUnavailableError, Received, Unreadable
 
-#: How long the text about a problem may be, in characters.
+#: The longest text about a problem, in characters.
 MOST_WORDS = 1000
 
 _REMEDY = "correct the sender (the delivery is kept whole)"
 
 
 class UndecodableError(ValueError):
-    """A delivery is no message; the text names the field, the problem and the remedy."""
+    """A delivery cannot be read as a message; the text names the field, the problem and the remedy."""
 
     def __init__(self, field: str, problem: str, remedy: str = _REMEDY) -> None:
         super().__init__(f"{field}: {problem}; {remedy}")
@@ -30,11 +30,11 @@ def read(
     delivery_id: Callable[[], str],
     raw: Callable[[], Mapping[bytes, bytes]],
 ) -> Received:
-    """Return a delivery: as a message, or as it came when ``decode`` raises anything at all.
+    """Return a delivery: as a message, or as it came if ``decode`` raises anything at all.
 
-    ``raw`` and ``delivery_id`` are asked about an unreadable delivery only, and may fail as well. The id is
-    the delivery's own: the same when it is delivered again, another for any other delivery, even of the same
-    bytes.
+    ``raw`` and ``delivery_id`` are called only for an unreadable delivery, and may fail as well. The id
+    identifies the delivery: it is the same when the delivery comes again, and differs for any other
+    delivery, even of the same bytes.
 
     Raises:
         ProviderUnavailableError: ``decode`` had to ask the provider.
@@ -43,12 +43,12 @@ def read(
         return Arrival(decode(), handle)
     except ProviderUnavailableError:
         raise
-    except Exception as error:  # noqa: BLE001  (whatever foreign bytes make a decoder raise)
+    except Exception as error:  # noqa: BLE001  (foreign bytes can make a decoder raise anything)
         return Unreadable(_kept(raw), problem_of(error), handle, delivery_id())
 
 
 def problem_of(error: Exception) -> str:
-    """Return what is wrong with a delivery, in words of a bounded length."""
+    """Return what is wrong with a delivery, in a text of limited length."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  (foreign classes)
@@ -65,5 +65,5 @@ def _kept(raw: Callable[[], Mapping[bytes, bytes]]) -> dict[bytes, bytes]:
         return dict(raw())
     except ProviderUnavailableError:
         raise
-    except Exception as error:  # noqa: BLE001  (as above: a delivery without its fields is a delivery, too)
+    except Exception as error:  # noqa: BLE001  (as above: a delivery without its fields is still a delivery)
         return {b"problem": f"its fields cannot be shown: {problem_of(error)}".encode("utf-8", "replace")}

@@ -1,4 +1,4 @@
-"""A receiver for asyncio whose blocking form works in a thread of its own."""
+"""A receiver for asyncio with a blocking form in its own thread."""
 
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
@@ -20,7 +20,7 @@ class DrivenReceiver(Generic[R]):
 
     @classmethod
     async def opened(cls, thread: DriverThread, opening: Coroutine[Any, Any, R]) -> Self:
-        """Open the blocking form in a thread, which ends where that fails."""
+        """Open the blocking form in a thread; if that fails, end the thread."""
         try:
             receiver = await thread.do(opening, unwanted=_close)
         except BaseException:
@@ -30,7 +30,7 @@ class DrivenReceiver(Generic[R]):
 
     @property
     def keep_alive_interval(self) -> timedelta:
-        """As of the blocking form."""
+        """The interval of the blocking form."""
         return self._receiver.keep_alive_interval
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
@@ -46,7 +46,7 @@ class DrivenReceiver(Generic[R]):
         await self._thread.do(self._receiver.recover(received, delay))
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Move to the dead letters, where the provider has them."""
+        """Move to the dead letters, if the provider has them."""
         await self._thread.do(self._receiver.dead_letter(received, reason))
 
     async def keep_alive(self) -> None:

@@ -1,6 +1,6 @@
 """A thread that drives the blocking form of a provider for tasks, one call after another.
 
-A thread is a daemon: a provider that never answers keeps no process from ending.
+The thread is a daemon: a provider that never answers does not keep a process from ending.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 
 T = TypeVar("T")
 
-#: A call, and what takes its result.
+#: A call, and the function that takes its result.
 _Job = tuple[Coroutine[Any, Any, Any], Callable[[Any, BaseException | None], None]]
 
 
@@ -33,9 +33,9 @@ def _refuse() -> None:
 
 
 class DriverThread:
-    """A thread that does one thing after another: the blocking form of what a task awaits.
+    """A thread that runs one call after another: the blocking form of what a task awaits.
 
-    ``ending`` is called in it at its end, and ``refuse_forked`` raises in a process that was forked since.
+    At its end it calls ``ending``. ``refuse_forked`` raises in a process that was forked since.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class DriverThread:
         *,
         unwanted: Callable[[T], Coroutine[Any, Any, None]] | None = None,
     ) -> T:
-        """Have a coroutine of the blocking form driven in the thread; return what it returns.
+        """Drive a coroutine of the blocking form in the thread; return its result.
 
-        Where the wait for it is cancelled, it still ends; ``unwanted`` is then driven with its result.
+        If the wait is cancelled, the coroutine still ends; ``unwanted`` is then driven with its result.
 
         Raises:
             ConfigurationError: this process was forked since, and does not have the thread.
@@ -86,16 +86,16 @@ class DriverThread:
                 done.set_result(result)
 
         def tell(result: Any, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # the event loop has ended: its connection will, too
+            with suppress(RuntimeError):  # the event loop has ended: its connection will end as well
                 loop.call_soon_threadsafe(settle, result, error)
 
         self._jobs.put((coroutine, tell))
         return await done
 
     def end(self) -> None:
-        """End the thread when all is done."""
+        """End the thread when it has done everything."""
         self._jobs.put(None)
 
 
 def _forget(_result: Any, _error: BaseException | None) -> None:
-    """Tell nobody: nobody waits."""
+    """Drop a result that nobody waits for."""

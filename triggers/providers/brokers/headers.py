@@ -1,7 +1,7 @@
 """A message's headers and properties as text headers of a broker, and back: for Kafka and NATS.
 
-What is text goes as a header of its own. All else, and text that a broker's headers cannot carry, stands
-together in one header, as a JSON object.
+Each text goes as one header. All other values, and texts that a broker's headers cannot carry, go together
+in one header, as a JSON object.
 """
 
 import json
@@ -12,28 +12,28 @@ from history.message import HEADER_FIELDS, Message
 from triggers.providers.brokers.codec import COUNTED, checked
 from triggers.providers.brokers.delivery import UndecodableError
 
-#: The header that says what kind of body it is.
+#: The header that names the kind of body.
 CONTENT_TYPE = "content-type"
 
-#: The header that says how the body is encoded.
+#: The header that names the encoding of the body.
 ENCODING = "content-encoding"
 
-#: The header with the properties that are no text.
+#: The header with the properties that are not text.
 TYPED = "properties"
 
-#: What an absent header reads as, so it need not be sent.
+#: The values of absent headers, which need not be sent.
 _DEFAULTS = {"JMSDeliveryMode": 2, "JMSPriority": 4}
 
 _NAMES = HEADER_FIELDS.keys() - {"uuid"}
 
-#: How we spell the names that mean something to us, by their lower case.
+#: Our spelling of the names that mean something to us, by their lower case.
 _SPELLED = {name.lower(): name for name in (*HEADER_FIELDS, CONTENT_TYPE, ENCODING, TYPED)}
 
 T = TypeVar("T")
 
 
 def spelled(headers: Mapping[str, T]) -> dict[str, T]:
-    """Return headers with our spelling of the names that we know: to other publishers, names have no case."""
+    """Return headers with our spelling of known names: other publishers may write them in any case."""
     found: dict[str, T] = {}
     for name, value in headers.items():
         ours = _SPELLED.get(name.lower(), name)
@@ -63,10 +63,10 @@ def to_texts(message: Message, fits: Callable[[str, str], bool]) -> list[tuple[s
 
 
 def typed_of(text: str | None) -> dict[str, Any]:
-    """Return the properties that are no text.
+    """Return the properties that are not text.
 
     Raises:
-        UndecodableError: it is no JSON object.
+        UndecodableError: it is not a JSON object.
     """
     if text is None:
         return {}

@@ -1,4 +1,4 @@
-"""A receiver over a wire that pushes: the broker sends what it has credit for, from a thread of its own."""
+"""A receiver over a wire that pushes: the broker sends up to its credit, and a separate thread takes it."""
 
 import threading
 import time
@@ -24,30 +24,30 @@ from triggers.providers.provider import (
     Received,
 )
 
-#: How long nobody may ask for messages before what was pushed meanwhile goes back, in seconds.
+#: If nobody asks for so many seconds, the messages that were pushed meanwhile go back.
 IDLE = 2.0
 
-#: The part of its interval after which a renewal is due: whoever calls may come a little early.
+#: The part of its interval after which a renewal is due: the caller may come a little early.
 _EARLY = 0.9
 
 
 def _new_id() -> str:
-    """Return an id for a delivery: such a broker numbers them by channel or link, and gives no message an id.
+    """Return an id for a delivery: such a broker numbers them by channel or link, and gives messages no ids.
 
-    So one that comes again is another delivery: better two copies of one message than one copy of two.
+    So a message that comes again is another delivery: better two copies of one message than one copy of two.
     """
     return uuid4().hex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Token:
-    """The handle of one delivery: what the wire answers it by, while its session lasts."""
+    """The handle of one delivery, by which the wire settles it while its session lasts."""
 
     tag: Any
 
 
 class Inbox:
-    """What was pushed and not handed over yet; filled by the wire's thread, emptied by the receiver's."""
+    """Deliveries that were pushed and not handed over; the wire's thread adds, the receiver takes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +94,7 @@ class Inbox:
             return [self._pushed.popleft() for _ in range(count)]
 
     def next_one(self) -> "Future[None]":
-        """Return what is fulfilled when there is something to take, or everything is lost."""
+        """Return a future that is fulfilled when there is something to take, or everything is lost."""
         future: Future[None] = Future()
         with self._lock:
             if self._pushed or self.lost is not None:
@@ -104,7 +104,7 @@ class Inbox:
         return future
 
     def begin(self) -> None:
-        """Note that somebody asks for messages."""
+        """Note that a caller asks for messages."""
         with self._lock:
             self._asking = True
 
@@ -114,7 +114,7 @@ class Inbox:
             self._asking, self._asked_at = False, time.monotonic()
 
     def take_unasked(self) -> list[Token] | None:
-        """Return what was pushed while nobody asked for a while; None when somebody may ask any moment."""
+        """Return what was pushed while nobody asked for a while; None if a caller may ask any moment."""
         with self._lock:
             if self._asking or self.lost is not None or time.monotonic() - self._asked_at < IDLE:
                 return None
@@ -127,12 +127,12 @@ class Inbox:
 class Wire(Protocol):
     """One consumer at a broker that pushes; deliveries go to an :class:`Inbox`.
 
-    Coroutines raise ProviderUnavailableError when the session is over, and ConfigurationError for what the
-    broker refuses.
+    Coroutines raise ProviderUnavailableError when the session is over, and ConfigurationError if the broker
+    refuses a request.
     """
 
     async def open(self, inbox: Inbox) -> None:
-        """Begin a session, after the one before is over."""
+        """Begin a session, after the previous one is over."""
         ...
 
     async def want(self, count: int) -> None:
@@ -148,23 +148,23 @@ class Wire(Protocol):
         ...
 
     def accept(self, tokens: Sequence[Token]) -> None:
-        """Tell the broker that these are done."""
+        """Tell the broker that these are processed."""
         ...
 
     def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
-        """Give these back as failed, when the delay has passed; at once when the session ends before."""
+        """Give these back as failed, when the delay has passed; immediately if the session ends before."""
         ...
 
     def release(self, tokens: Sequence[Token]) -> None:
-        """Give these back at once, which nobody has seen."""
+        """Give these back immediately; nobody has seen them."""
         ...
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Write copies to the dead-letter destination; they stand there safely when this returns."""
+        """Write copies to the dead-letter destination; when this returns, they are stored safely."""
         ...
 
     def decode(self, raw: Any, limits: Limits) -> Message:
-        """Read a delivery; whatever this raises makes it unreadable."""
+        """Read a delivery; any exception makes it unreadable."""
         ...
 
     def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
@@ -172,21 +172,22 @@ class Wire(Protocol):
         ...
 
     async def close(self, tokens: Sequence[Token]) -> None:
-        """End the session; the broker has everything back, as failed what is held."""
+        """End the session; everything goes back to the broker, held messages as failed."""
         ...
 
 
 class PushReceiver:
     """One consumer; the broker may push what the last ``receive`` asked for, and never more.
 
-    The wire's own thread keeps the connection alive whatever the service does. What is pushed while nobody
-    receives, such as to a suspended trigger, goes back after two seconds. A delayed recovery is a delivery
-    that is kept unanswered until its delay has passed: it survives as any other, and comes back sooner when
-    the consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
-    connects again; what it was asked to answer then is delivered again. ``name_of`` names deliveries of a
-    broker that numbers its messages; ``check_limits`` refuses what a trigger may not have as its limits;
-    ``confirmed`` waits until a broker that says so has what was acknowledged; ``renew`` tells a broker that
-    gives a message to others after a while that those which are not answered are still being worked on.
+    The wire's thread keeps the connection alive whatever the service does. Messages that are pushed while
+    nobody receives, such as to a suspended trigger, go back after two seconds. A message that is recovered
+    with a delay stays unsettled until the delay has passed: it survives as any other, and comes back sooner
+    if the consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
+    connects again. Messages that it was to settle then are delivered again.
+
+    ``name_of`` names deliveries of a broker that numbers its messages. ``check_limits`` refuses limits that a
+    trigger may not have. ``confirmed`` waits until the broker has confirmed acknowledgements, if it does so.
+    ``renew`` tells a broker that redelivers after a while that unsettled messages are still being worked on.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class PushReceiver:
         confirmed: Callable[[], Awaitable[None]] | None = None,
         renew: Callable[[], None] | None = None,
     ) -> None:
-        #: How often it is looked whether what was pushed must go back, or is to be renewed.
+        #: How often to check whether pushed messages must go back, or must be renewed.
         self.keep_alive_interval = timedelta(seconds=IDLE / 2)
         self._confirmed = confirmed
         self._renew = renew
@@ -219,7 +220,7 @@ class PushReceiver:
 
     @property
     def limits(self) -> Limits:
-        """What the trigger refuses; what may not be is refused with a ConfigurationError."""
+        """The messages that the trigger refuses; an impossible limit raises a ConfigurationError."""
         return self._limits
 
     @limits.setter
@@ -239,7 +240,7 @@ class PushReceiver:
         self._inbox = inbox
 
     def renew_every(self, interval: timedelta) -> None:
-        """Set how often what is not answered is renewed; it may be so often, and not less."""
+        """Set how often unsettled messages are renewed; it may happen more often."""
         self._renew_every = interval.total_seconds()
         self.keep_alive_interval = min(self.keep_alive_interval, interval)
 
@@ -286,10 +287,10 @@ class PushReceiver:
         self._held.clear()
 
     def _mine(self, received: Sequence[Received]) -> list[Token]:
-        """Return what is held of these: what was answered, or was lost with its session, needs no answer.
+        """Return the held ones of these: the others are settled, or were lost with their session.
 
         Raises:
-            ProviderUnavailableError: the session is over; that is said once, by what meets it first.
+            ProviderUnavailableError: the session is over; only the first call that notices it raises.
         """
         inbox = self._inbox
         if inbox is not None and inbox.lost is not None:
@@ -299,7 +300,7 @@ class PushReceiver:
         return [token for token in tokens if token in self._held]
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Tell the broker that these are done."""
+        """Tell the broker that these are processed."""
         if received:
             self._answer(self._mine(received), self._wire.accept)
             await self._until_confirmed()
@@ -309,7 +310,7 @@ class PushReceiver:
             await self._guarded(self._confirmed)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Give these back, counted as failed; first see to it that they do not come straight back to us."""
+        """Give these back, counted as failed; first make sure that they do not come straight back to us."""
         if not received:
             return
         tokens = self._mine(received)
@@ -365,7 +366,7 @@ class PushReceiver:
             self._renew()
 
     async def close(self) -> None:
-        """Give back what is not answered, and leave."""
+        """Give back unsettled messages, and leave."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""What the providers over message brokers do with a message before they send it."""
+"""Steps of the providers over message brokers before they send a message."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from uuid import uuid4
 from history.errors import ConfigurationError
 from history.message import Message
 
-#: The property of a dead letter that says why it is one.
+#: The property of a dead letter that holds the reason.
 REASON = "dead-letter-reason"
 
 
@@ -17,10 +17,10 @@ def is_later(message: Message, now: datetime) -> bool:
 
 
 def refuse_later(messages: Sequence[Message]) -> None:
-    """Refuse what is not to be delivered yet: the broker would deliver it at once.
+    """Refuse messages for later: the broker would deliver them immediately.
 
     Raises:
-        ConfigurationError: one of them has its delivery time ahead.
+        ConfigurationError: one of them has a future delivery time.
     """
     now = datetime.now(UTC)
     if any(is_later(message, now) for message in messages):
@@ -28,14 +28,14 @@ def refuse_later(messages: Sequence[Message]) -> None:
 
 
 def no_delays() -> ConfigurationError:
-    """Return the error of a message for later that the broker would deliver at once."""
+    """Return the error for a delayed message that the broker would deliver immediately."""
     return ConfigurationError(
         "delivery_time", "this broker cannot delay a message", "send it when it is due, or use Redis Streams"
     )
 
 
 def named(message: Message) -> Message:
-    """Return the message with an id and the time of sending, where it has none."""
+    """Return the message with an id and the time of sending; values that it has stay."""
     missing: dict[str, object] = {}
     if message.message_id is None:
         name = f"ID:{uuid4()}"

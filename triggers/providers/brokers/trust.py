@@ -1,10 +1,10 @@
-"""What a broker's delivery count is worth: measured, per broker, wire and kind of queue.
+"""The worth of a broker's delivery count: measured, per broker, wire and kind of queue.
 
-A delivery count of 1 is said to mean that a message was never delivered before. Some brokers keep no count,
-some forget it when they crash, and then 1 proves nothing. :data:`PROFILES` says what was measured: the tests
-bring about each :class:`Happening` on a real broker and compare what the next delivery says. :func:`weighed`
-is what a provider makes of the count that it is given; :func:`render` makes the table of
-``docs/delivery-counts.md``. There is no I/O here.
+A delivery count of 1 should mean that a message was never delivered before. Some brokers keep no count, some
+forget it when they crash, and then 1 proves nothing. :data:`PROFILES` holds what was measured: the tests
+cause each :class:`Happening` on a real broker and compare the next delivery. A provider passes each count
+that it receives through :func:`weighed`; :func:`render` makes the table of ``docs/delivery-counts.md``. This
+module does no I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from history.message import UNDEFINED_COUNT
 
 
 class Happening(StrEnum):
-    """What can come between a delivery and the next one of the same message."""
+    """An event between a delivery and the next one of the same message."""
 
     RETURNED = "given back as failed"
     RELEASED = "given back unseen"
@@ -26,7 +26,7 @@ class Happening(StrEnum):
 
 
 class Effect(StrEnum):
-    """What the next delivery says after a happening."""
+    """The report of the next delivery after a happening."""
 
     COUNTED = "counted"
     FLAGGED = "not counted, but redelivered"
@@ -35,7 +35,7 @@ class Effect(StrEnum):
 
 
 class Trust(StrEnum):
-    """What a delivery count is worth, in one word."""
+    """The worth of a delivery count, in one word."""
 
     EXACT = "exact"
     LOWER_BOUND = "lower bound"
@@ -45,11 +45,11 @@ class Trust(StrEnum):
 
 
 class FirstCount(StrEnum):
-    """The setting ``first_count``: what becomes of a count of 1."""
+    """The setting ``first_count``: how to treat a count of 1."""
 
-    #: -1, undefined, where 1 does not prove that nothing was delivered before.
+    #: -1, undefined, if 1 does not prove that nothing was delivered before.
     WEIGHED = "weighed"
-    #: 1, as the broker says. So does the reference system.
+    #: 1, as the broker says. The reference system does the same.
     AS_TOLD = "as_told"
 
     @classmethod
@@ -69,10 +69,10 @@ class FirstCount(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustProfile:
-    """What is known of the count of one broker, over one wire, from one kind of queue.
+    """Knowledge about the count of one broker, over one wire, from one kind of queue.
 
-    ``keeps_count`` is False where there is no number at all, but ``redelivered`` at most. ``effects`` says
-    of every happening what the next delivery tells.
+    ``keeps_count`` is False if the broker has no number, but ``redelivered`` at most. ``effects`` holds, for
+    every happening, what the next delivery tells.
     """
 
     broker: str
@@ -83,7 +83,7 @@ class TrustProfile:
 
     @property
     def trust(self) -> Trust:
-        """What the count is worth."""
+        """The worth of the count."""
         effects = set(self.effects.values())
         if not self.keeps_count:
             return Trust.ABSENT
@@ -106,10 +106,10 @@ def weighed(
     profile: TrustProfile,
     first_count: FirstCount = FirstCount.WEIGHED,
 ) -> int:
-    """Return the delivery count that a message is given: -1 for a 1 that proves nothing.
+    """Return the delivery count for a message: -1 for a 1 that proves nothing.
 
-    That is one of a broker that may have forgotten, or one that comes with the redelivered flag. Counts above
-    1 stay: they prove an earlier delivery. ``AS_TOLD`` leaves everything as it is.
+    A 1 proves nothing if the broker may have forgotten, or if it comes with the redelivered flag. Counts
+    above 1 stay: they prove an earlier delivery. ``AS_TOLD`` leaves everything as it is.
     """
     if count != 1 or first_count is FirstCount.AS_TOLD:
         return count
@@ -157,7 +157,7 @@ ACTIVEMQ = TrustProfile(
     queue="queue",
     effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
 )
-#: No number at all: what is told is what this consumer, or the text beside the group's offset, remembers.
+#: Kafka has no number: this consumer, or the text beside the group's offset, remembers the count.
 KAFKA = TrustProfile(
     broker="Apache Kafka 4.4",
     wire="Kafka",
@@ -165,15 +165,14 @@ KAFKA = TrustProfile(
     keeps_count=False,
     effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FORGOTTEN, Effect.FORGOTTEN),
 )
-#: The brokers write a count down with the answer to a delivery, so a killed one forgets what nobody has
-#: answered.
+#: The brokers write a count when a delivery is settled, so a killed broker forgets those of unsettled ones.
 KAFKA_SHARE = TrustProfile(
     broker="Apache Kafka 4.4",
     wire="Kafka",
     queue="topic, share group",
     effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
 )
-#: What SQS says is "approximate" by its own words, so the table is never told: see ``sqs/codec.py``.
+#: SQS itself calls its count "approximate", so the table is never used: see ``sqs/codec.py``.
 SQS = TrustProfile(
     broker="Amazon SQS (moto)",
     wire="SQS",
@@ -181,14 +180,14 @@ SQS = TrustProfile(
     keeps_count=False,
     effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED, Effect.UNKNOWN),
 )
-#: JetStream writes the state of a consumer behind its deliveries, also with ``sync_interval: always``.
+#: JetStream writes the state of a consumer after its deliveries, even with ``sync_interval: always``.
 NATS = TrustProfile(
     broker="NATS JetStream 2.15",
     wire="NATS",
     queue="stream, pull consumer",
     effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
 )
-#: A broker that nobody here has measured: its 1 is not believed.
+#: A broker that we have not measured: its 1 is not believed.
 OTHER_AMQP = TrustProfile(broker="any other", wire="AMQP 1.0", queue="any", effects=_NOT_MEASURED)
 OTHER_JMS = TrustProfile(broker="any other", wire="JMS", queue="any", effects=_NOT_MEASURED)
 

@@ -2,7 +2,7 @@
 
 ``rabbitmqs://user:password@one:5671,two/vhost?cafile=ca.pem``: several hosts are tried in turn. With ``s``
 at the end of its scheme a URL means TLS; certificates are verified, by the system's authorities unless
-``cafile`` names others. ``certfile`` and ``keyfile`` are the client's own, ``sasl=external`` logs in by it.
+``cafile`` names others. ``certfile`` and ``keyfile`` are the client's, and ``sasl=external`` logs in by it.
 """
 
 import socket
@@ -16,22 +16,22 @@ from history.errors import ConfigurationError
 from history.support.tls import stays_wrong
 from history.support.urls import guarded, split_url
 
-#: RabbitMQ refuses a shorter one over AMQP 1.0.
+#: RabbitMQ refuses a shorter heartbeat over AMQP 1.0.
 LEAST_HEARTBEAT = 2
 
-#: How long a look at a host's certificate may take, in seconds.
+#: How long a check of a host's certificate may take, in seconds.
 _PROBE_PATIENCE = 5.0
 
-#: The most that a whole number in a URL may be: of nine digits.
+#: The greatest whole number in a URL: nine digits.
 _MOST = 999_999_999
 
-#: The options that concern the connection, whatever the wire.
+#: The options of the connection, for any wire.
 _OPTIONS = {"cafile", "certfile", "keyfile", "sasl", "heartbeat"}
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files of a TLS connection; None is the system's authorities, or no certificate of our own."""
+    """The files of a TLS connection; None means the system's authorities, or no client certificate."""
 
     cafile: str | None = None
     certfile: str | None = None
@@ -53,7 +53,7 @@ class TlsFiles:
         return context
 
     def problem_with(self, host: str, port: int) -> str:
-        """Say why no handshake with a host can succeed; nothing when one does, or when nobody answers."""
+        """Return why no handshake with a host can succeed; an empty text if one does, or nobody answers."""
         try:
             with (
                 socket.create_connection((host, port), _PROBE_PATIENCE) as connection,
@@ -77,7 +77,7 @@ class BrokerUrl:
     tls: TlsFiles | None
     external: bool
     heartbeat: int
-    #: One may be another URL, with a password.
+    #: An option may be another URL, with a password.
     options: Mapping[str, str] = field(repr=False)
 
     @classmethod
@@ -85,7 +85,7 @@ class BrokerUrl:
         """Read a URL; ``ports`` are those without and with TLS, ``known`` the options of the provider.
 
         Raises:
-            ConfigurationError: the URL is none, or has an option that nobody knows.
+            ConfigurationError: the URL is not valid, or has an unknown option.
         """
         with guarded(url, "provider"):
             return cls._checked(url, example, ports, known)
@@ -141,7 +141,7 @@ def whole_number(name: str, text: str, *, least: int, most: int = _MOST, unit: s
     """Read a setting in a URL that is a whole number from ``least`` to ``most``, both of them allowed.
 
     Raises:
-        ConfigurationError: it is none, or beyond them; the text names the ``unit``.
+        ConfigurationError: it is not one, or beyond them; the text names the ``unit``.
     """
     if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST)) and least <= int(text) <= most:
         return int(text)

@@ -1,7 +1,7 @@
-"""The conformance suite of providers: what any :class:`~triggers.providers.provider.Provider` must pass.
+"""The conformance suite of providers, which any :class:`~triggers.providers.provider.Provider` must pass.
 
-A provider's author subclasses :class:`ProviderContract` in a test module, and provides two fixtures and a way
-to send what is no message, unless nothing of the kind can arrive (``sends_garbage = False``)::
+Subclass :class:`ProviderContract` in a test module. Provide two fixtures and a way to send an unreadable
+delivery, unless none can arrive (``sends_garbage = False``)::
 
     class TestMyProvider(ProviderContract):
         @pytest.fixture
@@ -16,8 +16,8 @@ Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "au
 coroutines simply never suspend. For readable failures, add
 ``pytest.register_assert_rewrite("triggers.providers.contract")`` to ``conftest.py``.
 
-Every check opens its receivers before it sends, and uses a destination of its own. What is left to a provider
-stands in the attributes of :class:`~triggers.providers.contract.common.ContractTools`.
+Every check opens its receivers before it sends, and uses a new destination. The attributes of
+:class:`~triggers.providers.contract.common.ContractTools` hold what a provider may choose.
 """
 
 from triggers.providers.contract.answering import AnsweringContract
@@ -42,4 +42,4 @@ class ProviderContract(
     UndecodableContract,
     WaitingContract,
 ):
-    """Everything that a provider must do; subclass it with the two fixtures, and say what garbage is."""
+    """Everything that a provider must do; subclass it with the two fixtures, and define what garbage is."""

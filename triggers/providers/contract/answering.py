@@ -1,4 +1,4 @@
-"""What becomes of a message that is acknowledged, recovered, dead-lettered, or not answered."""
+"""Checks of messages that are acknowledged, recovered, dead-lettered, or not settled."""
 
 import time
 from datetime import timedelta
@@ -19,7 +19,7 @@ from triggers.providers.provider import Provider
 
 
 class AnsweringContract(ContractTools):
-    """What becomes of a message that is acknowledged, recovered, dead-lettered, or not answered."""
+    """Checks of messages that are acknowledged, recovered, dead-lettered, or not settled."""
 
     async def test_an_acknowledged_message_is_gone(self, provider: Provider, another: Provider) -> None:
         async with self.receiving(provider) as receiver:
@@ -86,7 +86,7 @@ class AnsweringContract(ContractTools):
             assert bodies(await take(receiver, 1)) == ["1"]
 
     async def test_a_dozen_delayed_messages_hold_nothing_up(self, provider: Provider) -> None:
-        """Copies that wait for their originals, more of them than are fetched at once."""
+        """Copies wait for their originals: more copies than one fetch brings."""
         if not self.holds_nothing_up:
             return
         async with self.receiving(provider) as receiver:
@@ -123,7 +123,7 @@ class AnsweringContract(ContractTools):
         letters = self.dead_letters_of(self.destination)
         async with self.receiving(provider, letters) as undertaker, self.receiving(provider) as receiver:
             sent = everything({"id": 5})
-            # Of one delivery mode: JMS keeps no order between the two.
+            # Both have one delivery mode: JMS keeps no order between the two modes.
             await provider.send(self.destination, [sent, Message(body="next", persistent=sent.persistent)])
             await receiver.dead_letter(await take(receiver, 1), "no such customer")
             [letter] = await take(undertaker, 1)

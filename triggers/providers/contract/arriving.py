@@ -1,4 +1,4 @@
-"""What was sent arrives, as it was sent."""
+"""A message arrives as it was sent."""
 
 import time
 from datetime import timedelta
@@ -20,7 +20,7 @@ from triggers.providers.provider import Provider
 
 
 class ArrivingContract(ContractTools):
-    """What was sent arrives, as it was sent."""
+    """A message arrives as it was sent."""
 
     async def test_a_message_arrives_whole(self, provider: Provider) -> None:
         async with self.receiving(provider) as receiver:

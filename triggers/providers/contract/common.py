@@ -1,4 +1,4 @@
-"""What the checks of the providers' conformance suite share."""
+"""Helpers that the checks of the providers' conformance suite share."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from triggers.providers.provider import Arrival, Provider, Received, Receiver
 if find_spec("pytest") is None:
     raise MissingExtraError("the conformance suite of providers", extra="contract", package="pytest")
 
-#: How long anything may take that should happen soon, in seconds.
+#: The time limit for anything that should happen soon, in seconds.
 SOON = 60.0
 
 #: Long enough to see that something is not delivered.
@@ -26,7 +26,7 @@ NO_WAIT = timedelta(0)
 
 
 class ContractTools:
-    """What a provider is like, and how its checks receive."""
+    """The properties of a provider, and how its checks receive."""
 
     #: Fields of Message that the provider sets when a message is sent, whatever the sender says.
     assigned: ClassVar[frozenset[str]] = frozenset()
@@ -34,13 +34,13 @@ class ContractTools:
     #: Whether the delivery count is kept; without it, it is -1 and only ``redelivered`` is known.
     counts: ClassVar[bool] = True
 
-    #: The shortest delay that can be asked for, which the tests use.
+    #: The shortest delay that the provider accepts, which the tests use.
     delay: ClassVar[timedelta] = timedelta(milliseconds=400)
 
-    #: Whether a message with a delivery time ahead waits for it; a provider that cannot delay refuses it.
+    #: Whether a message waits for its future delivery time; a provider that cannot delay refuses it.
     delays: ClassVar[bool] = True
 
-    #: How long a body may be, in bytes or characters, which the tests use.
+    #: The longest body that the tests use, in bytes or characters.
     largest: ClassVar[int] = 2**20
 
     #: Whether a message for later comes marked as redelivered when it is due, with an undefined count.
@@ -48,21 +48,21 @@ class ContractTools:
 
     #: Whether a message that waits for its delay lets the next ones pass.
     holds_nothing_up: ClassVar[bool] = True
-    #: Whether two living consumers of one subscription cannot have the same name.
+    #: Whether two running consumers of one subscription cannot have the same name.
     refuses_same_name: ClassVar[bool] = True
 
-    #: Whether a forked child can use its parent's provider. False: it is refused there, with an error that
-    #: says so; None: it lives in the memory of one process.
+    #: Whether a forked child can use its parent's provider. False: the child gets an error that explains it;
+    #: None: the provider lives in the memory of one process.
     survives_forks: ClassVar[bool | None] = True
 
     #: Whether each subscription gets everything; else a destination is one queue, which all of them share.
     subscribes: ClassVar[bool] = True
 
-    #: Whether it says what waits.
+    #: Whether it reports its backlog.
     tells_backlog: ClassVar[bool] = True
 
     def new_destination(self) -> str:
-        """Return a destination that nothing was sent to yet."""
+        """Return a destination that has no messages yet."""
         return f"contract-{uuid4().hex[:12]}"
 
     def dead_letters_of(self, destination: str) -> str:
@@ -89,22 +89,22 @@ class ContractTools:
             await receiver.close()
 
     def delivered(self, arrival: Arrival, times: int) -> bool:
-        """Whether the message says that it is delivered for the ``times``-th time."""
+        """Whether the message reports its ``times``-th delivery."""
         message = arrival.message
         return message.delivery_count == (times if self.counts else -1) and message.redelivered == (times > 1)
 
     def headers(self, message: Message) -> dict[str, Any]:
-        """Return what must arrive as it was sent, beside body and properties."""
+        """Return the headers that must arrive as they were sent, without body and properties."""
         left_out = {"body", "properties", "delivery_count", "redelivered", *self.assigned}
         return message.model_dump(exclude=left_out)
 
     def typed(self, properties: Any) -> dict[str, tuple[type, Any]]:
-        """Tell apart what Python calls equal: 1, 1.0 and True."""
+        """Tell apart values that Python calls equal: 1, 1.0 and True."""
         return {name: (type(value), value) for name, value in properties.items()}
 
 
 def everything(body: Any = b"\xff\x00 body") -> Message:
-    """Return a message with every header, none at its default, and every type of property."""
+    """Return a message with every header, each different from its default, and every type of property."""
     sent = datetime(2024, 2, 29, 12, 30, 15, 250_000, tzinfo=UTC)
     return Message(
         body=body,
@@ -146,7 +146,7 @@ async def take(receiver: Receiver, count: int) -> list[Arrival]:
 
 
 def arrivals(received: Sequence[Received]) -> list[Arrival]:
-    """Say that all of these are messages."""
+    """Assert that all of these are messages."""
     unreadable = [delivery for delivery in received if not isinstance(delivery, Arrival)]
     assert not unreadable, unreadable
     return [delivery for delivery in received if isinstance(delivery, Arrival)]

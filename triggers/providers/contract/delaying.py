@@ -1,4 +1,4 @@
-"""A message with a delivery time ahead is delivered then, once, and not before."""
+"""A message with a future delivery time is delivered then, once, and not before."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from triggers.providers.provider import Provider
 
 
 class DelayingContract(ContractTools):
-    """A message with a delivery time ahead is delivered then, once, and not before."""
+    """A message with a future delivery time is delivered then, once, and not before."""
 
     async def test_a_later_message_arrives_at_its_time_and_not_before(self, provider: Provider) -> None:
         if not await self._delays(provider):
@@ -43,7 +43,7 @@ class DelayingContract(ContractTools):
             return
         async with self.receiving(provider) as receiver:
             due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1) + self.delay
-            # An empty body and an empty property are the easiest to lose on the way.
+            # An empty body and an empty property are the easiest to lose.
             sent = [everything(body).model_copy(update={"delivery_time": due}) for body in (b"\x00\xff", "")]
             given = await provider.send(self.destination, sent)
             arrived = await take(receiver, 2)
@@ -111,7 +111,7 @@ class DelayingContract(ContractTools):
             assert bodies(await take(receiver, 1)) == ["later"]
 
     async def _delays(self, provider: Provider) -> bool:
-        """Whether there is anything to check; a provider that cannot delay must say so, not deliver early."""
+        """Whether delays can be checked; a provider that cannot delay must refuse, not deliver early."""
         if self.delays:
             return True
         try:

@@ -1,4 +1,4 @@
-"""A provider that is used before a fork, and after it by the parent and its children at once."""
+"""A provider that is used before a fork, and after it by the parent and its children at the same time."""
 
 import os
 from functools import partial
@@ -15,7 +15,7 @@ MESSAGES = 20
 
 
 class ForkingContract(ContractTools):
-    """One provider in several processes that were forked of one."""
+    """One provider in several processes that were forked from one process."""
 
     async def test_a_parent_and_its_forked_children_use_one_provider_at_once(
         self, provider: Provider

@@ -1,4 +1,4 @@
-"""Who gets a message: every subscription, and one of its consumers."""
+"""Every subscription gets a message, and in it one consumer."""
 
 import time
 from datetime import timedelta
@@ -16,7 +16,7 @@ from triggers.providers.provider import Arrival, Provider
 
 
 class SharingContract(ContractTools):
-    """Who gets a message: every subscription, and one of its consumers."""
+    """Every subscription gets a message, and in it one consumer."""
 
     async def test_each_subscription_gets_everything(self, provider: Provider, another: Provider) -> None:
         if not self.subscribes:
@@ -67,7 +67,7 @@ class SharingContract(ContractTools):
 
 
 async def refused(provider: Provider, destination: str, *, name: str) -> str:
-    """Return what was said when a consumer was not let in."""
+    """Return the error of a consumer that was not allowed to open."""
     try:
         receiver = await provider.open_receiver(destination, subscription="s", name=name)
     except ConfigurationError as error:

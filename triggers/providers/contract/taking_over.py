@@ -1,4 +1,4 @@
-"""What ordered triggers need: one receiver gets what all others held, in order, before anything new."""
+"""Checks for ordered triggers: one receiver gets what all others held, in order, before anything new."""
 
 from datetime import timedelta
 from typing import ClassVar
@@ -116,13 +116,13 @@ class TakingOverContract(ContractTools):
             assert bodies(await take(b, count + 5)) == [str(number) for number in range(count + 5)]
 
     def _takes_over(self, receiver: Receiver) -> bool:
-        """Whether there is anything to check."""
+        """Whether taking over can be checked."""
         assert (capabilities_of(receiver).taking_over is not None) is self.takes_over
         return self.takes_over
 
 
 async def take_over_all(receiver: Receiver) -> None:
-    """Have a receiver take over; it was asked before whether it can."""
+    """Let a receiver take over; the check before made sure that it can."""
     taking_over = capabilities_of(receiver).taking_over
     assert taking_over is not None
     await taking_over.take_over_all()

@@ -1,4 +1,4 @@
-"""What is no message is handed over as it came, holds nothing up, and is told from others alike."""
+"""An unreadable delivery comes as it is, delays no message, and differs from others with the same bytes."""
 
 import time
 from collections.abc import Sequence
@@ -19,25 +19,24 @@ from triggers.providers.provider import (
 
 
 class UndecodableContract(ContractTools):
-    """What is no message is handed over as it came, holds nothing up, and is told from others alike."""
+    """An unreadable delivery comes as it is, delays nothing, and differs from others with the same bytes."""
 
-    #: Whether anything can arrive that is no message; not where messages never leave their process.
+    #: Whether unreadable deliveries can arrive; they cannot if messages never leave their process.
     sends_garbage: ClassVar[bool] = True
 
     #: Whether the provider has an id for each delivery, which stays when it is delivered again.
     names_deliveries: ClassVar[bool] = True
 
-    #: Whether receivers are :class:`~triggers.providers.provider.Limited`: they are where bodies are
-    #: decoded.
+    #: Whether receivers are :class:`~triggers.providers.provider.Limited`: they are if they decode bodies.
     limits_bodies: ClassVar[bool] = True
 
     async def send_garbage(self, destination: str, count: int) -> None:
-        """Send the same garbage ``count`` times, past the provider; the subscription ``s`` exists by then.
+        """Send the same garbage ``count`` times, past the provider; the subscription ``s`` already exists.
 
-        It is what nobody can decode, but is sent by somebody some day: a timestamp out of range, a charset
-        that is none, a cut-off body.
+        Garbage cannot be decoded, but somebody sends it some day: a timestamp out of range, an unknown
+        charset, a cut-off body.
         """
-        raise NotImplementedError("send what is no message, or say sends_garbage = False")
+        raise NotImplementedError("send an unreadable delivery, or set sends_garbage = False")
 
     async def test_what_cannot_be_decoded_arrives_as_it_is_and_holds_nothing_up(
         self, provider: Provider
@@ -114,5 +113,5 @@ async def take_any(receiver: Receiver, count: int) -> list[Received]:
 
 
 def unreadable(received: Sequence[Received]) -> list[Unreadable]:
-    """Return those that are no message."""
+    """Return the unreadable deliveries."""
     return [delivery for delivery in received if isinstance(delivery, Unreadable)]

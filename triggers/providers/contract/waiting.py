@@ -1,4 +1,4 @@
-"""What waits at a provider, where it says so."""
+"""Checks of the backlog, for a provider that reports it."""
 
 import asyncio
 import time
@@ -9,12 +9,12 @@ from triggers.providers.backlog import Backlog
 from triggers.providers.contract.common import SOON, ContractTools, numbered, take
 from triggers.providers.provider import Provider, capabilities_of
 
-#: How long until it is asked once more, in seconds.
+#: The pause before the next question, in seconds.
 AGAIN = 0.05
 
 
 class WaitingContract(ContractTools):
-    """What waits at a provider, where it says so."""
+    """Checks of the backlog, for a provider that reports it."""
 
     async def test_it_says_what_waits(self, provider: Provider, another: Provider) -> None:
         telling = capabilities_of(provider).telling_backlog
@@ -48,7 +48,7 @@ class WaitingContract(ContractTools):
         assert [(one.destination, one.is_known) for one in found[:2]] == [(absent, False)] * 2
 
     async def _asked(self, provider: Provider, is_there: Callable[[Backlog], bool]) -> Backlog:
-        """Ask until it is so, or for a while; return what was said last."""
+        """Ask until the answer fits, or for a while; return the last answer."""
         telling = capabilities_of(provider).telling_backlog
         assert telling is not None
         deadline = time.monotonic() + SOON

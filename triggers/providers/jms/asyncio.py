@@ -1,7 +1,7 @@
-"""The JMS provider for asyncio: each receiver has a thread of its own, in which its blocking form works.
+"""The JMS provider for asyncio: each receiver has its own thread, in which its blocking form works.
 
-JMS sessions belong to one thread, and JMS 1.1 knows no other way to wait than to block. A thread is a daemon:
-a provider that never answers keeps no process from ending.
+A JMS session belongs to one thread, and in JMS 1.1 waiting means blocking. The thread is a daemon: a provider
+that never answers does not keep a process from ending.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class DriverThread(driver_thread.DriverThread):
 
 
 class AsyncJmsProvider:
-    """A :class:`~triggers.providers.jms.JmsProvider` whose calls do not block the event loop."""
+    """A :class:`~triggers.providers.jms.JmsProvider` that does not block the event loop."""
 
     def __init__(self, link: JmsLink) -> None:
         self._client = JmsClient(link)
@@ -39,12 +39,12 @@ class AsyncJmsProvider:
         return await self._thread.do(self._client.send(destination, messages))
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncJmsReceiver":
-        """Open a consumer, as the blocking form, with a thread of its own."""
+        """Open a consumer, as the blocking form, with its own thread."""
         opening = self._client.open_receiver(destination, subscription=subscription, name=name)
         return await AsyncJmsReceiver.opened(DriverThread(f"doubtless-jms-{name}"), opening)
 
     async def open_temporary(self, purpose: str) -> "tuple[str, AsyncJmsReceiver]":
-        """Open the one consumer of a temporary queue."""
+        """Open the only consumer of a temporary queue."""
         thread = DriverThread(f"doubtless-jms-{purpose}")
         try:
             name, receiver = await thread.do(self._client.open_temporary(purpose))
@@ -58,7 +58,7 @@ class AsyncJmsProvider:
         await self._thread.do(self._client.ping())
 
     async def close(self) -> None:
-        """Close what sends, and end its thread."""
+        """Close the sender, and end its thread."""
         await self._thread.do(self._client.close())
         self._thread.end()
 
@@ -68,7 +68,7 @@ class AsyncJmsReceiver(DrivenReceiver[JmsReceiver]):
 
     @property
     def limits(self) -> Limits:
-        """As of the blocking form."""
+        """The limits of the blocking form."""
         return self._receiver.limits
 
     @limits.setter

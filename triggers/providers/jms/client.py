@@ -1,6 +1,6 @@
-"""What a JMS provider does, in the calling thread: send, and open consumers.
+"""The work of a JMS provider in the calling thread: send, and open consumers.
 
-The blocking provider is this; the one for asyncio drives one in threads.
+The blocking provider uses it directly; the asyncio provider drives it in threads.
 """
 
 import threading
@@ -31,11 +31,11 @@ class JmsClient:
         return self._sender.send(destination, messages) if messages else []
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> JmsReceiver:
-        """Open a consumer. Of a topic, a subscription has one: others of this process are refused.
+        """Open a consumer. A topic's subscription has one consumer: others of this process are refused.
 
         Raises:
             ProviderUnavailableError: nobody answers, or another process consumes this durable subscription.
-            ConfigurationError: the provider refuses it, and will.
+            ConfigurationError: the provider refuses it, and always will.
         """
         del name  # JMS consumers have none
         target = Target.parse(destination)
@@ -65,7 +65,7 @@ class JmsClient:
             self._subscribed.discard(wanted)
 
     async def open_temporary(self, purpose: str) -> tuple[str, JmsReceiver]:
-        """Open the one consumer of a temporary queue, which ends with its connection."""
+        """Open the only consumer of a temporary queue, which ends with its connection."""
         receiver = TemporaryReceiver(
             self._link, Target("temporary", purpose, purpose), subscription="temporary", left=lambda: None
         )
@@ -81,14 +81,14 @@ class JmsClient:
         jms_jvm.close_quietly(self._link.connect("looking whether it is there"))
 
     async def close(self) -> None:
-        """Close what sends. Receivers are to be closed before."""
+        """Close the sender. Close the receivers before."""
         self._sender.close()
 
 
 class TemporaryReceiver(JmsReceiver):
-    """The consumer of a temporary queue, made with its connection and gone with it.
+    """The consumer of a temporary queue, which is made with its connection and ends with it.
 
-    When the connection is lost, so are the queue and what was in it: every ``receive`` says so then.
+    If the connection is lost, the queue and its messages are lost: every later ``receive`` raises an error.
     """
 
     name = ""

@@ -3,18 +3,18 @@
 =================  =======================================================================================
 JMS                here
 =================  =======================================================================================
-TextMessage        text; a JSON value where the property ``jms_body`` says ``json``
+TextMessage        text; a JSON value if the property ``jms_body`` says ``json``
 BytesMessage       bytes
 MapMessage         an object, and the property ``jms_body`` is ``map``
 StreamMessage      a list, and the property ``jms_body`` is ``stream``
 a bare Message     None, and the property ``jms_body`` is ``none``
-ObjectMessage      never opened: it would run classes of somebody else's choice
+ObjectMessage      never opened: that would run classes that the sender chooses
 JMS headers        the fields of :class:`~history.message.Message`
 properties         Boolean, numbers and text; Byte, Short and Integer become int, Float becomes float
 =================  =======================================================================================
 
-Sent the other way: whole numbers of up to 32 bits as Integer, longer ones as Long. Bytes within a map or a
-stream are base64 here. A null text reads as an empty one.
+When sent, whole numbers of up to 32 bits become Integer, longer ones Long. Bytes within a map or a stream are
+base64 here. A null text is read as an empty text.
 """
 
 import base64
@@ -39,10 +39,10 @@ from triggers.providers.provider import NO_LIMITS, Limits
 
 _log = logging.getLogger(__name__)
 
-#: The property that tells bodies apart which JMS, or JSON, does not.
+#: The property that tells apart bodies that are the same in JMS or in JSON.
 BODY = "jms_body"
 
-#: The field of an unreadable message that holds its body, where it can be copied at all.
+#: The field of an unreadable message that holds its body, if it can be copied.
 RAW_BODY = "body"
 
 #: JMSX properties that a sender may set.
@@ -65,7 +65,7 @@ def encode(link: JmsLink, session: Any, message: Message) -> Sending:
         ConfigurationError: JMS cannot hold it.
     """
     properties = dict(message.properties)
-    if message.uuid is not None:  # an id that was given elsewhere: JMS gives it a new one
+    if message.uuid is not None:  # an id from elsewhere: JMS gives the message a new one
         properties.setdefault("uuid", message.uuid)
     try:
         made = _with_body(session, message, properties)
@@ -97,7 +97,7 @@ def _set_headers(link: JmsLink, session: Any, made: Any, message: Message) -> No
 
 
 def _with_body(session: Any, message: Message, properties: dict[str, Any]) -> Any:
-    """Make a message with a body of the kind that the property says, or of its own."""
+    """Make a message with a body of the kind that the property says, or of the body's own kind."""
     body: Any = message.body
     match properties.get(BODY), body:
         case "map", dict():
@@ -131,7 +131,7 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
     """Return the message that was received.
 
     Raises:
-        UndecodableError: it is none that we understand, or none that Java can read.
+        UndecodableError: we do not understand it, or Java cannot read it.
     """
     try:
         headers = _headers_of(link, received)
@@ -151,9 +151,9 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
 
 
 def raw(link: JmsLink, received: Any) -> dict[bytes, bytes]:
-    """Return what can be shown of a foreign message: its fields, and its body where it can be."""
+    """Return the readable part of a foreign message: its fields, and its body if it can be read."""
     shown: dict[str, Any] = {}
-    with suppress(Exception):  # whatever Java, or what it holds, makes fail: the rest is shown
+    with suppress(Exception):  # any part may fail in Java: the rest is shown
         shown.update(_headers_of(link, received))
     with suppress(Exception):
         shown.update(properties_of(received))
@@ -171,7 +171,7 @@ def raw(link: JmsLink, received: Any) -> dict[bytes, bytes]:
 
 
 def properties_of(received: Any) -> dict[str, Any]:
-    """Return the properties, but for the JMSX ones that providers set."""
+    """Return the properties without the JMSX ones that providers set."""
     found: dict[str, Any] = {}
     names = received.getPropertyNames()
     while names.hasMoreElements():
@@ -201,7 +201,7 @@ def _headers_of(link: JmsLink, received: Any) -> dict[str, Any]:
 
 
 def _count_of(received: Any) -> int:
-    """Return JMSXDeliveryCount; what is no count is refused by the message."""
+    """Return JMSXDeliveryCount; an invalid one fails later, when the message is made."""
     try:
         return int(received.getIntProperty("JMSXDeliveryCount"))
     except jms_jvm.JavaError:
@@ -211,7 +211,7 @@ def _count_of(received: Any) -> int:
 def _body_of(
     link: JmsLink, received: Any, properties: dict[str, Any], limits: Limits, delivery_count: int
 ) -> Any:
-    """Return the body; note its kind in the properties where Python does not tell it."""
+    """Return the body; if Python does not show its kind, note it in the properties."""
     api = link.api
     if jms_jvm.is_a(received, f"{api}.TextMessage"):
         text = jms_jvm.python_value(received.getText()) or ""
@@ -270,16 +270,16 @@ def _jsonable(value: Any) -> Any:
 
 
 def message_id_of(received: Any) -> str | None:
-    """Return the JMSMessageID; None where there is none that can be read."""
-    with suppress(Exception):  # whatever Java, or what it holds, makes fail
+    """Return the JMSMessageID; None if it cannot be read."""
+    with suppress(Exception):  # any part may fail in Java
         return cast("str | None", jms_jvm.python_value(received.getJMSMessageID()))
     return None
 
 
 def with_reason(received: Any, message_id: str | None, added: Mapping[str, str]) -> None:
-    """Add properties to a message that was received, and its identity where it is but its JMSMessageID.
+    """Add properties to a received message, and its identity if only its JMSMessageID holds it.
 
-    One whose properties cannot be read stays as it is.
+    A message with unreadable properties stays as it is.
     """
     try:
         properties = {name: received.getObjectProperty(name) for name in properties_of(received)}
@@ -293,5 +293,5 @@ def with_reason(received: Any, message_id: str | None, added: Mapping[str, str])
     if properties.get("uuid") is None and message_id is not None:
         properties["uuid"] = jms_jvm.java_value(message_id)
     for name, value in {**properties, **added}.items():
-        with suppress(jms_jvm.JavaError):  # what its sender could set, but we may not
+        with suppress(jms_jvm.JavaError):  # its sender could set it, but we may not
             received.setObjectProperty(name, value)

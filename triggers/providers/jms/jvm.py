@@ -1,8 +1,8 @@
 """The Java virtual machine of this process, and the only file that imports JPype.
 
-A process has one JVM at most. It is started when it is first needed, or found running: what else uses JPype
-here shares it. It cannot be started again, and does not survive a fork. Java objects are ``Any`` above this
-file. JPype lets other Python threads run while Java works.
+A process has at most one JVM. It is started when it is first needed. If other code in this process already
+runs one with JPype, both share it. It cannot be started again, and does not survive a fork. Java objects are
+``Any`` above this file. JPype lets other Python threads run while Java works.
 """
 
 import atexit
@@ -26,7 +26,7 @@ try:
 except ImportError as error:  # pragma: no cover  (the test environment has it)
     raise MissingExtraError("the JMS provider", extra="jms", package="jpype1") from error
 
-#: Its types say little, and nothing of Java's classes.
+#: As Any: its types say little, and nothing about Java's classes.
 _java: Any = jpype
 
 #: How long the end of the process waits for threads to leave Java, in seconds.
@@ -44,17 +44,17 @@ _classpath: set[str] = set()
 #: Any exception that Java throws.
 JavaError: type[Exception] = _java.JException
 
-#: Java guards the stack of a process's first thread at this depth, by default at 1 MB, and ends the process
-#: when anything comes there, as a parser with a deeply nested body does.
+#: By default Java guards the stack of a process's first thread at a depth of 1 MB. It ends the process when
+#: the stack grows that far, for example in a parser with a deeply nested body.
 STACK = "-Xss8m"
 
 
 def ensure_started(classpath: Sequence[str], options: Sequence[str]) -> None:
-    """Start the JVM, or add to the class path of the one that runs; ``options`` are for starting it.
+    """Start the JVM, or extend the class path of the running one; ``options`` are for its start.
 
     Raises:
-        ConfigurationError: there is no JVM, a pattern of the class path finds nothing, or this process was
-            forked from one whose JVM ran.
+        ConfigurationError: there is not a JVM, a pattern of the class path finds nothing, or this process was
+            forked from one with a running JVM.
     """
     refuse_forked()
     jars = list(_expanded(classpath))
@@ -76,7 +76,7 @@ def refuse_forked() -> None:
     """Refuse to use the JVM of this process's parent, which has no threads here and would never answer.
 
     Raises:
-        ConfigurationError: this process was forked from one whose JVM ran.
+        ConfigurationError: this process was forked from one with a running JVM.
     """
     if _forked:
         raise ConfigurationError(
@@ -87,8 +87,8 @@ def refuse_forked() -> None:
 
 
 def _leave_to_parent() -> None:
-    """In a forked child: touch nothing of Java's, not even when this process ends."""
-    global _starting, _entering, _connections  # noqa: PLW0603  (others' threads may hold these locks)
+    """In a forked child: do not touch Java objects, not even when this process ends."""
+    global _starting, _entering, _connections  # noqa: PLW0603  (other threads may hold these locks)
     _forked.append(True)
     _starting, _entering = threading.Lock(), threading.Lock()
     _inside.clear()
@@ -99,7 +99,7 @@ def _leave_to_parent() -> None:
 
 def _start(jars: list[str], options: Sequence[str]) -> None:
     try:
-        # Signals stay Python's: at a SIGTERM of its own Java would end itself in the middle of a drain.
+        # Python keeps the signals: at a SIGTERM Java would end itself in the middle of a drain.
         _java.startJVM("-Xrs", STACK, *options, classpath=jars, convertStrings=False, interrupt=False)
     except (_java.JVMNotFoundException, OSError, RuntimeError) as error:
         raise ConfigurationError(
@@ -124,7 +124,7 @@ def load(name: str, *, setting: str) -> Any:
     """Load a class.
 
     Raises:
-        ConfigurationError: no jar has it, or one that it needs is missing.
+        ConfigurationError: no jar has it, or a class that it needs is missing.
     """
     try:
         return _java.JClass(name)
@@ -137,7 +137,7 @@ def load(name: str, *, setting: str) -> Any:
 
 
 def is_a(value: Any, name: str) -> bool:
-    """Whether a Java object is of a class that may not be there at all."""
+    """Whether a Java object has a class that may not exist here."""
     try:
         return isinstance(value, _class(name))
     except TypeError:
@@ -146,14 +146,14 @@ def is_a(value: Any, name: str) -> bool:
 
 @cache
 def _class(name: str) -> Any:
-    """Look a class up once; one that is missing is looked for again."""
+    """Look a class up once; a missing class is looked up again."""
     return _java.JClass(name)
 
 
 class ThrownError(Exception):
-    """What Java threw, in words: reading its own exception would mean to call Java again, whenever.
+    """Java's exception as text: reading the exception itself later would call Java again, at any time.
 
-    ``kinds`` are the simple names of the classes of the exception, and of what caused it.
+    ``kinds`` are the simple names of the classes of the exception, and of its causes.
     """
 
     def __init__(self, thrown: BaseException) -> None:
@@ -162,7 +162,7 @@ class ThrownError(Exception):
         while cause is not None:
             kinds.update(kind.__name__.rpartition(".")[2] for kind in type(cause).__mro__)
             said = str(cause)
-            if str(cause.getMessage()) not in text:  # most repeat what caused them
+            if str(cause.getMessage()) not in text:  # most repeat the text of their cause
                 text = f"{text}, by {said}" if text else said
             cause = cause.getCause()
         super().__init__(text)
@@ -170,7 +170,7 @@ class ThrownError(Exception):
 
 
 class EndingError(Exception):
-    """This process ends, or was forked, and no thread may begin to work in Java any more."""
+    """This process ends, or was forked: no thread may start to work in Java any more."""
 
 
 @contextmanager
@@ -178,8 +178,8 @@ def inside() -> Generator[None, None, None]:
     """Work in Java.
 
     Raises:
-        ThrownError: it threw something.
-        EndingError: it is too late for that.
+        ThrownError: Java threw an exception.
+        EndingError: this process ends, or was forked.
     """
     with _entering:
         if _ending.is_set():
@@ -197,22 +197,22 @@ def inside() -> Generator[None, None, None]:
 
 
 def keep(connection: Any) -> None:
-    """Have a connection closed when the process ends, unless it was closed before."""
+    """Close a connection when the process ends, unless it was closed before."""
     _connections[id(connection)] = connection
 
 
 def close_quietly(closable: Any) -> None:
-    """Close what may be broken already."""
+    """Close something that may be broken already."""
     _connections.pop(id(closable), None)
     with suppress(ThrownError, EndingError), inside():
         closable.close()
 
 
 def _end() -> None:
-    """Have all threads leave Java: one that came back from there after Python's end would abort the process.
+    """Make all threads leave Java: one that returns from there after Python's end would abort the process.
 
-    What blocks comes back when its connection is closed. The JVM waits for the threads of connections that
-    do not close in time, and is left to end with the process then.
+    A blocked thread returns when its connection is closed. The JVM waits for the threads of connections that
+    do not close in time; in this case we do not stop it, and it ends with the process.
     """
     _ending.set()
     closing = threading.Thread(target=_close_all, daemon=True)
@@ -232,7 +232,7 @@ def _close_all() -> None:
 
 
 def listen(interface: str, method: str, call: Callable[[Any], None]) -> Any:
-    """Return a Java object with one method, which calls ``call`` in a thread of Java's."""
+    """Return a Java object with one method, which calls ``call`` in a Java thread."""
     return _java.JProxy(interface, dict={method: call})
 
 
@@ -241,7 +241,7 @@ def java_value(value: Any) -> Any:
 
     Raises:
         OverflowError: a whole number has more than 64 bits.
-        UnicodeEncodeError: a text is no Unicode.
+        UnicodeEncodeError: a text is not valid Unicode.
     """
     match value:
         case None:
@@ -265,11 +265,11 @@ def java_bytes(size: int) -> Any:
 
 
 def python_value(value: Any) -> Any:
-    """Return what a JMS message holds as Python has it; numbers of all sizes as int and float."""
+    """Return a value of a JMS message in Python's form; numbers of all sizes as int and float."""
     if value is None:
         return None
     if type(value).__name__ == "java.lang.Boolean":
-        return bool(value == True)  # noqa: E712  (a Java Boolean is no Python one)
+        return bool(value == True)  # noqa: E712  (a Java Boolean is not a Python bool)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -281,7 +281,7 @@ def set_property(bean: Any, path: str, value: str | int | bool) -> None:  # noqa
     """Set ``one.two`` by ``bean.getOne().setTwo(value)``.
 
     Raises:
-        ConfigurationError: there is no such property, or it is of another type.
+        ConfigurationError: the property does not exist, or has another type.
     """
     *way, last = path.split(".")
     try:
@@ -292,7 +292,7 @@ def set_property(bean: Any, path: str, value: str | int | bool) -> None:  # noqa
             if str(method.getName()) == setter and len(method.getParameterTypes()) == 1:
                 method.invoke(bean, [_as_type(str(method.getParameterTypes()[0].getName()), value)])
                 return
-        problem = "there is no such property"
+        problem = "the property does not exist"
     except (AttributeError, TypeError, ValueError, JavaError) as error:
         problem = f"it cannot be set so ({error})"
     raise ConfigurationError(f"factory.{path}", problem, "look at the bean properties of the factory's class")
@@ -321,7 +321,7 @@ def look_up(name: str, environment: dict[str, str]) -> Any:
     for key, value in environment.items():
         table.put(key, value)
     thread = _class("java.lang.Thread").currentThread()
-    # JNDI finds its factories through the thread, and a thread of Python's knows no loader but the JVM's own.
+    # JNDI finds its factories through the thread, and a Python thread has only the JVM's own class loader.
     thread.setContextClassLoader(_class("java.lang.ClassLoader").getSystemClassLoader())
     context = _java.JClass("javax.naming.InitialContext")(table)
     try:
@@ -331,9 +331,9 @@ def look_up(name: str, environment: dict[str, str]) -> Any:
 
 
 def detach() -> None:
-    """Give back what Java keeps for this thread; it is attached again when it needs to be."""
+    """Free what Java keeps for this thread; the thread is attached again when needed."""
     if threading.current_thread() is not threading.main_thread():
         with suppress(EndingError), inside():
-            if _java.isJVMStarted():  # else nobody has used any Java, in no thread
+            if _java.isJVMStarted():  # else no thread has used Java
                 _class("java.lang.Thread").detach()
         _inside.pop(threading.get_ident(), None)

@@ -16,9 +16,9 @@ from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
 
-#: Set on ActiveMQ's factory, unless the settings or the broker's URL speak of the same: a consumer is sent
-#: what it asks for and no more, the client hides no message in the broker's own dead-letter queue, and it is
-#: the broker who says that a temporary queue is gone: a new connection's client says so before it knows any.
+#: Set on ActiveMQ's factory, unless the settings or the broker's URL set the same. The broker sends a
+#: consumer only what it asks for. The client moves no message to the broker's dead-letter queue. The broker
+#: decides that a temporary queue is gone: a new client would say so before it knows the queues.
 ACTIVEMQ_PROPERTIES: dict[str, str] = {
     "prefetchPolicy.all": "0",
     "redeliveryPolicy.maximumRedeliveries": "-1",
@@ -26,7 +26,7 @@ ACTIVEMQ_PROPERTIES: dict[str, str] = {
     "watchTopicAdvisories": "false",
 }
 
-#: How many temporary destinations that somebody wants answers at are remembered.
+#: How many temporary destinations to remember, to which somebody expects replies.
 MOST_TEMPORARY = 1000
 
 _WHAT = "the JMS provider"
@@ -34,10 +34,10 @@ _WHAT = "the JMS provider"
 #: JMS's constants.
 CLIENT_ACKNOWLEDGE, TRANSACTED = 2, 0
 
-#: Those that say that the user may not do this.
+#: Exceptions that mean that the user may not do this.
 _FORBIDDEN = {"JMSSecurityException", "SecurityException"}
 
-#: Classes of Java exceptions that no waiting cures -> the setting to correct, and how.
+#: Classes of Java exceptions that waiting does not cure -> the setting to correct, and how.
 _NEVER: dict[str, tuple[str, str]] = {
     "JMSSecurityException": ("provider", "give a user and a password that may do this"),
     "SecurityException": ("provider", "give a user and a password that may do this"),
@@ -53,7 +53,7 @@ _NEVER: dict[str, tuple[str, str]] = {
 
 
 class JmsLink:
-    """Opens connections to one JMS provider; safe between threads. It connects when it is asked to."""
+    """Opens connections to one JMS provider; safe between threads. It connects on request."""
 
     def __init__(self, settings: JmsSettings) -> None:
         self.settings = settings
@@ -68,7 +68,7 @@ class JmsLink:
         """Return a started connection.
 
         Raises:
-            ProviderUnavailableError: nobody answers, or (``client_id``) somebody else has this id.
+            ProviderUnavailableError: nobody answers, or (``client_id``) another connection has this id.
             ConfigurationError: the class path, the factory, the account or the JVM is wrong.
         """
         factory = self.factory()
@@ -128,7 +128,7 @@ class JmsLink:
             ) from error
 
     def _own_properties(self, factory: Any) -> dict[str, str]:
-        """Return what the provider at hand needs to keep the promises of this one."""
+        """Return the properties that this kind of factory needs for the promises of :class:`JmsProvider`."""
         if not jms_jvm.is_a(factory, "org.apache.activemq.ActiveMQConnectionFactory"):
             return {}
         self.profile = ACTIVEMQ
@@ -136,12 +136,12 @@ class JmsLink:
         return {name: value for name, value in ACTIVEMQ_PROPERTIES.items() if name.split(".")[0] not in said}
 
     def count_of(self, count: int, *, redelivered: bool) -> int:
-        """Return what a delivery count of the provider is worth."""
+        """Return the delivery count to report for the provider's number."""
         rule = self.settings.first_count
         return weighed(count, redelivered=redelivered, profile=self.profile, first_count=rule)
 
     def session(self, connection: Any, *, transacted: bool) -> Any:
-        """Open a session that answers by commits, or by acknowledging messages."""
+        """Open a session that settles by commits, or by acknowledging messages."""
         return connection.createSession(transacted, TRANSACTED if transacted else CLIENT_ACKNOWLEDGE)
 
     def destination(self, session: Any, target: Target) -> Any:
@@ -155,7 +155,7 @@ class JmsLink:
                 return session.createQueue(target.address)
 
     def name_of(self, destination: Any) -> str | None:
-        """Return how we call a destination of the provider's; those that are temporary are remembered."""
+        """Return our name of a destination of the provider; temporary destinations are remembered."""
         if destination is None:
             return None
         for kind, read in (("Queue", "getQueueName"), ("Topic", "getTopicName")):
@@ -168,7 +168,7 @@ class JmsLink:
         return str(destination.toString())
 
     def remember(self, name: str, destination: Any) -> None:
-        """Keep a temporary destination, by whose name only some providers would find it again."""
+        """Keep a temporary destination, because only some providers find it again by name."""
         self._temporary[name] = destination
         if len(self._temporary) > MOST_TEMPORARY:
             with suppress(KeyError):  # another thread was quicker
@@ -202,6 +202,6 @@ class JmsLink:
         return ProviderUnavailableError(_WHAT, f"{doing} ({text})")
 
     def without_password(self, text: str) -> str:
-        """Return what a provider says, for a log."""
+        """Return a provider's text, without the password, for a log."""
         password = self.settings.password
         return text.replace(password, "***") if password else text

@@ -1,4 +1,4 @@
-"""One consumer of a JMS destination: receives, answers one message at a time, gives back, reconnects."""
+"""One consumer of a JMS destination: it receives, settles single messages, gives back, and reconnects."""
 
 import logging
 import threading
@@ -38,12 +38,12 @@ REASON, SUBSCRIPTION = "dead_letter_reason", "dead_letter_subscription"
 class JmsReceiver:
     """A consumer of a queue or a topic; see :class:`~triggers.providers.jms.JmsProvider`.
 
-    When ``receive`` or an answer raises ProviderUnavailableError, or the provider's exception listener was
-    told that the connection is gone, nothing is held any more: the provider delivers again what was not
-    answered, and the next ``receive`` connects again.
+    After ``receive`` or an acknowledgement raises ProviderUnavailableError, nothing is held any more. The
+    same holds when the provider's exception listener reports a lost connection. The provider delivers
+    unsettled messages again, and the next ``receive`` connects again.
     """
 
-    #: What is recovered for later is given back at most so late while nobody receives.
+    #: While nobody receives, a recovered message is given back by at most so much too late.
     keep_alive_interval = timedelta(seconds=1)
 
     def __init__(
@@ -78,7 +78,7 @@ class JmsReceiver:
             self._idle.append(self._open_window())
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
-        """Return up to ``limit`` deliveries; often one, when the one before is answered."""
+        """Return up to ``limit`` deliveries; often only one, after the previous one is settled."""
         if limit < 1:
             raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         deadline = time.monotonic() + wait.total_seconds()
@@ -93,10 +93,10 @@ class JmsReceiver:
                     return [self._received(delivery) for delivery in taken]
 
     def _take(self, limit: int, until: float) -> list[Delivery]:
-        """Take what there is at once; else wait for one message."""
+        """Take the messages that are there; if there are none, wait for one."""
         if taken := self._take_at_once(limit):
             return taken
-        # Another session may own the group (JMSXGroupID) of what comes next: the one that waits shall.
+        # Another session may own the group (JMSXGroupID) of the next message: the waiting session shall.
         while len(self._idle) > 1:
             self._idle.pop().close()
         patience = max(0.0, until - time.monotonic())
@@ -107,7 +107,7 @@ class JmsReceiver:
         return [] if delivery is None else [delivery]
 
     def _take_at_once(self, limit: int) -> list[Delivery]:
-        """Ask each session that holds nothing, then new ones, as long as there is more."""
+        """Ask each session that holds nothing, then new ones, as long as there are more messages."""
         idle = [self._idle.popleft() for _ in range(min(limit, len(self._idle)))]
         taken = [delivery for delivery in [self._ask(window, 0.0) for window in idle] if delivery is not None]
         while taken and len(taken) < limit and not self._idle and self._may_open():
@@ -116,7 +116,7 @@ class JmsReceiver:
         return taken
 
     def _ask(self, window: Window, seconds: float) -> Delivery | None:
-        """Wait for a message; a session without one is idle."""
+        """Wait for a message; a session that gets none becomes idle."""
         message = window.receive(seconds)
         if message is None:
             self._idle.append(window)
@@ -126,10 +126,10 @@ class JmsReceiver:
         return delivery
 
     def _may_open(self) -> bool:
-        """Whether there may be another session, beside those that hold a message.
+        """Whether another session may be opened, in addition to those with a message.
 
-        A session that holds a message might be sent others, which would wait behind it. So there is more
-        than one session only where each is sent nothing that it has not asked for, and several may ask.
+        A provider might push more messages to a session that holds one, and they would wait behind it. So
+        there are several sessions only if a session gets nothing unasked, and several may ask.
         """
         return (self._target.is_shared and self._link.pulls) or not (self._held or self._later)
 
@@ -147,7 +147,7 @@ class JmsReceiver:
         return received
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Acknowledge each by itself; one whose body could not be copied moves to the dead letters."""
+        """Acknowledge each separately; a message that cannot be copied whole moves to the dead letters."""
         with self._failing_whole("acknowledging"):
             for arrival in received:
                 delivery = cast("Delivery", arrival.handle)
@@ -161,9 +161,9 @@ class JmsReceiver:
                 self._free(delivery)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Give these back, in order, each by closing its session; those for later when their time has come.
+        """Give these back, in order, each by closing its session; those with a delay when it has passed.
 
-        Until then they are held here, unanswered, so that a crash gives them back at once.
+        Until then they are held here, unsettled, so a crash gives them back immediately.
         """
         due = time.monotonic() + delay.total_seconds()
         for arrival in received:
@@ -179,7 +179,7 @@ class JmsReceiver:
                 delivery.window.close()
 
     def _give_back_due(self) -> float:
-        """Give back what was recovered for now; return when the next is due, monotonic."""
+        """Give back the recovered messages that are due; return when the next is due, monotonic."""
         if not self._later:
             return float("inf")
         now = time.monotonic()
@@ -190,7 +190,7 @@ class JmsReceiver:
             return min((delivery.due for delivery in self._later), default=float("inf"))
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Move these to the queue ``DLQ.<name>``, as they are but for the reason, and acknowledge them."""
+        """Move these to the queue ``DLQ.<name>``, unchanged except for the reason, and acknowledge them."""
         with self._failing_whole("dead-lettering"):
             for arrival in received:
                 delivery = cast("Delivery", arrival.handle)
@@ -214,11 +214,11 @@ class JmsReceiver:
         self._idle.append(delivery.window)
 
     async def keep_alive(self) -> None:
-        """Give back what was recovered for now; else the provider knows by the connection who lives."""
+        """Give back due messages; otherwise the connection shows the provider that this consumer is alive."""
         self._give_back_due()
 
     async def close(self) -> None:
-        """Give back what is not answered, in order, and disconnect."""
+        """Give back unsettled messages, in order, and disconnect."""
         if self._closed:
             return
         self._closed = True
@@ -263,7 +263,7 @@ class JmsReceiver:
 
     @contextmanager
     def _failing_whole(self, doing: str) -> Generator[None, None, None]:
-        """Hold nothing any more when anything fails: nobody knows what the provider did."""
+        """If anything fails, hold nothing any more: nobody knows what the provider did."""
         try:
             with self._link.asking(doing):
                 yield
@@ -286,5 +286,5 @@ class JmsReceiver:
 
 
 def _id_of(delivery: Delivery) -> str:
-    """Return the JMSMessageID, which the provider gave; without one, what no other delivery has."""
+    """Return the JMSMessageID, which the provider gave; without one, a unique id."""
     return delivery.message_id or uuid4().hex

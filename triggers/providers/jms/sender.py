@@ -1,4 +1,4 @@
-"""Sends over one connection and one transacted session: so many messages for each commit."""
+"""Sends over one connection and one transacted session, with one commit for many messages."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ MOST_TOGETHER = 200
 
 
 class JmsSender:
-    """Safe between threads, one of which sends at a time. Connects when it first sends."""
+    """Safe between threads: one sends at a time. It connects when it first sends."""
 
     def __init__(self, link: JmsLink) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""What can be set on the JMS provider, in its constructor or in its URL."""
+"""The settings of the JMS provider, in its constructor or in its URL."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from history.errors import ConfigurationError
 from history.support.urls import guarded
 from triggers.providers.brokers.trust import FirstCount
 
-#: How a session answers: each message with ``acknowledge()``, or with a commit.
+#: How a session settles: each message with ``acknowledge()``, or with a commit.
 SessionMode = Literal["client", "transacted"]
 
-#: How a URL that names a broker begins; the rest is the broker's own scheme.
+#: The prefix of a URL that names a broker; the rest is the broker's own scheme.
 PREFIX = "jms+"
 
-#: What the query of a URL may set by these names; everything else there belongs to the broker's URL.
+#: Settings that the query of a URL may name; everything else there belongs to the broker's URL.
 _PLAIN = ("factory", "jndi", "broker", "user", "client_id", "session")
 
 _EXAMPLE = (
@@ -28,19 +28,18 @@ _EXAMPLE = (
 class JmsSettings:
     """How to reach a JMS provider, through its own client.
 
-    - ``factory`` is the class of the connection factory; its constructor is given ``broker``, where that is
-      set. ``jndi`` is the name to look the factory up by instead, with the JNDI ``environment``.
-    - ``classpath`` are the jars (or folders) of the provider's client; ``*`` and ``**`` are understood. None
-      is needed where the JVM of this process has them already.
+    - ``factory`` is the class of the connection factory; its constructor gets ``broker``, if that is set.
+      ``jndi`` is the name to look the factory up by instead, with the JNDI ``environment``.
+    - ``classpath`` are the jars (or folders) of the provider's client; ``*`` and ``**`` are patterns. None is
+      needed if the JVM of this process has them already.
     - ``properties`` are bean properties that are set on the factory: ``prefetchPolicy.all`` calls
-      ``getPrefetchPolicy().setAll(...)``, with the text made a number or a boolean where the setter takes
-      one.
+      ``getPrefetchPolicy().setAll(...)``. The text becomes a number or a boolean if the setter takes one.
     - ``user`` and ``password`` are for the connections. They are never logged.
-    - ``client_id`` is how the client ids of durable subscribers begin.
+    - ``client_id`` is the prefix of the client ids of durable subscribers.
     - ``session`` is ``client`` (CLIENT_ACKNOWLEDGE) or ``transacted``, in which a dead letter moves in one
       step, and acknowledging is a commit.
-    - ``first_count`` says what a delivery count of 1 is worth: see :mod:`triggers.providers.brokers.trust`.
-    - ``jvm`` are options of the Java virtual machine, where this process has none yet.
+    - ``first_count`` says how to treat a delivery count of 1: see :mod:`triggers.providers.brokers.trust`.
+    - ``jvm`` are options of the Java virtual machine, if this process has none yet.
 
     Raises:
         ConfigurationError: neither or both of ``factory`` and ``jndi`` are given, or a value is unknown.
@@ -73,9 +72,9 @@ class JmsSettings:
     def from_url(cls, url: str) -> Self:
         """Read ``jms+tcp://user:password@host:61616?factory=...&classpath=...``, or ``jms:?broker=...``.
 
-        What follows ``jms+`` is the broker's URL, without the account and without the words of the query
-        that are ours: the fields above (``classpath`` and ``jvm`` separated by commas), ``factory.NAME=``
-        for a bean property and ``jndi.NAME=`` for the JNDI environment.
+        The rest after ``jms+`` is the broker's URL, without the account and without our words in the query.
+        Our words are the fields above (``classpath`` and ``jvm`` separated by commas), ``factory.NAME=`` for
+        a bean property and ``jndi.NAME=`` for the JNDI environment.
 
         Raises:
             ConfigurationError: something in it cannot be used.
@@ -123,7 +122,7 @@ def _read(settings: dict[str, Any], name: str, value: str) -> bool:
 
 
 def _broker(parts: SplitResult, query: Iterable[tuple[str, str]]) -> str:
-    """Return the broker's own URL: without account, and with what is left of the query."""
+    """Return the broker's own URL: without account, and with the rest of the query."""
     words = "&".join(f"{quote(name, safe='.')}={quote(value, safe='/:,.')}" for name, value in query)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme.removeprefix(PREFIX), host, parts.path, words, ""))

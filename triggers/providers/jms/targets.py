@@ -13,9 +13,9 @@ _KINDS: tuple[TargetKind, ...] = ("queue", "topic", "temporary")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A destination, and how it is to be received from.
+    """A destination, and how to receive from it.
 
-    ``address`` is the name that the JMS provider is given: ``name``, and after a ``?`` what is not ours.
+    ``address`` is the name for the JMS provider: ``name``, and after a ``?`` the words that are not ours.
     """
 
     kind: TargetKind
@@ -30,7 +30,7 @@ class Target:
     def parse(cls, destination: str) -> Self:
         """Read ``[queue:|topic:]NAME[?selector=...&durable=false&client_id=...&subscriber=...]``.
 
-        Other words after the ``?`` are the JMS provider's own, such as ``consumer.priority=10`` of ActiveMQ.
+        Other words after the ``?`` belong to the JMS provider, such as ``consumer.priority=10`` of ActiveMQ.
 
         Raises:
             ConfigurationError: it has no name, or a setting cannot be used.
@@ -77,7 +77,7 @@ class Target:
 
 
 def public_name_of(kind: TargetKind, name: str) -> str:
-    """Return how a destination is called outside JMS; a queue by its bare name."""
+    """Return the name of a destination outside JMS; a queue has its bare name."""
     escaped = name.replace("%", "%25").replace("?", "%3F")
     return escaped if kind == "queue" and _kind_of(name)[1] == name else f"{kind}:{escaped}"
 

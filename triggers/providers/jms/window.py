@@ -1,4 +1,4 @@
-"""One session with one consumer, through which one message is held at a time."""
+"""One session with one consumer, which holds one message at a time."""
 
 import time
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.targets import Target
 
-#: That a durable subscriber wants what its own connection sends.
+#: A durable subscriber also receives what its own connection sends.
 _OWN_TOO = False
 
-#: What JMS takes for "do not wait" is a method of its own; this is the shortest wait, in milliseconds.
+#: In JMS, "do not wait" is a separate method; this is the shortest wait, in milliseconds.
 SHORTEST_WAIT = 1
 
 
 @dataclass(slots=True)
 class Window:
-    """A session of its own for each message in flight.
+    """A separate session for each message in flight.
 
     CLIENT_ACKNOWLEDGE acknowledges everything that its session has consumed, and a rollback gives all of it
-    back: so a session that is to answer for one message must have consumed no other.
+    back. So a session that settles one message must not have consumed another.
     """
 
     link: JmsLink
@@ -29,7 +29,7 @@ class Window:
 
     @property
     def transacted(self) -> bool:
-        """Whether answering is a commit."""
+        """Whether settling is a commit."""
         return self.link.settings.session == "transacted"
 
     @classmethod
@@ -55,7 +55,7 @@ class Window:
         return self.consumer.receive(milliseconds)
 
     def acknowledge(self, message: Any) -> None:
-        """Answer for the one message that is held."""
+        """Acknowledge the one message that is held."""
         if self.transacted:
             self.session.commit()
         else:
@@ -64,7 +64,7 @@ class Window:
     def move(self, message: Any, queue: str) -> None:
         """Send the held message to a queue and acknowledge it; in one step if the session is transacted."""
         producer = self.session.createProducer(self.session.createQueue(queue))
-        # Java's own sum of now and a very long life is negative: such a message never expires.
+        # Java's sum of now and a very long life overflows and is negative: such a message never expires.
         ends = int(message.getJMSExpiration())
         left = max(1, ends - time.time_ns() // 1_000_000) if ends > 0 else 0
         mode, priority = message.getJMSDeliveryMode(), message.getJMSPriority()
@@ -73,7 +73,7 @@ class Window:
         self.acknowledge(message)
 
     def close(self) -> None:
-        """Give back what is not answered: the provider delivers it again, to anybody."""
+        """Give back an unsettled message: the provider delivers it again, to any consumer."""
         jms_jvm.close_quietly(self.session)
 
 

@@ -1,8 +1,8 @@
 """Where a partition begins: where the group has committed, else by ``start``; and what retention has deleted.
 
-librdkafka would begin by itself. But it begins at the end again, as long as nothing of a partition was
-committed, and so a group that is to begin with the newest message would lose what comes while it is away. It
-also goes to the end where retention has deleted what was committed, although there is more behind that.
+librdkafka could begin by itself, but that loses messages. Until something of a partition is committed, it
+starts at the end each time. So a group that starts with the newest message would lose what comes while it is
+away. If retention has deleted the committed offset, it also goes to the end, although later messages exist.
 """
 
 import logging
@@ -18,20 +18,20 @@ from triggers.providers.kafka.settings import Start
 
 _log = logging.getLogger(__name__)
 
-#: How often a gap in a partition is looked into, in seconds: each transaction leaves one.
+#: How often to check a gap in a partition, in seconds: each transaction leaves one.
 _LOOKING = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The first offset that a partition still has, and the one that its next message will get."""
+    """The first offset that a partition still has, and the offset of its next message."""
 
     low: int
     high: int
 
 
 def ends_of(consumer: Any, listed: Any, seconds: float = PATIENCE) -> Ends:
-    """Ask for the ends of a partition; raises what the driver raises."""
+    """Ask for the ends of a partition; raises the driver's errors."""
     low, high = consumer.get_watermark_offsets(listed, timeout=seconds)
     return Ends(low, high)
 
@@ -40,14 +40,15 @@ def begin_at(committed: int, ends: Ends, start: Start) -> int:
     """Return where a partition begins: where the group has committed, or else by ``start``."""
     if ends.low <= committed <= ends.high:
         return committed
-    # What was committed and is not there any more was read: what is still there has not been.
+    # The committed offset is gone, so what came before was read. The messages that still exist were not.
     return ends.low if start == "earliest" or committed >= 0 else ends.high
 
 
 def committed_by(consumer: Any, partitions: Sequence[Any], *, start: Start) -> Sequence[Any]:
     """Return partitions with what the group has committed.
 
-    As they are where that cannot be had, unless it matters: raises then what the driver raises.
+    If Kafka does not answer, they come back unchanged. With ``start`` "latest" that would lose messages: then
+    the driver's error is raised.
     """
     try:
         return cast("Sequence[Any]", consumer.committed(list(partitions), PATIENCE))
@@ -59,10 +60,10 @@ def committed_by(consumer: Any, partitions: Sequence[Any], *, start: Start) -> S
 
 
 def resumed(consumer: Any, listed: Any, start: Start) -> Partition:
-    """Return a partition as the group has committed it; a new one of a late start begins at its end.
+    """Return a partition as the group has committed it; a new one with start "latest" begins at its end.
 
     Raises:
-        KafkaException: the end cannot be had.
+        KafkaException: the driver cannot get the end.
     """
     if listed.offset < 0 and start == "latest":
         return Partition.new(listed.topic, listed.partition, ends_of(consumer, listed).high)
@@ -71,12 +72,12 @@ def resumed(consumer: Any, listed: Any, start: Start) -> Partition:
 
 @dataclass(slots=True)
 class Losses:
-    """What of a topic retention deletes before it was received: said when a message comes after it."""
+    """Messages that retention deletes before they are received; logged when a later message comes."""
 
     _looked_at: dict[int, float] = field(default_factory=dict[int, float])
 
     def look(self, consumer: Any, partition: Partition, offset: int) -> None:
-        """Warn of what is gone before ``offset``, the one that came next."""
+        """Warn of what is missing before ``offset``, which came next."""
         if not partition.skipped_by(offset):
             return
         now = time.monotonic()
@@ -87,12 +88,12 @@ class Losses:
         try:
             ends = ends_of(consumer, place, _LOOKING)
         except driver.KafkaException:
-            return  # that something is missing is no reason to hold up what is there
+            return  # a gap is not a reason to delay what is there
         warn_of_lost(partition, min(ends.low, offset))
 
 
 def warn_of_lost(partition: Partition, low: int) -> None:
-    """Warn of what is not settled and lies before the first offset that a partition still has."""
+    """Warn of unsettled messages before the first offset that a partition still has."""
     if lost := partition.position.missing(low):
         _log.warning(
             "%s:%s: %s messages before offset %s were not run, and are deleted in Kafka: its retention is "

@@ -1,19 +1,19 @@
 """A message as key, value and headers of a Kafka record, and back.
 
 =====================  ===========================================================================
-value                  the body's bytes; none at all (a tombstone) is an empty body
-key                    JMSXGroupID: Kafka keeps the order of one key. A key that is no text is there in
-                       hex, and in the property ``kafka_key``, too
+value                  the body's bytes; no value at all (a tombstone) is an empty body
+key                    JMSXGroupID: Kafka keeps the order of one key. A key that is not text becomes
+                       hex here, and also in the property ``kafka_key``
 ``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
 a JMS header name      that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
-``properties``         a JSON object of the properties that are no text
-any other name         a property, as text; bytes that are no UTF-8 in hex. Of several of one name, the
-                       last one counts, as everywhere in Kafka
+``properties``         a JSON object of the properties that are not text
+any other name         a property, as text; bytes that are not UTF-8 in hex. If a name comes twice, the
+                       last header counts, as everywhere in Kafka
 =====================  ===========================================================================
 
-So a record of any other producer is a message, too: its bytes, and its headers as properties. A record
-without a header ``uuid`` or ``JMSMessageID`` is known by its topic, partition, offset and timestamp: that
-tells redeliveries apart from new messages, and not what a producer sends twice.
+So a record of any other producer is also a message: its bytes, and its headers as properties. A record
+without a header ``uuid`` or ``JMSMessageID`` is identified by its topic, partition, offset and timestamp:
+that tells redeliveries apart from new messages, but does not detect what a producer sends twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ from triggers.providers.brokers.codec import decode_body, encode_body, instant, 
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
-#: The property of a record without a value, which deletes its key where a topic is compacted.
+#: The property of a record without a value, which deletes its key if a topic is compacted.
 TOMBSTONE = "kafka_tombstone"
 
-#: The property of a key that is no text.
+#: The property of a key that is not text.
 KEY = "kafka_key"
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -36,7 +36,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What goes to a topic; ``timestamp`` is in milliseconds since 1970, None for now."""
+    """A record for a topic; ``timestamp`` is in milliseconds since 1970, None for now."""
 
     value: bytes | None
     key: bytes | None
@@ -46,9 +46,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A record as it came, and from where; ``again`` where it was handed out before.
+    """A record as it came, and from where; ``again`` if it was handed out before.
 
-    ``count`` is the delivery count, -1 where none is kept.
+    ``count`` is the delivery count, -1 if none is kept.
     """
 
     topic: str
@@ -60,10 +60,10 @@ class Consumed:
 
     @property
     def name(self) -> str:
-        """What the record is known by, if nothing in it names it.
+        """The identity of the record, if nothing in it names it.
 
-        Without its time, the records of another cluster, or of a topic that was made anew, would be taken for
-        those that had their places before.
+        The time is part of it. Otherwise records of another cluster, or of a recreated topic, would count as
+        the earlier records in their places.
         """
         place = f"ID:{self.topic}:{self.partition}:{self.offset}"
         sent = self.record.timestamp
@@ -85,7 +85,7 @@ def encode(message: Message) -> Record:
 
 
 def _fits(name: str, _: str) -> bool:
-    """Whether something can be a header of its own: librdkafka ends a name at a zero."""
+    """Whether a name can be a header: librdkafka ends a name at a zero."""
     return name not in (TOMBSTONE, KEY, "") and "\0" not in name
 
 
@@ -93,7 +93,7 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
     """Return the message of a record.
 
     Raises:
-        UndecodableError: it is none.
+        UndecodableError: it is not a message.
     """
     record = consumed.record
     texts = spelled({name: _text(value) for name, value in record.headers})
@@ -148,7 +148,7 @@ def raw_fields(consumed: Consumed) -> dict[bytes, bytes]:
 
 
 def letter_of(fields: Mapping[bytes, bytes], reason: str) -> Record:
-    """Return a dead letter for what could not be read: as it came, with the reason."""
+    """Return a dead letter for an unreadable record: as it came, with the reason."""
     headers = [
         (name.decode("utf-8", "replace"), value)
         for name, value in fields.items()

@@ -1,9 +1,12 @@
-"""A member of a consumer group, with a thread of its own that polls: the edge to confluent-kafka.
+"""A member of a consumer group, with its own thread that polls: the edge to confluent-kafka.
 
-The thread asks for messages while somebody wants some, and keeps the membership alive whatever a service
-does. What stands between this and a poll loop by hand: a message is committed when it is settled, and so is
-what lies before it; a partition that is taken away is committed first; nobody's slow service gives a
-partition to others; and who wants nothing for a while leaves, so that others have its partitions.
+The thread asks for messages while a caller wants some, and keeps the membership alive whatever a service
+does. It does more than a simple poll loop:
+
+- It commits a message only when this message, and everything before it, is settled.
+- It commits a partition before the partition is taken away.
+- A slow service does not give a partition to others.
+- A consumer that wants nothing for a while leaves, so that others get its partitions.
 """
 
 import heapq
@@ -30,10 +33,10 @@ if TYPE_CHECKING:  # it loads SQLAlchemy
 
 _log = logging.getLogger(__name__)
 
-#: How often what is settled is committed, in seconds; it is also committed when a partition is taken away.
+#: How often settled offsets are committed, in seconds; also when a partition is taken away.
 _COMMITTING = 0.2
 
-#: After how long without anybody who wants a message Kafka is told to fetch none, in seconds.
+#: After so many seconds in which nobody wants a message, Kafka's client stops fetching.
 _PAUSING = 0.5
 
 #: How many messages one poll brings at most.
@@ -42,7 +45,7 @@ _MOST = 500
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a delivery stands, and the record itself: it is handed out again from here."""
+    """The position of a delivery, and the record itself: it is handed out again from here."""
 
     partition: Partition
     consumed: Consumed
@@ -68,7 +71,7 @@ class Member(Membership):
         self._positions = positions
         self._partitions: dict[int, Partition] = {}
         self._handed: set[Token] = set()
-        #: By when, offset, and a number: of two partitions' messages none is less than the other.
+        #: Due time, offset, and a number, so that two messages never compare equal.
         self._waiting: list[tuple[float, int, int, Place]] = []
         self._numbers = count()
         self._shared = self._moved = False
@@ -76,10 +79,10 @@ class Member(Membership):
         self._committed_at = time.monotonic()
         self.refusals = Refusals(topic)
 
-    # What the receiver's thread calls.
+    # Called by the receiver's thread.
 
     def settle(self, tokens: Sequence[Token]) -> None:
-        """Note that these are done; they are committed within a moment."""
+        """Note that these are settled; they are committed within a moment."""
         with self._lock:
             for token in tokens:
                 self._handed.discard(token)
@@ -103,11 +106,11 @@ class Member(Membership):
             return  # another consumer has it
         was = place.consumed
         again = replace(was, again=was.again or seen)
-        # What is due together comes in the order of its partition.
+        # Messages that are due together come in the order of their partition.
         heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), Place(place.partition, again)))
 
     def hand_out_in_order(self) -> None:
-        """Hand out next whatever waits, in the order of each partition; :meth:`stopped` was waited for."""
+        """Hand out waiting messages next, each partition in order; the caller has awaited :meth:`stopped`."""
         with self._lock:
             unseen = [token for token, _ in self._inbox.take(self._inbox.size)]
             self._handed.difference_update(unseen)
@@ -117,12 +120,12 @@ class Member(Membership):
                 self._wait(place, 0.0, seen=False)
 
     def take_moved(self) -> bool:
-        """Whether a partition went away of which something is not settled; asked once."""
+        """Whether a partition with unsettled messages went away since the last call."""
         with self._lock:
             moved, self._moved = self._moved, False
         return moved
 
-    # What runs on the thread.
+    # Runs on the thread.
 
     def _begin(self) -> None:
         callbacks = {
@@ -139,7 +142,7 @@ class Member(Membership):
         return self._consumer
 
     def _wait_for_a_share(self) -> None:
-        """Wait until the group has given out its partitions, lest its queue be taken for empty before."""
+        """Wait until the group has given out its partitions, so that its queue does not look empty before."""
         deadline = time.monotonic() + SHARING
         while not (self._shared or self._closing or self._error) and time.monotonic() < deadline:
             message = self._consumer.poll(LOOK)
@@ -219,7 +222,7 @@ class Member(Membership):
         with self._lock:
             again = None if partition is None else partition.take(message.offset())
             if partition is None or again is None:
-                return  # not ours any more, or settled by whoever had it before
+                return  # no longer ours, or settled by its previous consumer
             place = Place(partition, consumed(message, count=UNDEFINED_COUNT, again=again))
             if self._credit > 0:
                 self._hand_out(place)
@@ -227,10 +230,10 @@ class Member(Membership):
                 heapq.heappush(self._waiting, (0.0, place.consumed.offset, next(self._numbers), place))
 
     def _begin_anew(self, partition: Partition, offset: int) -> Partition:
-        """Forget where a partition was whose log goes back: what was committed is no place in it."""
+        """Forget a partition's position if its log goes back: the committed offset means nothing in it."""
         place = (partition.topic, partition.number, offset, partition.position.next_offset)
         _log.error(
-            "%s:%s goes back to offset %s, after %s messages were settled: the topic was made anew, or has "
+            "%s:%s goes back to offset %s, after %s messages were settled: the topic was recreated, or has "
             "lost messages; what it has is read from there",
             *place,
         )
@@ -238,12 +241,12 @@ class Member(Membership):
             partition.gone = True
             self._moved = self._moved or partition.has_open
             begun = self._partitions[partition.number] = Partition.new(*place[:3])
-        if self._positions is not None:  # its row says what to do, when the partition is assigned
-            self._error = ProviderUnavailableError("Kafka", "receiving from a topic that was made anew")
+        if self._positions is not None:  # its row decides what to do, when the partition is assigned
+            self._error = ProviderUnavailableError("Kafka", "receiving from a topic that was recreated")
         return begun
 
     def _rest(self) -> None:
-        """Fetch nothing for a while, and hear of what happens in the group; also of having left it."""
+        """Fetch nothing for a while, but notice events of the group, including the loss of membership."""
         if self._joined and not self._paused and time.monotonic() - self._wanted_at > _PAUSING:
             self._fetch(wanted=False)
         if self._paused or not self._joined:
@@ -264,7 +267,7 @@ class Member(Membership):
             if self._handed:
                 return
         if not self._commit(list(self._partitions.values()), waiting=True):
-            return  # the group is being shared out anew; it listens again in a moment
+            return  # the group is rebalancing; the callback comes in a moment
         with self._lock:
             self._waiting.clear()
         self._joined = False
@@ -272,7 +275,7 @@ class Member(Membership):
         self._consumer.unsubscribe()
 
     def _fetch(self, *, wanted: bool) -> None:
-        """Have Kafka's client fetch from all that is assigned, or from none of it."""
+        """Let Kafka's client fetch from all that is assigned, or from none of it."""
         self._paused = not wanted
         assigned = self._consumer.assignment()
         (self._consumer.resume if wanted else self._consumer.pause)(assigned)
@@ -283,7 +286,7 @@ class Member(Membership):
             self._commit(list(self._partitions.values()), waiting=False)
 
     def _commit(self, partitions: Iterable[Partition], *, waiting: bool) -> bool:
-        """Commit what is settled; return whether it was sent, or stands, where that is waited for."""
+        """Commit what is settled; return whether it was sent, or with ``waiting`` whether Kafka took it."""
         partitions = list(partitions)
         self._store_quiet(partitions, now=waiting)
         offsets: list[Any] = []
@@ -319,7 +322,7 @@ class Member(Membership):
         return bool(refused)
 
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        """Go on where the group has committed, or where the rows say; see :meth:`_resume`, :meth:`_place`."""
+        """Continue where the group has committed, or the rows say; see :meth:`_resume`, :meth:`_place`."""
         self._shared = True
         if not partitions or self._closing or self._error is not None:
             return
@@ -331,19 +334,19 @@ class Member(Membership):
         if given is None:
             return  # what librdkafka fetches now is handed out to nobody
         consumer.incremental_assign(given)
-        # Whether one is fetched is remembered from when it was ours before.
+        # librdkafka remembers from an earlier assignment whether it fetches a partition.
         (consumer.pause if self._paused else consumer.resume)(given)
         _tell(self._topic, given, "are ours now")
 
     def _resume(self, consumer: Any, partitions: Sequence[Any]) -> Sequence[Any] | None:
         """Return where the group has committed; without an answer, librdkafka finds that itself.
 
-        Where a new group begins at the end it cannot: then None, which ends this membership.
+        For a new group that begins at the end it cannot: then the result is None, which ends this membership.
         """
         try:
             listed = committed_by(consumer, partitions, start=self._start)
             begun = {one.partition: resumed(consumer, one, self._start) for one in listed}
-        except BaseException as error:  # noqa: BLE001  (the driver's own are no Exceptions in a callback)
+        except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
             self._error = self._translated(error, "reading where to begin")
             return None
         with self._lock:
@@ -354,7 +357,7 @@ class Member(Membership):
         ]
 
     def _first_of(self, listed: Any, partition: Partition) -> int:
-        """Return the offset that is fetched first; that of an early start librdkafka finds."""
+        """Return the offset to fetch first; if the start is "earliest", librdkafka finds it."""
         if listed.offset >= 0:
             return int(listed.offset)
         late = self._start == "latest"
@@ -363,10 +366,10 @@ class Member(Membership):
     def _place(
         self, positions: "Positions", consumer: Any, partitions: Sequence[Any]
     ) -> Sequence[Any] | None:
-        """Return where the rows say; None where that cannot be had, which ends this membership."""
+        """Return where the rows say; None if they cannot be read, which ends this membership."""
         try:
             placed = positions.assigned(consumer, consumer.committed(list(partitions), PATIENCE))
-        except BaseException as error:  # noqa: BLE001  (the driver's own are no Exceptions in a callback)
+        except BaseException as error:  # noqa: BLE001 (a callback's driver errors are not Exceptions)
             self._error = self._translated(error, "reading where to begin")
             return None
         with self._lock:
@@ -408,6 +411,6 @@ class Member(Membership):
 
 
 def _tell(topic: str, partitions: Sequence[Any], what: str) -> None:
-    if partitions:  # the group is also shared out anew without anything for us
+    if partitions:  # a rebalance also calls back without anything for us
         numbers = ", ".join(map(str, sorted(one.partition for one in partitions)))
         _log.info("topic %s: partitions %s %s", topic, numbers, what)

@@ -1,4 +1,4 @@
-"""One consumer of a Kafka topic: a wire of the receiver of brokers that push, and that of a group."""
+"""One consumer of a Kafka topic: a wire of the receiver for brokers that push, and a group's receiver."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,15 +17,15 @@ from triggers.providers.provider import Limits, ProviderUnavailableError, Receiv
 #: Writes copies to the dead-letter topic, with a reason.
 DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
-#: Returns a message's delivery count from what the broker says.
+#: Returns a message's delivery count from the broker's number.
 CountOf = Callable[[int], int]
 
-#: Returns the identity of a message from its place, where it is known by nothing else.
+#: Returns the identity of a message from its place, if the message has no identity.
 KnownBy = Callable[[Consumed], str]
 
 
 class KafkaConsumer:
-    """A member of its group while somebody receives, or a service runs."""
+    """A member of its group while a caller receives, or a service runs."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class KafkaConsumer:
         joining: dict[int, Membership] | None = None,
     ) -> None:
         self._join = join
-        #: The members that somebody waits for, of all consumers of a provider.
+        #: Members that a caller waits for, of all consumers of a provider.
         self._joining = {} if joining is None else joining
         self._known_by = known_by
         self._count_of = count_of
@@ -93,11 +93,11 @@ class KafkaConsumer:
         self._living().settle(tokens)
 
     def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
-        """Have these delivered again when the delay has passed, by this consumer or another."""
+        """Let these be delivered again when the delay has passed, by this consumer or another."""
         self._living().give_back(tokens, delay.total_seconds(), seen=True)
 
     def release(self, tokens: Sequence[Token]) -> None:
-        """Have these delivered again, which nobody has seen."""
+        """Let these be delivered again; nobody has seen them."""
         self._living().give_back(tokens, 0.0, seen=False)
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
@@ -105,18 +105,18 @@ class KafkaConsumer:
         await self._dead_letter(received, reason)
 
     async def hand_out_in_order(self) -> None:
-        """Have what was given back come next, in order."""
+        """Let what was given back come next, in order."""
         await self.stop()
         member = self._living()
         if isinstance(member, Member):
             member.hand_out_in_order()
 
     def take_moved(self) -> bool:
-        """Whether a partition went to another consumer with something that is not settled; asked once."""
+        """Whether a partition with unsettled messages went to another consumer since the last call."""
         return isinstance(self._member, Member) and self._member.take_moved()
 
     def take_refusals(self) -> int:
-        """Return how many commits were refused since it was last asked."""
+        """Return how many commits were refused since the last call."""
         return self._member.refusals.take() if isinstance(self._member, Member) else 0
 
     def decode(self, raw: Any, limits: Limits) -> Message:
@@ -144,23 +144,23 @@ class KafkaConsumer:
 
 
 class GroupReceiver(PushReceiver):
-    """One consumer of a group, for ordered triggers, too: messages of one key stand in one partition."""
+    """One consumer of a group; it can keep order, because messages of one key are in one partition."""
 
     def __init__(self, consumer: KafkaConsumer, shell: Shell) -> None:
         super().__init__(consumer, shell, name_of=name_of)
         self._consumer = consumer
 
     async def hand_out_in_order(self) -> None:
-        """Have what was recovered come next, in the order of each partition; a new session does so anyway."""
+        """Let recovered messages come next, in the order of each partition; a new session does so anyway."""
         if self._inbox is not None:
             await self._guarded(self._consumer.hand_out_in_order)
 
     def take_moved(self) -> bool:
-        """Whether a partition went to another consumer with something that is not settled; asked once."""
+        """Whether a partition with unsettled messages went to another consumer since the last call."""
         return self._consumer.take_moved()
 
     def take_refusals(self) -> int:
-        """Return how many commits of partitions were refused since it was last asked."""
+        """Return how many commits of partitions were refused since the last call."""
         return self._consumer.take_refusals()
 
 

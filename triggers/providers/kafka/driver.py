@@ -1,4 +1,4 @@
-"""The one import of confluent-kafka."""
+"""The only import of confluent-kafka."""
 
 import logging
 from typing import Any, cast
@@ -14,14 +14,14 @@ except ImportError as error:
 
 
 class _QuietLogger:
-    """What librdkafka writes about each connection that fails, for who debugs: errors are told by us."""
+    """Takes librdkafka's log about each failed connection, for debugging: we report the errors ourselves."""
 
     def log(self, _level: int, text: str, *words: object) -> None:
-        """Write it down at level DEBUG, whatever librdkafka says."""
+        """Log it at level DEBUG, whatever level librdkafka gives."""
         _log.debug(text, *words)
 
 
 QUIET = _QuietLogger()
 
-#: As Any: confluent-kafka is typed for a part only.
+#: As Any: confluent-kafka has types for only a part.
 driver = cast("Any", confluent_kafka)

@@ -1,4 +1,4 @@
-"""What librdkafka's errors mean here: what no repetition mends is a wrong setting, all else an outage."""
+"""The meaning of librdkafka's errors: a wrong setting if a retry never helps, else an outage."""
 
 import logging
 import time
@@ -16,10 +16,10 @@ _CODES = driver.KafkaError
 #: For how long commits may be refused before the log says so, in seconds: a rebalance refuses a few.
 REFUSING = 5.0
 
-#: None of the brokers is connected. As all names of librdkafka's own errors it begins with an underscore.
+#: None of the brokers is connected. Like all of librdkafka's own errors, the name begins with an underscore.
 ALL_BROKERS_DOWN: int = _CODES._ALL_BROKERS_DOWN  # noqa: SLF001
 
-#: There is no such topic, or not yet, or no longer: as the brokers say it, and as librdkafka does.
+#: The topic does not exist, or not yet, or no longer: the brokers' code, and librdkafka's.
 _NO_TOPIC: tuple[int, ...] = (_CODES.UNKNOWN_TOPIC_OR_PART, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001
 
 #: Another producer has begun under the same ``transactional.id``.
@@ -29,7 +29,7 @@ FENCED: tuple[int, ...] = (
     _CODES.INVALID_PRODUCER_EPOCH,
 )
 
-#: The brokers are too old for what is asked of them.
+#: The brokers are too old for this request.
 UNSUPPORTED: int = _CODES._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 _LOGINS = (_CODES._AUTHENTICATION, _CODES.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001
@@ -43,7 +43,7 @@ _NAMES = (_CODES.TOPIC_EXCEPTION, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001
 _IDS = (_CODES.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)
 _MESSAGES = (_CODES.MSG_SIZE_TOO_LARGE, _CODES.INVALID_RECORD)
 
-#: For each kind: its codes, the field that is wrong, what is the matter, and what to do.
+#: For each kind: its codes, the field that is wrong, the problem, and the remedy.
 _REFUSALS = (
     (_LOGINS, "provider", "refuses the login", "correct user, password and mechanism in its URL"),
     (_TLS, "provider", "cannot be reached over TLS", "correct the certificate, or name its cafile"),
@@ -55,7 +55,7 @@ _REFUSALS = (
 
 
 def translated(error: object, *, topic: str, doing: str) -> Exception:
-    """Return our own error for one of the driver's, which may be a KafkaException or what stands in it."""
+    """Return our error for an error of the driver, which may be a KafkaException or the error inside it."""
     if isinstance(error, ConfigurationError | ProviderUnavailableError):
         return error
     driven: Any = error
@@ -72,19 +72,19 @@ def translated(error: object, *, topic: str, doing: str) -> Exception:
 
 
 def is_refusal(error: Any) -> bool:
-    """Whether no repetition mends an error of the driver's."""
+    """Whether a retry never helps against an error of the driver."""
     return bool(error.fatal()) or any(error.code() in codes for codes, *_ in _REFUSALS)
 
 
 def is_no_topic(error: Any) -> bool:
-    """Whether an error of the driver's, which may be a KafkaException or what stands in it, says that."""
+    """Whether an error of the driver, a KafkaException or the error inside it, says that."""
     driven: Any = error
     reason = driven.args[0] if isinstance(error, driver.KafkaException) else driven
     return isinstance(reason, driver.KafkaError) and reason.code() in _NO_TOPIC
 
 
 class NoTopicError(ProviderUnavailableError):
-    """There is no such topic, or not yet: the brokers make it when it is asked for, or somebody does."""
+    """The topic does not exist, or not yet: the brokers make it on request, or somebody does."""
 
     def __init__(self, topic: str) -> None:
         super().__init__("Kafka", f"receiving from {topic!r}")
@@ -93,7 +93,7 @@ class NoTopicError(ProviderUnavailableError):
 
 
 class Refusals:
-    """Counts what is refused of the commits of one member; logs once if refusals last."""
+    """Counts the refused commits of one member; logs once if refusals last."""
 
     def __init__(self, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._topic = topic
@@ -103,12 +103,12 @@ class Refusals:
         self._number = 0
 
     def take(self) -> int:
-        """Return how many partitions' commits were refused since it was last asked."""
+        """Return how many partitions' commits were refused since the last call."""
         number, self._number = self._number, 0
         return number
 
     def note(self, error: Any, partitions: Sequence[Any]) -> Sequence[int]:
-        """Return the numbers of the partitions whose commit was refused.
+        """Return the numbers of the partitions with a refused commit.
 
         If Kafka refuses only some partitions, ``error`` is None and each of those has its own error.
         """

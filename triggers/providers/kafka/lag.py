@@ -1,4 +1,4 @@
-"""How far a consumer group is behind its topic; asked by a client that does not join the group."""
+"""The backlog of a consumer group in its topic; a client that does not join the group asks."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from triggers.providers.kafka.settings import Start
 
 
 def lag_of(settings: dict[str, Any], topic: str, start: Start) -> int | None:
-    """Return how many messages of a topic a group has not settled; None where there is no such topic.
+    """Return how many messages of a topic a group has not settled; None if the topic does not exist.
 
-    ``settings`` are those of a member of the group, which begins by ``start``. What a
-    compacted topic has dropped is counted, too, and so are what was aborted and the marks of transactions.
+    ``settings`` are those of a member of the group, which begins by ``start``. The number includes messages
+    that a compacted topic has dropped, aborted messages, and the marks of transactions.
 
     Raises:
         ProviderUnavailableError: no broker answers.
@@ -22,7 +22,7 @@ def lag_of(settings: dict[str, Any], topic: str, start: Start) -> int | None:
     own = {"error_cb": _ignored, "logger": QUIET}
     client = driver.Consumer(settings | own)
     try:
-        known = client.list_topics(timeout=PATIENCE).topics.get(topic)  # to ask for one may make it
+        known = client.list_topics(timeout=PATIENCE).topics.get(topic)  # asking for one may make it
         if known is None or known.error is not None or not known.partitions:
             return None
         wanted = [driver.TopicPartition(topic, number) for number in known.partitions]
@@ -43,4 +43,4 @@ def _lag(client: Any, place: Any, *, starts_late: bool) -> int:
 
 
 def _ignored(_: Any) -> None:
-    """Leave errors of connections to librdkafka, which tries again until its time is over."""
+    """Ignore connection errors: librdkafka tries again until its time is over."""

@@ -1,7 +1,7 @@
-"""What every member of a group is: a thread of its own, what the receiver's thread asks of it, and its end.
+"""The part that all members of a group share: a thread, requests of the receiver's thread to it, and its end.
 
-A consumer group's member (``connection.py``) and a share group's (``share.py``) differ in how they receive
-and in what an answer is to them.
+The members of a consumer group (``connection.py``) and of a share group (``share.py``) differ in how they
+receive and in how they settle.
 """
 
 import logging
@@ -34,7 +34,7 @@ PATIENCE = 10.0
 #: How long one poll, or one pause of the thread, takes at most, in seconds.
 LOOK = 0.1
 
-#: How often a new topic is looked for, and for how long, in seconds: brokers make it when it is asked for.
+#: How long a new topic is looked for, and how often, in seconds: brokers make it on request.
 _APPEARING, _LOOKING = 5.0, 0.2
 
 #: How long a new consumer waits for its partitions, in seconds: those of a dead one are free after a session.
@@ -70,7 +70,7 @@ class Membership(ABC):
         self._doubts = False
         self._wanted_at = time.monotonic()
         self._consumer: Any = None
-        #: The codes of the answers that the log has already.
+        #: The codes of the answers that are already in the log.
         self._told: set[int] = set()
 
     def start(self) -> None:
@@ -78,11 +78,11 @@ class Membership(ABC):
         at_fork(self, _belongs_to_the_parent)
         threading.Thread(target=self._run, name="doubtless-kafka", daemon=True).start()
 
-    # What the receiver's thread calls.
+    # Called by the receiver's thread.
 
     @property
     def ended_by(self) -> Exception | None:
-        """What ended it, if it was an error."""
+        """The error that ended it, if any."""
         return self._error
 
     def want(self, number: int) -> None:
@@ -109,24 +109,24 @@ class Membership(ABC):
         return future
 
     def joined(self) -> "Future[None]":
-        """Fulfilled when what is there can be received."""
+        """Fulfilled when existing messages can be received."""
         return self.ready
 
     @abstractmethod
     def settle(self, tokens: Sequence[Token]) -> None:
-        """Note that these are done; the broker hears of it within a moment."""
+        """Note that these are settled; the broker learns it within a moment."""
 
     @abstractmethod
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
-        """Have these delivered again, not before so many seconds have passed."""
+        """Let these be delivered again, not before so many seconds have passed."""
 
     def leave(self) -> "Future[None]":
-        """Say what is settled, and leave the group; fulfilled when that is done."""
+        """Commit what is settled, and leave the group; fulfilled when that is done."""
         self._closing = True
         self._wake.set()
         return self.left
 
-    # What runs on the thread.
+    # Runs on the thread.
 
     @abstractmethod
     def _begin(self) -> None:
@@ -134,15 +134,15 @@ class Membership(ABC):
 
     @abstractmethod
     def _turn(self) -> None:
-        """Do what is to be done, for a moment."""
+        """Do the pending work, for a moment."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Say what is settled, and leave."""
+        """Report what is settled, and leave."""
 
     @abstractmethod
     def _client(self) -> Any:
-        """Return a client of the driver's that can be asked for topics."""
+        """Return a client of the driver that can list topics."""
 
     def _run(self) -> None:
         try:
@@ -152,7 +152,7 @@ class Membership(ABC):
                 if self._doubts:
                     self._look_for_brokers()
                 self._turn()
-        except BaseException as error:  # noqa: BLE001  (whoever waits must hear of it)
+        except BaseException as error:  # noqa: BLE001  (the waiting caller must get it)
             self._error = self._error or self._translated(error, "receiving")
         finally:
             self._end()
@@ -169,7 +169,7 @@ class Membership(ABC):
         try:
             found = client.list_topics(self._topic, timeout=PATIENCE).topics.get(self._topic)
         except driver.KafkaException as error:
-            client.poll(0)  # which tells why
+            client.poll(0)  # this reports the reason
             raise self._error or self._translated(error, "connecting") from error
         problem = None if found is None else found.error
         if problem is not None and is_refusal(problem) and not is_no_topic(problem):
@@ -178,14 +178,14 @@ class Membership(ABC):
 
     def _on_error(self, error: Any) -> None:
         if error.code() == ALL_BROKERS_DOWN:
-            self._doubts = True  # the driver may not be asked anything from inside of this call
+            self._doubts = True  # the driver may not be asked anything during this call
         elif is_no_topic(error) or is_refusal(error):
             self._error = self._translated(error, "receiving")
-        elif error.code() > 0:  # what the brokers answer; librdkafka's own are below, and it mends them
+        elif error.code() > 0:  # an answer of the brokers; librdkafka recovers from its own, below 0
             self._tell_once(error)
 
     def _tell_once(self, error: Any) -> None:
-        """Log what the brokers answer, which librdkafka asks again: once for each answer."""
+        """Log an answer of the brokers after which librdkafka asks again: once for each code."""
         if error.code() not in self._told:
             self._told.add(error.code())
             _log.error(
@@ -197,7 +197,7 @@ class Membership(ABC):
             )
 
     def _look_for_brokers(self) -> None:
-        """Tell brokers that closed what nobody used from brokers that are away."""
+        """Tell brokers that closed an unused connection from brokers that are away."""
         self._doubts = False
         try:
             self._client().list_topics(self._topic, timeout=PATIENCE / 2)

@@ -1,14 +1,14 @@
-"""What of a partition is settled, and what is committed for it.
+"""Which offsets of a partition are settled, and what is committed for it.
 
-Kafka keeps one number for each group and partition: everything before it is done. Messages are settled out of
-order here, so the number is that of the first one which is not, and what is settled beyond it is written
-into the text that Kafka keeps beside the number (its *metadata*, 4,096 bytes by default). So the next
-consumer skips it, and knows what was handed out before. Without the text, or with more than it has room for,
-messages come again, and the document history drops them. There is no I/O here.
+Kafka keeps one number for each group and partition: everything before it is done. Here messages are settled
+out of order, so the number is that of the first unsettled message. Settled offsets beyond it are written into
+the text that Kafka keeps beside the number (its *metadata*, 4,096 bytes by default). So the next consumer
+skips it, and knows what was handed out before. If the text is missing or has no room, messages come again,
+and the document history drops them. This module does no I/O.
 
-Where the offsets are kept with the effects in SQL, a partition begins where its row says. What is not there
-at all (a message that was compacted away, the end of a transaction) is settled, too, and :attr:`quiet`: no
-transaction of effects stores it.
+If SQL keeps the offsets with the effects, a partition begins where its row says. Some offsets have no
+message at all (it was compacted away, or a transaction ends there). They are settled as well, and
+:attr:`quiet`: no transaction of effects stores them.
 """
 
 import re
@@ -19,10 +19,10 @@ from typing import Self
 
 from history.sql.offsets.position import Position, Range, merged, ranges_in, within, written
 
-#: What the text begins with; another program's texts are left alone.
+#: The text begins with this mark; texts of other programs are ignored.
 MARK = "doubtless1"
 
-#: How long the text may be, in characters: brokers refuse more than 4,096 bytes.
+#: The longest text, in characters: brokers refuse more than 4,096 bytes.
 ROOM = 4000
 
 _TEXT = re.compile(rf"{MARK} (\d{{1,19}}) ((?:\d{{1,19}}(?:-\d{{1,19}})?,?)*)")
@@ -38,21 +38,21 @@ class Partition:
     topic: str
     number: int
     begun: int = 0
-    #: Whether it was taken away: answers to what came from it are nobody's any more.
+    #: Whether it was taken away: then nobody settles what came from it.
     gone: bool = False
-    #: What was settled beyond its first offset when it was assigned, by its row.
+    #: The ranges that its row had settled, beyond the first offset, when it was assigned.
     done: Sequence[Range] = ()
-    #: What is settled and stands in no row yet; None where there are no rows.
+    #: Settled offsets that no row has yet; None without rows.
     quiet: list[Range] | None = None
     _next: int = 0
     _open: list[int] = field(default_factory=list[int])
     _settled: set[int] = field(default_factory=set[int])
-    #: What Kafka is known to have; that a partition begins at 0 need not be said.
+    #: The last known commit in Kafka; the beginning at 0 need not be committed.
     _committed: tuple[int, str] = (0, "")
 
     @classmethod
     def resumed(cls, topic: str, number: int, offset: int, text: str | None) -> Self:
-        """Go on where somebody committed ``offset``, or at no place known when that is negative."""
+        """Continue from a committed ``offset``; a negative one means that no place is known."""
         self = cls(topic, number)
         if offset >= 0:
             self._next = self.begun = offset
@@ -62,14 +62,14 @@ class Partition:
 
     @classmethod
     def new(cls, topic: str, number: int, offset: int) -> Self:
-        """Begin here, which is to be committed: a partition that is new to its group."""
+        """Begin here, which must be committed: a partition that is new to its group."""
         self = cls(topic, number, offset, _committed=(-1, ""))
         self._next = offset
         return self
 
     @classmethod
     def placed(cls, topic: str, number: int, position: Position, *, begun: int) -> Self:
-        """Go on where a row says; ``begun`` is how far messages were handed out, as far as Kafka knows."""
+        """Continue where a row says; ``begun`` is how far messages were handed out, as far as Kafka knows."""
         handed_out = max(begun, position.next_offset, *(last + 1 for _, last in position.beyond))
         self = cls(topic, number, handed_out, done=position.beyond, quiet=[])
         self._next = position.next_offset
@@ -86,22 +86,22 @@ class Partition:
 
     @property
     def position(self) -> Position:
-        """What is settled: everything before the first one that is not, and ranges beyond that."""
+        """What is settled: everything before the first unsettled message, and ranges beyond it."""
         offset = self._open[0] if self._open else self._next
         return Position(offset).settled([*((one, one) for one in self._settled), *self.done])
 
     @property
     def settled_beyond(self) -> int:
-        """How many messages are settled beyond the first one that is not."""
+        """How many messages are settled beyond the first unsettled one."""
         return len(self._settled)
 
     @property
     def has_open(self) -> bool:
-        """Whether something came that is not settled."""
+        """Whether an unsettled message came."""
         return bool(self._open)
 
     def take(self, offset: int) -> bool | None:
-        """Note that a message came. Return whether it was handed out before; None where it is settled."""
+        """Note that a message came. Return whether it was handed out before; None if it is settled."""
         if self.quiet is not None and offset > self._next:
             self.quiet.append((self._next, offset - 1))
         self._next = max(self._next, offset + 1)
@@ -115,24 +115,24 @@ class Partition:
         return again
 
     def skipped_by(self, offset: int) -> bool:
-        """Whether there is something between what came last and a message, of what is known to have begun."""
+        """Whether there is a gap between the last message and this one, in a partition that has begun."""
         return offset > self._next and (self._next, self._committed) != (0, (0, ""))
 
     def is_begun_anew_by(self, offset: int) -> bool:
-        """Whether a message cannot be of the log that came before: that went on further."""
+        """Whether a message cannot belong to the previous log, because that already went further."""
         return offset < self._next
 
     def settle(self, offset: int) -> None:
-        """Note that a message is done."""
+        """Note that a message is settled."""
         place = bisect_right(self._open, offset) - 1
         if place >= 0 and self._open[place] == offset:
             del self._open[place]
             self._settled.add(offset)
 
     def to_commit(self, *, surely: bool = False) -> tuple[int, str] | None:
-        """Return offset and text, where they are others than the last ones; ``surely`` says them once more.
+        """Return offset and text if they differ from the last ones; with ``surely``, return them again.
 
-        For what was said last may still be on its way, or have been refused.
+        The last commit may still be on its way, or may have been refused.
         """
         offset = self._open[0] if self._open else self._next
         self._settled = {settled for settled in self._settled if settled >= offset}
@@ -143,7 +143,7 @@ class Partition:
         return found
 
     def committed(self, found: tuple[int, str]) -> None:
-        """Note what stands committed."""
+        """Note what is committed."""
         self._committed = found
 
     def _text(self, offset: int) -> str:

@@ -1,8 +1,8 @@
 """Where a member's partitions begin when their offsets are kept in SQL, with the effects.
 
-A row says it, and not what the group has committed to Kafka; that is committed as ever, for tools that show
-how far a group is. A partition without a row gets one before anything of it is handed out, from what the
-group has committed. Everything here happens on the member's thread, by a connection of its own.
+A row decides it, not the group's commit to Kafka. The group still commits, for tools that show how far it
+is. A partition without a row gets one before any of its messages is handed out, from what the group has
+committed. Everything here happens on the member's thread, on its own connection.
 """
 
 import logging
@@ -23,12 +23,12 @@ from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
 
-#: How often what was settled without effects is stored, in seconds; also when a partition is taken away.
+#: How often offsets settled without effects are stored, in seconds; also when a partition is taken away.
 _STORING = 2.0
 
 
 def first(listed: Any, ends: Ends, start: Start) -> Position:
-    """Return the position of a partition without a row, with what the text beside the offset says."""
+    """Return the position of a partition without a row; it includes the text beside the offset."""
     begin, position = begin_at(listed.offset, ends, start), committed_of(listed).position
     return position if listed.offset == begin else Position(begin)
 
@@ -37,14 +37,14 @@ def resumed(place: Place, position: Position, ends: Ends) -> Position:
     """Return a row's position as the topic is now, and warn of what is lost.
 
     Raises:
-        ConfigurationError: the row has offsets that the topic has not reached: it is another topic by now.
+        ConfigurationError: the row has offsets that the topic has not reached: it is another topic now.
     """
     if position.next_offset > ends.high:
         group, topic, number = place
         raise ConfigurationError(
             "offsets",
             f"partition {number} of the topic {topic} ends at {ends.high}, and offsets up to "
-            f"{position.next_offset} of it are settled in the database: the topic was made anew, or has lost "
+            f"{position.next_offset} of it are settled in the database: the topic was recreated, or has lost "
             "messages",
             f"to read it from its beginning, forget_offsets(URL, group={group!r}, topic={topic!r})",
         )
@@ -92,12 +92,12 @@ class Positions:
         return partition
 
     def settle(self, partition: Partition, offset: int) -> None:
-        """Note that a message is done: what no transaction of effects has stored is stored here, later."""
+        """Note that a message is settled; if no transaction of effects stored it, store it here, later."""
         if partition.quiet is not None and not self._seen.take_stored(self._place(partition), offset):
             partition.quiet.append((offset, offset))
 
     def take_quiet(self, partitions: Sequence[Partition], *, now: bool) -> Mapping[int, Sequence[Range]]:
-        """Return what is to be stored of partitions that was settled without effects, now and then."""
+        """Return, now and then, what partitions settled without effects, to be stored."""
         if not now and time.monotonic() - self._stored_at < _STORING:
             return {}
         self._stored_at = time.monotonic()
@@ -109,15 +109,15 @@ class Positions:
     def store(self, topic: str, ranges: Mapping[int, Sequence[Range]]) -> None:
         """Store what was settled without effects.
 
-        What cannot be stored at once is not stored: those messages come again. For once the database answers
-        it may be an older copy, in which the parked copies of these messages are not.
+        If it cannot be stored immediately, it is not stored: those messages come again. When the database
+        answers again, it may be an older copy, which lacks the parked copies of these messages.
         """
         if ranges:
             with suppress(HistoryUnavailableError):
                 drive(self._rows.settle(self._group, topic, ranges))
 
     def check(self, partitions: Sequence[Partition]) -> None:
-        """Have the member begin anew where its database is an older copy than it was.
+        """Make the member begin again if its database is now an older copy.
 
         Raises:
             ProviderUnavailableError: it is.
@@ -139,5 +139,5 @@ class Positions:
 
 
 def committed_of(listed: Any) -> Partition:
-    """Return a partition as it stands committed to Kafka."""
+    """Return a partition as it is committed to Kafka."""
     return Partition.resumed(listed.topic, listed.partition, listed.offset, listed.metadata)

@@ -35,31 +35,31 @@ class Kafka:
     """Destinations in Kafka, over confluent-kafka; blocking or asyncio, safe between threads.
 
     A destination ``orders`` is the topic of that name, a subscription the consumer group
-    ``orders:SUBSCRIPTION`` (or the one that ``group`` names). The brokers make a topic that is missing where
-    they are set to. A group that is new begins with the oldest message that the topic has (``start``). Dead
-    letters of ``orders`` go to the topic ``DLQ.orders``, with the header ``dead-letter-reason``.
+    ``orders:SUBSCRIPTION`` (or the setting ``group``). The brokers make a missing topic if they are set up to
+    do so. A new group begins with the oldest message that the topic has (``start``). Dead letters of
+    ``orders`` go to the topic ``DLQ.orders``, with the header ``dead-letter-reason``.
 
-    Kafka counts no deliveries: JMSXDeliveryCount is -1, so the document history is always asked. Messages
-    are settled in any order. The group's offset is that of the first message which is not settled; what is
-    settled beyond it stands in the text that Kafka keeps beside the offset, and is not delivered again.
+    Kafka counts no deliveries: JMSXDeliveryCount is -1, so every message is looked up in the document
+    history. Messages are settled in any order. The group's offset is that of the first unsettled message.
+    Messages that are settled beyond it are in the text beside the offset, and do not come again.
 
-    A recovered message is handed out again by the consumer that has its partition, after the delay, and holds
-    nothing else up; another consumer has it when the partition moves. A consumer whose trigger asks for
-    nothing and runs nothing for two seconds leaves its group, so that its partitions are not idle.
+    A recovered message is handed out again by the consumer that has its partition, after the delay, and
+    delays nothing else; if the partition moves, its new consumer gets the message. If a trigger asks for
+    nothing and runs nothing for two seconds, its consumer leaves the group: others get its partitions.
 
-    Messages of one JMSXGroupID, which is the record's key, stand in one partition, and one consumer has it
+    Messages of one JMSXGroupID, which is the record's key, are in one partition, and only one consumer has it
     at a time: so each consumer of an ordered trigger receives, and keeps the order of its keys.
 
-    With ``share=true`` a subscription is a *share group* (KIP-932, Kafka 4.2): the brokers hand out messages
+    With ``share=true`` a subscription is a *share group* (KIP-932, Kafka 4.2). The brokers hand out messages
     one by one whatever their partition, count the deliveries, and give a message up after some, so
     ``max_delivery_count`` must be less than that. The count is a lower bound: 1 reads as -1. A consumer gets
-    its next messages when all of its last ones are answered. A message is acknowledged by ACCEPT, also
-    when it has a dead letter, and recovered by RELEASE.
+    its next messages when all of its last ones are settled. A message is acknowledged by ACCEPT, even when it
+    has a dead letter, and recovered by RELEASE.
 
-    A message with a delivery time ahead is refused. What is sent is reported as delivered by all replicas in
-    sync before ``send`` returns; messages of one JMSXGroupID go to one partition. With ``transactional_id``
-    each ``send`` is a transaction: consumers that read what is committed (those here do) get all of its
-    messages or none. Dead letters are no part of any.
+    A message with a future delivery time is refused. ``send`` returns when all replicas in sync have the
+    messages; messages of one JMSXGroupID go to one partition. With ``transactional_id`` each ``send`` is a
+    transaction: consumers that read what is committed (ours do) get all of its messages or none. Dead letters
+    are not part of a transaction.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
@@ -86,10 +86,10 @@ class Kafka:
 
     @classmethod
     def from_url(cls, url: str, *, offsets: "str | OffsetHistory | None" = None) -> "Kafka":
-        """Make a provider for ``kafka://user:password@host:9092``; nothing is connected yet.
+        """Make a provider for ``kafka://user:password@host:9092``; it does not connect yet.
 
-        With ``offsets``, the SQL database of the effects, or its URL, here or in the URL, it is a
-        :class:`KafkaWithOffsets`.
+        ``offsets``, here or in the URL, is the SQL database of the effects, or its URL. With it, the provider
+        is a :class:`KafkaWithOffsets`.
 
         Raises:
             ConfigurationError: the URL cannot be used.
@@ -99,7 +99,7 @@ class Kafka:
         return cls(read, settings) if offsets is None else KafkaWithOffsets(read, settings, offsets=offsets)
 
     def for_asyncio(self) -> "Kafka":
-        """Return a provider of the same brokers for an event loop; it must be closed by itself."""
+        """Return a provider of the same brokers for an event loop; close it separately."""
         return Kafka(self._url, self._settings, shell=TaskShell(), publishers=self._publishers)
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
@@ -139,12 +139,12 @@ class Kafka:
         return receiver
 
     def interrupt(self) -> None:
-        """Have no consumer wait any longer for its share of a group."""
+        """Stop all consumers that wait for their share of a group."""
         for member in list(self._joining.values()):
             member.leave()
 
     def _member_of(self, topic: str, group: str, name: str) -> Callable[[Inbox], Membership]:
-        """Return what makes a member of a group, of the kind that the URL says."""
+        """Return the factory of a group's member, of the kind that the URL says."""
         if self._settings.share:
             check_driver()
             driven = sharing(self._url, self._settings, group, name)
@@ -152,16 +152,16 @@ class Kafka:
         driven = consuming(self._url, self._settings, group, name)
         return partial(Member, driven, topic, start=self._settings.start)
 
-    def _known_by(self, group: str) -> KnownBy | None:  # noqa: ARG002  (some providers' is a part of it)
-        """Return what identifies messages; None where they say that themselves."""
+    def _known_by(self, group: str) -> KnownBy | None:  # noqa: ARG002  (for some providers it is a part)
+        """Return the function that identifies messages; None if they carry their identity."""
         return None
 
     def _check_limits(self, limits: Limits) -> None:
-        if limits.max_delivery_count != NO_LIMITS.max_delivery_count:  # else it is no trigger's
+        if limits.max_delivery_count != NO_LIMITS.max_delivery_count:  # else no trigger set it
             self._settings.check_limit(limits.max_delivery_count)
 
     def check_order(self) -> None:
-        """Return where one consumer at a time has all messages of a key, in order.
+        """Return if one consumer at a time has all messages of a key, in order.
 
         Raises:
             ConfigurationError: a share group keeps no order.
@@ -180,7 +180,7 @@ class Kafka:
             else letter_of(delivery.fields, reason)
             for delivery in received
         ]
-        # In no transaction: each consumer writes its own, and those of one id would lock each other out.
+        # Not in a transaction: each consumer sends dead letters, and producers of one id lock each other out.
         await self._send(topic, letters, self._publishing)
 
     async def ping(self) -> None:
@@ -191,8 +191,8 @@ class Kafka:
         """
         await self._shell.call("doubtless-kafka-ping", self._publishing().ping)
 
-    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:  # noqa: ARG002  (the brokers' own)
-        """Return after how many deliveries the brokers give up a share group's message, as the URL says."""
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:  # noqa: ARG002  (the brokers set it)
+        """Return the brokers' limit of deliveries for a share group, as the URL says."""
         if not self._settings.share:
             return None
         return DeliveryLimit(
@@ -200,7 +200,7 @@ class Kafka:
         )
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
-        """Return what waits for the groups of these places, with what is held; nothing of share groups."""
+        """Return the backlogs of these places' groups, with what is held; unknown for share groups."""
         if self._settings.share:
             return [Backlog(destination=topic, subscription=name) for topic, name in places]
         return [
@@ -214,24 +214,24 @@ class Kafka:
         return Backlog(destination=destination, subscription=subscription, waiting=lag)
 
     async def close(self) -> None:
-        """End the producer, unless its twin for another kind of callers uses it; close receivers before."""
+        """End the producer, unless its asyncio or blocking twin still uses it; close receivers before."""
         self._publishers.leave(self)
 
 
 class KafkaWithOffsets(Kafka):
-    """Consumer groups whose offsets are kept in a SQL database, in the transaction of the effects.
+    """Consumer groups with offsets in a SQL database, stored in the transaction of the effects.
 
     Instead of an entry for each message there is one row for each partition, in the table
-    ``doubtless_offsets``: what of it is settled. A consumer begins where the row says, whatever the group has
-    committed to Kafka. That is committed as ever, for tools that show how far a group is.
+    ``doubtless_offsets``: it says what is settled. A consumer begins where the row says, whatever the group
+    has committed to Kafka. The group still commits there, for tools that show how far it is.
 
     Its triggers are atomic: ``transacted=True`` and a ``Connection`` or ``Session``. They name no history,
-    for :attr:`history` is theirs. A row belongs to the group: another group begins anew, and has the effects
-    again.
+    because they use :attr:`history`. A row belongs to the group: another group begins again, with all
+    effects.
 
-    **A message is known by its topic, partition and offset alone.** What a publisher sends twice is two
-    messages, whatever uuid is in the headers (``sent_uuid`` of the message), and ``uuid=`` of a trigger is
-    refused. Where publishers send twice, keep entries: leave ``offsets`` out.
+    **Only topic, partition and offset identify a message.** If a publisher sends something twice, that is two
+    messages. The uuid in the headers does not matter (``sent_uuid`` of the message), and ``uuid=`` of a
+    trigger is refused. If publishers send twice, keep entries: leave ``offsets`` out.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
@@ -239,11 +239,12 @@ class KafkaWithOffsets(Kafka):
         offsets: the database, or its URL.
 
     Raises:
-        ConfigurationError: it is no SQL database in a file or on a server; or a share group has no offsets.
+        ConfigurationError: it is not a SQL database in a file or on a server; or a share group has no
+            offsets.
 
-    Guarantee: atomic: the effects and the offset are committed together. An older copy of the database has
-    the messages run again that it does not have. A topic that was made anew is refused as long as it is
-    shorter than it was: forget its rows (:func:`forget_offsets`) whenever a topic is deleted.
+    Guarantee: atomic: the effects and the offset are committed together. With an older copy of the database,
+    the messages that it lacks run again. A recreated topic is refused as long as it is shorter than it was:
+    forget its rows (:func:`forget_offsets`) whenever a topic is deleted.
     """
 
     def __init__(
@@ -268,7 +269,7 @@ class KafkaWithOffsets(Kafka):
         self._rows: SqlOffsets | None = None
 
     def _begin(self) -> None:
-        #: Around the opening of :attr:`_rows`.
+        #: Guards the opening of :attr:`_rows`.
         self._lock = threading.Lock()
 
     @property
@@ -277,7 +278,7 @@ class KafkaWithOffsets(Kafka):
         return self._history
 
     def for_asyncio(self) -> "KafkaWithOffsets":
-        """Return a provider of the same brokers and database for an event loop; close it by itself."""
+        """Return a provider of the same brokers and database for an event loop; close it separately."""
         return KafkaWithOffsets(
             self._url,
             self._settings,
@@ -306,7 +307,7 @@ class KafkaWithOffsets(Kafka):
         return identity
 
     async def close(self) -> None:
-        """End the producer, and close the database. Receivers are to be closed before."""
+        """End the producer, and close the database. Close the receivers before."""
         await super().close()
         rows, self._rows = self._rows, None
         if rows is not None:
@@ -322,10 +323,10 @@ def _opened(url: str) -> "OffsetHistory":
 
 
 def forget_offsets(url: str, *, group: str, topic: str) -> int:
-    """Forget what of a topic is settled in the database at ``url``; return how many partitions had a row.
+    """Forget the settled offsets of a topic in the database at ``url``; return how many partitions had a row.
 
-    For a topic that was deleted, before another one of its name is read. Stop the group's consumers first:
-    they begin where the group has committed to Kafka, and that may be to run messages again.
+    Call it after a topic was deleted, before another one of its name is read. Stop the group's consumers
+    first: they begin where the group has committed to Kafka, and may run messages again.
 
     Raises:
         HistoryUnavailableError: the database does not answer.

@@ -1,4 +1,4 @@
-"""Sending to Kafka: the call returns when each message is reported as delivered; an error is no guess."""
+"""Sending to Kafka: the call returns when each message is reported as delivered; an error is certain."""
 
 import threading
 import time
@@ -12,16 +12,16 @@ from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.errors import translated
 from triggers.providers.provider import ProviderUnavailableError
 
-#: How long the broker may take to say that it has a message, in seconds.
+#: How long the broker may take to confirm a message, in seconds.
 PATIENCE = 30.0
 
-#: How long one look for reports takes at most, in seconds: another thread may have been given ours.
+#: How long one poll for reports takes at most, in seconds: another thread may have received ours.
 _LOOK = 0.05
 
 
 @dataclass(slots=True)
 class _Reports:
-    """What became of the messages of one call."""
+    """The outcome of the messages of one call."""
 
     awaited: int
     first_error: Any = None
@@ -62,7 +62,7 @@ class Publisher:
         try:
             while reports.awaited > 0 and time.monotonic() < deadline:
                 self._producer.poll(_LOOK)
-        except driver.KafkaException as error:  # a fatal one, which no callback hears of
+        except driver.KafkaException as error:  # a fatal one, which no callback receives
             raise self._translated(error.args[0], topic) from error
 
     def ping(self) -> None:
@@ -100,9 +100,9 @@ class Publisher:
 
     def _translated(self, error: Any, topic: str) -> Exception:
         if error.fatal():
-            self.usable = False  # its numbers are of no use any more; another producer begins anew
+            self.usable = False  # its sequence numbers are useless now; a new producer begins again
         return translated(error, topic=topic, doing=f"sending to {topic!r}")
 
 
 def _ignored(_: Any) -> None:
-    """Leave errors of connections to librdkafka: it tries again, and reports a message that was not sent."""
+    """Ignore connection errors: librdkafka tries again, and reports a message that was not sent."""

@@ -1,4 +1,4 @@
-"""What a provider sends by: one producer for it and for those that it makes for event loops."""
+"""The producers of a provider: one for it and for the providers that it makes for event loops."""
 
 import threading
 from weakref import WeakSet
@@ -29,7 +29,7 @@ class Publishers:
         self._users: WeakSet[object] = WeakSet()
 
     def sending(self, user: object) -> Publisher:
-        """Return what sends messages of a program: in transactions, where these have an id."""
+        """Return the producer for a program's messages: it uses transactions if the settings have an id."""
         if self._settings.transactional_id is None:
             return self.publishing(user)
         with self._lock:
@@ -40,7 +40,7 @@ class Publishers:
             return self._transactional
 
     def publishing(self, user: object) -> Publisher:
-        """Return what sends in no transaction."""
+        """Return the producer without transactions."""
         with self._lock:
             self._users.add(user)
             if self._publisher is None or not self._publisher.usable:
@@ -55,6 +55,6 @@ class Publishers:
                 self._publisher = self._transactional = None
 
     def _in_child(self) -> None:
-        """Begin anew, and leave the producers to the parent, whose threads they need."""
+        """Begin again, and leave the producers to the parent, because they need its threads."""
         keep(self._publisher, self._transactional)
         self._begin()

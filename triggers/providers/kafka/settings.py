@@ -1,4 +1,4 @@
-"""What can be set on the Kafka provider, and the names it gives things."""
+"""The settings of the Kafka provider, and the names that it makes."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -9,28 +9,28 @@ from triggers.providers.brokers.url import BrokerUrl, TlsFiles, whole_number
 
 Start = Literal["earliest", "latest"]
 
-#: How the login's secret is proved, as Kafka spells it.
+#: The mechanism of the login, as Kafka spells it.
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 _EXAMPLE = "kafka://user:password@host:9092"
 
-#: How often a consumer says that it lives, in milliseconds, at most: by the answer it hears of a rebalance.
+#: The longest interval between heartbeats, in milliseconds: their answers announce a rebalance.
 _BEAT = 3000
 
-#: In how many parts of the session's time a consumer says that it lives.
+#: The number of heartbeats within the session's time.
 _BEATS = 10
 
-#: How large a message may be, in bytes; a topic's own limit is less by default.
+#: The largest message, in bytes; a topic's own limit is less by default.
 LARGEST = 10_000_000
 
 #: The settings in a URL: of all groups, and of share groups only.
 _OF_ALL = {"group", "start", "mechanism", "offsets"}
 _OF_SHARING = {"share", "fetch", "record_lock", "delivery_limit", "first_count"}
 
-#: All settings in a URL, with those of what sends.
+#: All settings in a URL, including those of the producer.
 _KNOWN = {*_OF_ALL, *_OF_SHARING, "transactional_id"}
 
-#: The least that each number may be: with one delivery, nothing could ever be delivered again.
+#: The least value of each number: with a limit of one delivery, nothing could be redelivered.
 _LEAST = {"fetch": 1, "record_lock": 1, "delivery_limit": 2}
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -38,29 +38,29 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
-    """The settings; they stand in the URL's query.
+    """The settings, which the URL's query holds.
 
-    - ``group``: the consumer group of all triggers of this provider; left out, a trigger's own is
+    - ``group``: the consumer group of all triggers of this provider; left out, a trigger's group is
       ``DESTINATION:SUBSCRIPTION``. A group reads each message once, so triggers that share a topic and a
       group share its messages.
     - ``start``: where a group begins that never committed anything: ``earliest`` (the default), with all that
       the topic still has, or ``latest``, with what is sent from now on.
-    - ``offsets``: the URL of the SQL database of the effects, in which the offsets are kept, too: see
+    - ``offsets``: the URL of the SQL database of the effects, which then keeps the offsets: see
       :class:`~triggers.providers.kafka.KafkaWithOffsets`. In a URL, its ``&``, ``#`` and ``%`` are escaped.
     - ``mechanism`` of the login: ``PLAIN`` (the default), ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
     - ``share``: ``true`` for a share group (KIP-932), with the settings below; left out, a consumer group.
     - ``fetch``: how many messages a consumer takes from a share group at a time; 10 by default. The next ones
-      come when all of these are answered.
-    - ``record_lock``: for how many seconds a message is its consumer's, which the brokers set
-      (``share.record.lock.duration.ms`` of the group); 30 by default, as theirs.
+      come when all of these are settled.
+    - ``record_lock``: for how many seconds a consumer has a message to itself, which the brokers set
+      (``share.record.lock.duration.ms`` of the group); 30 by default, as in Kafka.
     - ``delivery_limit``: after how many deliveries the brokers give a message up, which they set
-      (``group.share.delivery.count.limit``); 5 by default, as theirs.
-    - ``first_count``: what a share group's count of 1 is worth, see
+      (``group.share.delivery.count.limit``); 5 by default, as in Kafka.
+    - ``first_count``: how to treat a share group's count of 1, see
       :class:`~triggers.providers.brokers.trust.FirstCount`.
-    - ``heartbeat``: after how many seconds of silence the group gives a consumer's partitions to others.
-      The brokers decide that for a share group.
-    - ``transactional_id``: a name for what sends by this URL, of which there may be one in all processes at a
-      time; with it, what one call sends is committed together, or none of it is.
+    - ``heartbeat``: after how many seconds of silence the group gives a consumer's partitions to others. The
+      brokers decide that for a share group.
+    - ``transactional_id``: a name for the producer of this URL; only one process may use it at a time. With
+      it, all messages of one call are committed together, or none.
     """
 
     group: str | None = None
@@ -79,7 +79,7 @@ class KafkaSettings:
         """Read a URL.
 
         Raises:
-            ConfigurationError: it is none, or a setting has no such value.
+            ConfigurationError: it is not valid, or a setting has no such value.
         """
         read = BrokerUrl.read(url, example=_EXAMPLE, ports=(9092, 9093), known=_KNOWN)
         settings: dict[str, Any] = dict(read.options)
@@ -104,11 +104,11 @@ class KafkaSettings:
         return cls(**settings), read
 
     def count_of(self, count: int) -> int:
-        """Return the delivery count of a message, from what a share group says."""
+        """Return the delivery count of a message, from the share group's count."""
         return weighed(count, redelivered=count > 1, profile=KAFKA_SHARE, first_count=self.first_count)
 
     def check_limit(self, max_delivery_count: int) -> None:
-        """Refuse a trigger that would go on with a message after the brokers have given it up.
+        """Refuse a trigger that would continue with a message after the brokers have given it up.
 
         Raises:
             ConfigurationError: it would.
@@ -128,7 +128,7 @@ class KafkaSettings:
 
 
 def _sharing(options: dict[str, Any]) -> dict[str, Any]:
-    """Read what is about share groups."""
+    """Read the settings of share groups."""
     share = options.get("share", "false").lower()
     if share not in {"true", "false"}:
         raise ConfigurationError("share", f"{options['share']!r} is unknown", "give true or false")
@@ -187,12 +187,12 @@ def _files(tls: TlsFiles) -> dict[str, str]:
 
 
 def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> dict[str, Any]:
-    """Return the settings of a member of a group, which commits by itself what it has settled."""
+    """Return the settings of a member of a group, which commits itself what it has settled."""
     session = url.heartbeat * 1000
     return connecting(url, settings) | {
         "group.id": group,
         "client.id": name,
-        # Where a new group begins is said, not asked: this is where it goes on when retention was faster.
+        # We choose where a new group begins; this only applies when retention deleted that place meanwhile.
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -206,7 +206,7 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
 
 
 def sharing(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> dict[str, Any]:
-    """Return the settings of a member of a share group; the brokers have the others."""
+    """Return the settings of a member of a share group; the brokers hold the others."""
     return connecting(url, settings) | {
         "group.id": group,
         "client.id": name,
@@ -215,7 +215,7 @@ def sharing(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> d
 
 
 def producing(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[str, Any]:
-    """Return the settings of a producer, whose own repetitions arrive once."""
+    """Return the settings of a producer; messages that it repeats by itself arrive once."""
     return connecting(url, settings) | {
         "enable.idempotence": True,
         "acks": "all",
@@ -227,7 +227,7 @@ def producing(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[
 
 
 def transacting(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[str, Any]:
-    """Return the settings of a producer whose calls are transactions; delivery takes a part of their time."""
+    """Return the settings of a producer with transactions; delivery takes a part of their time."""
     return producing(url, settings, patience) | {
         "transactional.id": settings.transactional_id,
         "transaction.timeout.ms": round(patience * 2 * 1000),

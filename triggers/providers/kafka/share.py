@@ -1,9 +1,9 @@
-"""A member of a share group (KIP-932), with a thread of its own that polls: the edge to ``ShareConsumer``.
+"""A member of a share group (KIP-932), with its own thread that polls: the edge to ``ShareConsumer``.
 
 The brokers give each message to one member, count its deliveries, and take an answer for each: ACCEPT,
-RELEASE or REJECT. The driver fetches the next messages when all of the last ones are answered, so a message
-that waits for its retry, or a long run, holds the next ones up. A message is the member's for a time that the
-brokers set (the *lock*); a moment before that is over, what is not with a service goes back to the group.
+RELEASE or REJECT. The driver fetches the next messages when all of the last ones are answered. So a long run,
+or a message that waits for its retry, delays the next ones. The brokers give a member a message for a limited
+time (the *lock*). A moment before it ends, messages that no service is processing go back to the group.
 """
 
 import heapq
@@ -29,27 +29,26 @@ from triggers.providers.kafka.membership import LOOK, PATIENCE, Membership, cons
 
 _log = logging.getLogger(__name__)
 
-#: How often what is settled is told, in seconds; what goes back, and what is settled last, is told at once.
+#: How often settled messages are reported, in seconds; releases, and the last answer, are sent immediately.
 _TELLING = 0.2
 
-#: How often the driver says how it is, in milliseconds: it says in no other way that it has its partitions.
+#: The interval of the driver's statistics, in milliseconds: nothing else tells that it has its partitions.
 _STATISTICS = 100
 
 #: How long a new member waits for its first partition, and then for a message, in seconds, before its queue
-#: is taken for empty. Kafka names the partitions of a new group in the answer to the second heartbeat: after
-#: 5 s by default, and 15 s at most.
+#: counts as empty. Kafka names the partitions of a new group in the answer to the second heartbeat: after 5 s
+#: by default, and 15 s at most.
 _SHARING, _FETCHING = 20.0, 1.0
 
-#: The part of the lock's time after which what is with no service goes back: the brokers' clock is theirs.
+#: After this part of the lock's time, messages without a service go back: the brokers use their own clock.
 _SAFE = 0.8
 
-#: After how many seconds without a membership that is said: the driver is silent where brokers know no share
-#: groups.
+#: After so many seconds without a membership the log says so: without share groups the driver is silent.
 PUZZLING = 10.0
 
 
 def check_driver() -> None:
-    """Say so when the driver has no share groups.
+    """Check that the driver has share groups.
 
     Raises:
         ConfigurationError: it has none.
@@ -64,7 +63,7 @@ def check_driver() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lock:
-    """A message that is this member's, until ``until``."""
+    """A message that this member has until ``until``."""
 
     consumed: Consumed
     until: float
@@ -77,9 +76,9 @@ class ShareMember(Membership):
         super().__init__(topic, inbox)
         self._settings = settings
         self._lock_time = lock_time * _SAFE
-        #: What was received and is not answered yet, by partition and offset.
+        #: Received and unsettled messages, by partition and offset.
         self._locks: dict[tuple[int, int], Lock] = {}
-        #: What nobody has asked for yet.
+        #: Messages that nobody has asked for yet.
         self._kept: deque[Lock] = deque()
         self._waiting: list[tuple[float, int, int, Lock]] = []
         self._numbers = count()
@@ -91,24 +90,25 @@ class ShareMember(Membership):
         self._is_member = self._warned = False
         self._joined: Future[None] = Future()
 
-    # What the receiver's thread calls.
+    # Called by the receiver's thread.
 
     def joined(self) -> "Future[None]":
         """Fulfilled when the member has its partitions, or should have: it joins when something is wanted.
 
-        So the first fetch brings all that is there, and a queue is not taken for empty before.
+        So the first fetch brings everything that exists, and the queue does not look empty before.
         """
         return self._joined
 
     def settle(self, tokens: Sequence[Token]) -> None:
-        """Accept these; the broker hears of it within a moment.
+        """Accept these; the broker learns it within a moment.
 
-        Also what has a dead letter: of what is rejected, Kafka 4.4 may write one more (KIP-1191).
+        Messages with a dead letter are accepted as well: if they were rejected, Kafka 4.4 might write another
+        dead letter (KIP-1191).
         """
         self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
 
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
-        """Release these when so many seconds have passed, or a moment before their lock is over."""
+        """Release these when so many seconds have passed, or a moment before their lock ends."""
         if seconds <= 0:
             self._answer([token.tag for token in tokens], driver.AcknowledgeType.RELEASE)
             return
@@ -125,7 +125,7 @@ class ShareMember(Membership):
             self._answers += [(lock, kind) for lock in locks]
         self._wake.set()
 
-    # What runs on the thread.
+    # Runs on the thread.
 
     def _begin(self) -> None:
         check_driver()
@@ -167,7 +167,7 @@ class ShareMember(Membership):
             self._join()
         if self._hand_out():
             return
-        if self._locks:  # the driver gives nothing before all is answered
+        if self._locks:  # the driver gives nothing until all are answered
             self._rest()
             return
         self._poll(LOOK)
@@ -182,7 +182,7 @@ class ShareMember(Membership):
         self._wake.clear()
 
     def _poll(self, seconds: float) -> None:
-        """Keep what comes; also hear of errors, and of having partitions."""
+        """Keep what comes; also notice errors, and the arrival of partitions."""
         found = self._consumer.poll(seconds)
         until = time.monotonic() + self._lock_time
         for message in found:
@@ -195,7 +195,7 @@ class ShareMember(Membership):
             self._kept.append(lock)
 
     def _on_bad_record(self, message: Any) -> None:
-        """Release what came damaged, such as with a wrong checksum; anything else is the client's error."""
+        """Release a damaged record, such as one with a wrong checksum; any other error is the client's."""
         if message.offset() is not None and message.offset() >= 0 and message.topic():
             _log.warning(
                 "%s %s:%s cannot be read by the Kafka client and goes back to the share group: %s",
@@ -207,7 +207,7 @@ class ShareMember(Membership):
         self._on_error(message.error())
 
     def _hand_out(self) -> bool:
-        """Hand over what was asked for; return whether anything was."""
+        """Hand over what was asked for; return whether there was any."""
         handed = False
         with self._lock:
             while self._credit > 0 and self._kept:
@@ -230,7 +230,7 @@ class ShareMember(Membership):
                 self._answers.append((self._kept.popleft(), release))
 
     def _tell(self) -> None:
-        """Give the driver the answers, and have it send them: soon, or at once where somebody waits."""
+        """Pass the answers to the driver, and let it send them: soon, or immediately if somebody waits."""
         with self._lock:
             answers, self._answers = self._answers, []
         urgent = False
@@ -248,7 +248,7 @@ class ShareMember(Membership):
             self._consumer.commit_async()
 
     def _leave_when_idle(self) -> None:
-        """Leave when nobody has asked for a while: a member that is left alone still fetches, and locks."""
+        """Leave when nobody has asked for a while: an idle member would still fetch, and lock messages."""
         unasked = self._inbox.take_unasked() if self._consumer is not None else None
         if unasked is None:
             return
@@ -262,7 +262,7 @@ class ShareMember(Membership):
             self._leave()
 
     def _leave(self) -> None:
-        """Give back what is not answered, and leave; the broker has all answers when that is done."""
+        """Give back unsettled messages, and leave; afterwards the broker has all answers."""
         self._tell()
         for lock in [*self._locks.values()]:
             self._answer([lock], driver.AcknowledgeType.RELEASE)

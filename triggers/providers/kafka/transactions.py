@@ -1,8 +1,8 @@
 """Sending to Kafka in transactions: what one call sends is committed together, or none of it is.
 
-The brokers know a producer by its ``transactional.id``. Whoever begins under an id ends what an earlier
-producer of that id has left open, and locks it out (*fences* it). So a process that died between two messages
-leaves nothing of them, and one that comes back from a long sleep changes nothing behind its successor's back.
+The brokers know a producer by its ``transactional.id``. A producer that begins under an id ends the open
+transaction of an earlier producer of that id, and locks it out (*fences* it). So a process that died between
+two messages leaves none of them. A process that returns from a long sleep cannot disturb its successor.
 """
 
 import logging
@@ -19,15 +19,15 @@ from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
 
-#: How long what has failed may take to be aborted, in seconds: the brokers do so by themselves in the end.
+#: How long the abort of a failed transaction may take, in seconds: in the end the brokers abort it.
 _ABORTING = PATIENCE / 3
 
 
 class TransactionalPublisher(Publisher):
-    """The producer of an id, for all threads of a process: a transaction is a producer's, so they take turns.
+    """The producer of an id, for all threads of a process: it has one transaction, so they take turns.
 
-    A producer of which something failed is replaced: it may have skipped numbers that the brokers wait for,
-    and would fail the next transaction. Its successor's first act settles what it left open.
+    After a failure the producer is replaced: it may have skipped numbers that the brokers wait for, and would
+    fail the next transaction. Its successor first settles what it left open.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -40,8 +40,8 @@ class TransactionalPublisher(Publisher):
         """Send in order, and commit all of it.
 
         Raises:
-            ProviderUnavailableError: nothing is committed, or, where the commit itself was not answered,
-                nobody knows.
+            ProviderUnavailableError: nothing is committed; but if the commit itself was not answered, nobody
+                knows.
             ConfigurationError: one of them can never be sent so, and nothing is committed.
         """
         with self._turn:
@@ -77,7 +77,7 @@ class TransactionalPublisher(Publisher):
         try:
             self._producer.commit_transaction(PATIENCE)
         except driver.KafkaException as error:
-            self.usable = False  # it may be committed, now or later; unless the answer is that it cannot be
+            self.usable = False  # it may be committed, now or later; unless the answer says that it cannot be
             reason = error.args[0]
             if reason.txn_requires_abort():
                 self._abort()

@@ -2,15 +2,15 @@
 
 =====================  ==============================================================================
 ``provider.py``        the class that users name: sends, opens receivers
-``settings.py``        what can be set in the URL, and the names that things are given
+``settings.py``        the settings in the URL, and the names that the provider makes
 ``codec.py``           a message as JetStream has it, and back
-``consumer.py``        one consumer, over ``brokers/push_receiver.py``: pulls, answers, renews
+``consumer.py``        one consumer, over ``brokers/push_receiver.py``: pulls, settles, renews
 ``streams.py``         finds or makes the stream of a subject, and the durable consumer of a subscription
-``publisher.py``       sends, and waits for the stream's word
-``connection.py``      the edge to nats-py: a connection with a thread of its own
+``publisher.py``       sends, and waits until the stream confirms
+``connection.py``      the edge to nats-py: a connection with its own thread
 ``pulling.py``         requests for messages, on that connection's thread
-``replies.py``         requests whose answers are waited for together
-``driver.py``          the one import of nats-py
+``replies.py``         sends requests and waits for their answers together
+``driver.py``          the only import of nats-py
 =====================  ==============================================================================
 """
 

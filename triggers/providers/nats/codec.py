@@ -4,15 +4,15 @@
 payload                the body's bytes
 ``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
 a JMS header name      that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
-``properties``         a JSON object of what is no text, and of text that no header of NATS can carry:
-                       with line ends, with spaces around it, or under a name that is none
+``properties``         a JSON object of values that are not text, and of texts that no header can carry:
+                       with line ends, with spaces around them, or with an invalid name
 any other name         a property, as text
 =====================  ===========================================================================
 
-So a message of any other publisher is a message, too: its bytes, and its headers as properties. One without
-a header ``uuid`` or ``JMSMessageID`` is known by its ``Nats-Msg-Id``, by which JetStream drops a second copy
-within two minutes, and else by stream, sequence and time: that tells redeliveries apart from new messages,
-and not what a publisher sends twice.
+So a message of any other publisher is also a message: its bytes, and its headers as properties. Without a
+header ``uuid`` or ``JMSMessageID`` it is identified by its ``Nats-Msg-Id``, by which JetStream drops a second
+copy within two minutes. Without that, stream, sequence and time identify it: that tells redeliveries apart
+from new messages, but does not detect what a publisher sends twice.
 """
 
 import re
@@ -25,22 +25,22 @@ from triggers.providers.brokers.codec import decode_body, encode_body, make
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
-#: The header by which JetStream knows copies of one message.
+#: The header by which JetStream recognises copies of one message.
 MESSAGE_ID = "Nats-Msg-Id"
 
-#: The header that says when a message is due. What it becomes then says by headers of these beginnings.
+#: The header with the due time of a message. When it is due, other headers have this prefix.
 SCHEDULE = "Nats-Schedule"
 
-#: How headers begin that tell the server to do something. As properties they are only carried.
+#: The prefix of headers that are instructions to the server. As properties they are only carried.
 _OF_SERVER = "nats-"
 
-#: A name that a header may have.
+#: The names that a header may have.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What goes to a subject."""
+    """A message for a subject."""
 
     payload: bytes
     headers: Mapping[str, str]
@@ -48,7 +48,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message as it came, and from where; ``answer`` is the subject that takes its answers.
+    """A message as it came, and from where; ``answer`` is the subject that takes its acknowledgement.
 
     ``count`` is how often it was delivered, ``stored`` when the stream took it, in ns since 1970.
     """
@@ -64,12 +64,12 @@ class Delivered:
 
     @property
     def name(self) -> str:
-        """What the message is known by, if nothing in it names it; a stream made anew counts from 1 again."""
+        """The identity of the message, if nothing in it names it; a recreated stream counts from 1 again."""
         return f"ID:{self.stream}:{self.sequence}:{self.stored}"
 
 
 def delivered(subject: str, answer: str, payload: bytes, headers: Mapping[str, str] | None) -> Delivered:
-    """Return what came, from the parts of it.
+    """Return what came, from its parts.
 
     Source: ADR-15 of NATS: ``$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<...>.<time>.<pending>``,
     or with ``<domain>.<account>`` before the stream.
@@ -79,7 +79,7 @@ def delivered(subject: str, answer: str, payload: bytes, headers: Mapping[str, s
     """
     words = answer.split(".")
     if words[:2] != ["$JS", "ACK"] or len(words) < 9:  # noqa: PLR2004
-        raise ValueError(f"{answer!r} is no subject for answers")
+        raise ValueError(f"{answer!r} is not a subject for answers")
     first = 2 if len(words) == 9 else 4  # noqa: PLR2004
     stream, _, count, sequence, _, stored = words[first : first + 6]
     return Delivered(subject, answer, payload, headers or {}, stream, int(sequence), int(count), int(stored))
@@ -96,7 +96,7 @@ def encode(message: Message) -> Published:
 
 
 def later(published: Published, due: datetime, subject: str) -> Published:
-    """Return what waits in the stream until ``due``, and then goes to a subject of it by itself.
+    """Return a message that waits in the stream until ``due``; the server then sends it to ``subject``.
 
     Source: ADR-51 of NATS, of servers from 2.12 on.
     """
@@ -105,7 +105,7 @@ def later(published: Published, due: datetime, subject: str) -> Published:
 
 
 def _fits(name: str, text: str) -> bool:
-    """Whether something can be a header of its own and come back as it was."""
+    """Whether a property can be a header and come back as it was."""
     return (
         _NAME.fullmatch(name) is not None
         and not name.lower().startswith(_OF_SERVER)
@@ -118,7 +118,7 @@ def decode(came: Delivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LI
     """Return the message that came, with its delivery count.
 
     Raises:
-        UndecodableError: it is none.
+        UndecodableError: it is not a message.
     """
     texts = spelled({name: text for name, text in came.headers.items() if not name.startswith(SCHEDULE)})
     content_type, typed = texts.pop(CONTENT_TYPE, None), texts.pop(TYPED, None)
@@ -148,7 +148,7 @@ def raw_fields(came: Delivered) -> dict[bytes, bytes]:
 
 
 def letter_of(fields: Mapping[bytes, bytes], reason: str) -> Published:
-    """Return a dead letter for what could not be read: as it came, with the reason."""
+    """Return a dead letter for an unreadable message: as it came, with the reason."""
     texts = {
         name.decode("utf-8", "replace"): value.decode("utf-8", "replace")
         for name, value in fields.items()

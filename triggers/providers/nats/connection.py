@@ -1,8 +1,8 @@
-"""The edge to nats-py: a connection with a thread of its own, on which coroutines can be run.
+"""The edge to nats-py: a connection with its own thread, on which coroutines can be run.
 
-The thread answers the server's pings whatever the callers do. nats-py does not reconnect by itself here: a
-connection that is lost is over, and the next call makes another one, as with every broker. nats-py's errors
-are translated here, once.
+The thread answers the server's pings whatever the callers do. We switch off the reconnects of nats-py: a
+lost connection is over, and the next call makes another one, as with every broker. nats-py's errors are
+translated here, once.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long nats-py waits before it tries a host that did not answer once more, in seconds.
+#: How long nats-py waits before it tries again a host that did not answer, in seconds.
 _PAUSE = 0.1
 
 #: How long JetStream may take to answer, in seconds.
 ANSWER = 10.0
 
-#: Since when a server keeps messages until they are due.
+#: The first server version that keeps messages until they are due.
 _SCHEDULING = (2, 12)
 
 #: How long the client may take to end after it could not connect, in seconds.
 _ENDING = 1.0
 
-#: What the server says when it does not let us in, and when it does not let us do something.
+#: The server's texts for a refused login, and for a missing permission.
 _LOGIN, _PERMISSION = "authorization violation", "permissions violation"
 
-#: Codes of JetStream's errors after which trying again is no use: what is wrong, and what to do instead.
+#: Codes of JetStream's errors that a retry does not cure: the wrong field, and the remedy.
 _NEVER = {
     10026: ("destination", "raise max_consumers of the stream"),
     10037: ("destination", "correct max_deliver or ack_wait of the consumer"),
@@ -76,7 +76,7 @@ class Connection(BrokerConnection):
         self.lost: set[Callable[[Exception], None]] = set()
         self.native: Any = None
         self.replies: Replies = cast("Replies", None)
-        #: Of which subjects there is a stream.
+        #: The subjects that are known to have a stream.
         self.streamed: set[str] = set()
 
     def start(self) -> None:
@@ -109,7 +109,7 @@ class Connection(BrokerConnection):
         return task
 
     async def _checked(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do something; where the server forbids it, it says so without naming the request."""
+        """Run a coroutine; if the server forbids it, it reports that without naming the request."""
         before = len(self._forbidden)
         try:
             return await work()
@@ -139,7 +139,7 @@ class Connection(BrokerConnection):
         try:
             loop.run_until_complete(self._live(host, port))
         finally:
-            with self._lock:  # nobody may ask any more
+            with self._lock:  # no caller may ask any more
                 self._over = self._over or self.ready.done()
             error = self._error or ProviderUnavailableError(self.what, "being connected")
             for tell in list(self.lost):
@@ -152,7 +152,7 @@ class Connection(BrokerConnection):
         self.native = driver.NATS()
         try:
             await self._connect(host, port)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is told)
+        except Exception as error:  # noqa: BLE001  (every error is passed on)
             self.note(self._connecting(error, host))
             with suppress(Exception):  # after a failed handshake it may hang
                 await asyncio.wait_for(self.native.close(), _ENDING)
@@ -192,7 +192,7 @@ class Connection(BrokerConnection):
         await self.replies.open()
 
     def _secretly(self, secret: str) -> Callable[[], str]:
-        """Return what gives a secret to nats-py when it is to be sent, if it goes over TLS where it must."""
+        """Return a function that gives nats-py a secret to send, after a check of TLS if it is required."""
 
         def tell() -> str:
             self._check_secure()
@@ -201,7 +201,7 @@ class Connection(BrokerConnection):
         return tell
 
     def _check_secure(self) -> None:
-        """Refuse a server that takes part in no TLS: nats-py goes on without it, then."""
+        """Refuse a server without TLS: nats-py would continue without it."""
         if self._tls is not None and not self.native._server_info.get("tls_required"):  # noqa: SLF001
             raise ConfigurationError(
                 "provider", "the NATS server does not ask for TLS", "switch TLS on there, or use nats://"
@@ -226,7 +226,7 @@ class Connection(BrokerConnection):
             self._ended.set()
 
     def _connecting(self, error: BaseException, host: str) -> Exception:
-        """Translate what went wrong while connecting, or ended a connection."""
+        """Translate an error of connecting, or the error that ended a connection."""
         if isinstance(error, DoubtlessError):
             return error
         if isinstance(error, driver.errors.NoServersError) and self._reason is not None:
@@ -270,7 +270,7 @@ class Connection(BrokerConnection):
 
 
 def refusal(code: int | None, description: str | None, doing: str) -> Exception:
-    """Return our own error for one that JetStream answered."""
+    """Return our error for an error that JetStream answered."""
     if code in _NEVER:
         field, remedy = _NEVER[code]
         return ConfigurationError(field, f"NATS refuses {doing}: {description}", remedy)
@@ -289,12 +289,12 @@ def _settle(task: "asyncio.Task[Any]", future: "Future[Any]") -> None:
 async def _quietly(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
     try:
         await work()
-    except Exception as error:  # noqa: BLE001  (nobody waits; what was not answered is delivered again)
+    except Exception as error:  # noqa: BLE001  (nobody waits; an unsettled message is delivered again)
         _log.warning("could not answer a message (%r): NATS delivers it again", error)
 
 
 def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what still runs, and close the loop."""
+    """Cancel the tasks that still run, and close the loop."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()

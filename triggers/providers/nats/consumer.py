@@ -22,10 +22,10 @@ Bind = Callable[[Connection], Coroutine[Any, Any, Bound]]
 #: Writes copies to the dead-letter subject, with a reason.
 DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
-#: Returns a message's delivery count from what the server says.
+#: Returns a message's delivery count from the server's number.
 CountOf = Callable[[int], int]
 
-#: What is said of a delivery that is done, that has a dead letter, and that is to be delivered again.
+#: The answers for a delivery that is processed, that has a dead letter, and that must be delivered again.
 _ACK, _TERM, _NAK = b"+ACK", b"+TERM", b"-NAK"
 
 
@@ -51,13 +51,13 @@ class NatsConsumer:
 
     @property
     def renewal(self) -> timedelta:
-        """How often a sign of life is due."""
+        """How often to renew."""
         return (
             timedelta(seconds=self._bound.ack_wait / 3) if self._bound is not None else timedelta(seconds=1)
         )
 
     def check_limits(self, limits: Limits) -> None:
-        """Refuse a trigger that would go on with a message after the server has given it up.
+        """Refuse a trigger that would continue with a message after the server has given it up.
 
         Raises:
             ConfigurationError: it would.
@@ -100,18 +100,18 @@ class NatsConsumer:
         connection.do_soon(pulls.stop)
 
     def accept(self, tokens: Sequence[Token]) -> None:
-        """Note that these are done; :meth:`confirmed` tells the server."""
+        """Note that these are processed; :meth:`confirmed` tells the server."""
         self._living()
         self._done += tokens
 
     async def confirmed(self) -> None:
-        """Tell the server what is done; whether it has that is looked at by the next call.
+        """Tell the server what is processed; the next call checks whether the server confirmed it.
 
-        So a message costs no round trip to be acknowledged. What the server does not have it delivers again,
-        and the history knows that it has run.
+        So acknowledging costs no round trip. If the server does not have an acknowledgement, it delivers the
+        message again, and the history knows that it has run.
 
         Raises:
-            ProviderUnavailableError: it did not confirm what it was told before.
+            ProviderUnavailableError: it did not confirm earlier acknowledgements.
         """
         connection, pulls = self._living()
         done, self._done = self._done, []
@@ -128,7 +128,7 @@ class NatsConsumer:
             raise ProviderUnavailableError("NATS", "acknowledging") from problem
 
     def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
-        """Have these delivered again when the delay has passed, which the server waits for."""
+        """Let these be delivered again when the delay has passed; the server waits for it."""
         connection, pulls = self._living()
         word = _NAK
         if delay > AT_ONCE:
@@ -136,11 +136,11 @@ class NatsConsumer:
         connection.do_soon(partial(pulls.answer, list(tokens), word))
 
     def release(self, tokens: Sequence[Token]) -> None:
-        """Have these delivered again, which counts: JetStream has no other way."""
+        """Let these be delivered again, which counts: JetStream has no other way."""
         self.give_back(tokens, AT_ONCE)
 
     def renew(self) -> None:
-        """Say that everything that came and is not answered is still being worked on."""
+        """Report that all unsettled messages are still being worked on."""
         if self._pulls is not None and self._connection is not None and not self._connection.over:
             self._connection.do_soon(self._pulls.renew)
 
@@ -159,7 +159,7 @@ class NatsConsumer:
         return raw_fields(cast("Delivered", raw))
 
     async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (the pulls know)
-        """Give everything back that is not answered, and ask for nothing more."""
+        """Give back everything unsettled, and ask for nothing more."""
         connection, pulls = self._connection, self._pulls
         self._connection = self._pulls = None
         if connection is None or pulls is None or connection.over:

@@ -1,4 +1,4 @@
-"""The one import of nats-py."""
+"""The only import of nats-py."""
 
 from typing import Any, cast
 
@@ -9,5 +9,5 @@ try:
 except ImportError as error:
     raise MissingExtraError("the NATS provider", extra="nats", package="nats-py") from error
 
-#: As Any: nats-py is typed for a part only.
+#: As Any: nats-py has types for only a part.
 driver = cast("Any", nats)

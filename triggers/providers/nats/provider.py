@@ -27,25 +27,25 @@ Publish = Callable[[Connection, str, Sequence[Published], NatsSettings], Corouti
 class Nats:
     """Destinations in NATS JetStream, over nats-py; blocking or asyncio, safe between threads.
 
-    A destination ``orders`` is the subject of that name in the stream that has it, a subscription
-    ``book-order`` the durable pull consumer ``orders:book-order`` (or the one that ``durable`` names). A
-    stream that is missing is made, named as the subject. So is the consumer, which begins with the oldest
-    message that the stream has (``start``). Dead letters of ``orders`` go to the subject ``DLQ.orders``, with
-    the header ``dead-letter-reason``.
+    A destination ``orders`` is the subject of that name in the stream that has it. A subscription
+    ``book-order`` is the durable pull consumer ``orders:book-order`` (or the one from the setting
+    ``durable``). A missing stream is made, named like the subject. A missing consumer is made as well, and
+    begins with the oldest message that the stream has (``start``). Dead letters of ``orders`` go to the
+    subject ``DLQ.orders``, with the header ``dead-letter-reason``.
 
-    A message is acknowledged by ``+ACK``, whose confirmation is looked at with the next one, recovered by
-    ``-NAK`` with a delay that the server waits for, and ended by ``+TERM`` when it has a dead letter. While
-    it is worked on, ``+WPI`` says so three times in each ``ack_wait``.
+    A message is acknowledged by ``+ACK``, and its confirmation is checked with the next one. It is recovered
+    by ``-NAK`` with a delay that the server waits for, and ended by ``+TERM`` when it has a dead letter.
+    While a message is worked on, ``+WPI`` renews it three times in each ``ack_wait``.
 
     The delivery count is a lower bound: a server that is killed right after a delivery forgets it, so 1 reads
-    as -1 and more is believed. ``max_deliver`` of the consumers that are made here is -1: it is the trigger
-    that gives a message up. See ``docs/delivery-counts.md``.
+    as -1, and higher counts are believed. Consumers that are made here have ``max_deliver`` -1, because the
+    trigger gives messages up. See ``docs/delivery-counts.md``.
 
-    A message with a delivery time ahead waits in the stream, under a subject of its own (``LATER.orders.*``),
-    and the server sends it when it is due: NATS 2.12 or newer. What is sent is in the stream when ``send``
-    returns; the uuid is not sent as ``Nats-Msg-Id``, so that no server drops what a trigger should see.
+    A message with a future delivery time waits in the stream, under a separate subject (``LATER.orders.*``),
+    and the server sends it when it is due: NATS 2.12 or newer. When ``send`` returns, the stream has the
+    messages. The uuid is not sent as ``Nats-Msg-Id``, so that no server drops what a trigger should see.
 
-    One connection with a thread of its own, which connects again when it is used after it was lost.
+    There is one connection with its own thread. After a loss it connects again when it is next used.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`. A user without a
@@ -66,7 +66,7 @@ class Nats:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Make a provider for ``nats://user:password@host:4222``; nothing is connected yet.
+        """Make a provider for ``nats://user:password@host:4222``; it does not connect yet.
 
         Raises:
             ConfigurationError: the URL cannot be used.
@@ -75,14 +75,14 @@ class Nats:
         return cls(read, settings)
 
     def for_asyncio(self) -> "Nats":
-        """Return a provider of the same servers for an event loop; it must be closed by itself."""
+        """Return a provider of the same servers for an event loop; close it separately."""
         return Nats(self._url, self._settings, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages, wait until the stream has them, and return their JMSMessageIDs."""
         check_subject(destination, sending=True)
         messages = [named(message) for message in messages]
-        now = datetime.now(UTC)  # one instant, lest a batch that is due while it is sent be split
+        now = datetime.now(UTC)  # one instant, so that a batch that becomes due during the send is not split
         at_once = [encode(message) for message in messages if not is_later(message, now)]
         waiting = [
             later(encode(message), message.delivery_time or now, destination)
@@ -99,8 +99,8 @@ class Nats:
             work = partial(publish, connection, subject, messages, self._settings)
             await connection.do(f"sending to {subject!r}", work)
 
-    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:  # noqa: ARG002  (JetStream names no consumers' members)
-        """Open a consumer; stream and durable consumer are made where they are missing."""
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:  # noqa: ARG002  (JetStream does not name the members of a consumer)
+        """Open a consumer; a missing stream or durable consumer is made."""
         check_subject(destination, sending=False)
         durable = self._settings.durable_of(destination, subscription)
         consumer = NatsConsumer(
@@ -122,7 +122,7 @@ class Nats:
         return receiver
 
     async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
-        """Send copies to the subject of the dead letters; that of a wildcard has the message's own words."""
+        """Send copies to the dead letters' subject; wildcards become the words of the message's subject."""
         connection = await self._connected()
         letters = dead_letters_of(destination)
         await connection.do(
@@ -169,7 +169,7 @@ class Nats:
         return await connection.do("counting what waits", count)
 
     async def close(self) -> None:
-        """Close the connection. Receivers are to be closed before."""
+        """Close the connection. Close the receivers before."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

@@ -1,4 +1,4 @@
-"""Sending to NATS: the call returns when a stream has each message; an error is no guess.
+"""Sending to NATS: the call returns when a stream has each message; an error is never a guess.
 
 Everything here runs on the connection's thread.
 """
@@ -17,20 +17,20 @@ from triggers.providers.nats.settings import NatsSettings, later_of
 from triggers.providers.nats.streams import stream_of
 from triggers.providers.provider import ProviderUnavailableError
 
-#: A message, and the subject that it goes to.
+#: A message, and its subject.
 Addressed = tuple[str, Published]
 
-#: How many messages are on their way at once, at most.
+#: How many messages are on their way at a time, at most.
 CHUNK = 500
 
-#: How long a stream may take to say that it has some messages, in seconds.
+#: How long a stream may take to confirm some messages, in seconds.
 PATIENCE = 20.0
 
 
 async def publish(
     connection: Connection, subject: str, messages: Sequence[Published], settings: NatsSettings
 ) -> None:
-    """Send in order, and return when the subject's stream has all of them; it is made where it is missing.
+    """Send in order, and return when the subject's stream has all of them; a missing stream is made.
 
     Raises:
         ProviderUnavailableError: it is unknown which of them arrived.
@@ -40,7 +40,7 @@ async def publish(
         chunk = messages[first : first + CHUNK]
         await _look(connection, subject, settings)
         left = await _send(connection, [(subject, message) for message in chunk])
-        if left:  # the stream is gone since it was looked for, and so nobody took these
+        if left:  # the stream was deleted after the check, so nobody took these
             connection.streamed.discard(subject)
             await _look(connection, subject, settings)
             if await _send(connection, left):
@@ -50,7 +50,7 @@ async def publish(
 async def publish_later(
     connection: Connection, subject: str, messages: Sequence[Published], settings: NatsSettings
 ) -> None:
-    """Send what waits in the subject's stream until it is due; raises as :func:`publish`."""
+    """Send messages that wait in the subject's stream until they are due; raises as :func:`publish`."""
     await _look(connection, subject, settings)
     place = later_of(subject).removesuffix("*")
     for first in range(0, len(messages), CHUNK):
@@ -65,14 +65,14 @@ async def publish_later(
 
 
 async def _look(connection: Connection, subject: str, settings: NatsSettings) -> None:
-    """Look for the stream once a connection: somebody without one may listen to the subject, too."""
+    """Look for the stream once a connection: without one, another listener might answer for the subject."""
     if subject not in connection.streamed:
         await stream_of(connection, subject, settings)
         connection.streamed.add(subject)
 
 
 async def _send(connection: Connection, addressed: Sequence[Addressed]) -> list[Addressed]:
-    """Send messages; return those that nobody took."""
+    """Send messages; return the ones without a stream."""
     answers = [
         await connection.replies.request(subject, message.payload, message.headers)
         for subject, message in addressed
@@ -82,7 +82,7 @@ async def _send(connection: Connection, addressed: Sequence[Addressed]) -> list[
 
 
 def _is_stored(answer: "Future[bytes]", subject: str) -> bool:
-    """Whether a stream has the message of this answer; False where nobody has it."""
+    """Whether a stream has the message of this answer; False if nobody has it."""
     error = answer.exception()
     if isinstance(error, NobodyError):
         return False

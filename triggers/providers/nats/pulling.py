@@ -1,7 +1,7 @@
-"""Requests for messages of a durable consumer, and what comes of them. It runs on the connection's thread.
+"""Requests for messages of a durable consumer, and their results. It runs on the connection's thread.
 
-JetStream sends messages to who asks for so many, until a request is over. It takes no request back, so to be
-sent nothing more is to listen no more: the server then passes the request over.
+JetStream sends up to the requested number of messages, until a request is over. A request cannot be
+withdrawn. To get nothing more, we stop listening: the server then skips the request.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from triggers.providers.nats.connection import ANSWER, Connection
 from triggers.providers.nats.streams import Bound
 from triggers.providers.provider import ProviderUnavailableError
 
-#: For how long a request for messages stands, and how long its end may be under way, in seconds.
+#: For how long a request for messages is valid, and how long its end may take to arrive, in seconds.
 _STANDING, _GRACE = 5.0, 2.0
 
-#: What JetStream says of a consumer that is of no use any more, and of a request that it will never take.
+#: JetStream's texts for a consumer that is useless now, and for a request that it will never take.
 _GONE = ("consumer deleted", "push based")
 _NEVER = "exceeded maxrequest"
 
 
 class Pulls:
-    """The requests of one receiver; what comes of them goes to its inbox."""
+    """The requests of one receiver; their messages go to its inbox."""
 
     def __init__(self, connection: Connection, bound: Bound, inbox: Inbox) -> None:
         self._connection = connection
@@ -40,13 +40,13 @@ class Pulls:
         self._address = ""
         self._subscription: Any = None
         self._wanted = 0
-        #: What is still to come, by the address of each request, and by when the request is over.
+        #: The number still to come, by the address of each request, and when the request is over.
         self._requests: dict[str, tuple[int, float]] = {}
-        #: What was acknowledged, in order, and until when the server should have said that it has it.
+        #: Acknowledgements, in order, and until when the server should have confirmed each.
         self._confirmations: deque[tuple[asyncio.Future[bytes], float]] = deque()
-        #: Why the server has not what was acknowledged; None as long as it has.
+        #: Why the server does not have an acknowledgement; None as long as it has all.
         self.unconfirmed: BaseException | None = None
-        #: What came and is not answered.
+        #: The messages that came and are not settled.
         self.unanswered: dict[Token, None] = {}
 
     @property
@@ -81,7 +81,7 @@ class Pulls:
         await self._connection.native.publish(self._subject, json.dumps(asked).encode(), reply=address)
 
     async def stop(self) -> None:
-        """Return when nothing more comes; what was under way is in the inbox then."""
+        """Return when nothing more comes; what was on its way is then in the inbox."""
         async with self._turn:
             self._wanted = 0
             if self._coming:
@@ -104,7 +104,7 @@ class Pulls:
         self._inbox.push(token, token.tag)
 
     def _count(self) -> None:
-        """Take one off the oldest request: they are answered in turn."""
+        """Count one message of the oldest request: requests are answered in turn."""
         if self._requests:
             address, (left, until) = next(iter(self._requests.items()))
             if left > 1:
@@ -113,7 +113,7 @@ class Pulls:
                 del self._requests[address]
 
     async def _told(self, address: str, status: str, description: str) -> None:
-        """Hear that a request is over, and why; ask again for who still waits."""
+        """Note that a request is over, and why; ask again if a caller still waits."""
         if status == "100":  # a sign of life
             return
         self._requests.pop(address, None)
@@ -127,18 +127,18 @@ class Pulls:
             self._connection.do_soon(lambda: self.want(self._wanted))
 
     def lose(self, error: Exception) -> None:
-        """Note that nothing comes any more: what is not answered is delivered again."""
+        """Note that nothing comes any more: unsettled messages are delivered again."""
         self.unanswered.clear()
         self._inbox.lose(error)
 
     async def answer(self, tokens: Sequence[Token], word: bytes) -> None:
-        """Say something of deliveries, and wait for no answer; once of each."""
+        """Send an answer for deliveries, once for each, and do not wait for a reply."""
         for token in tokens:
             if self.unanswered.pop(token, token) is None:
                 await self._connection.native.publish(token.tag.answer, word)
 
     async def settle(self, tokens: Sequence[Token], word: bytes) -> None:
-        """Say that deliveries are done, and note whether the server confirms it."""
+        """Report deliveries as processed, and note whether the server confirms it."""
         request = self._connection.replies.request
         self._look_at_confirmations()
         for token in tokens:
@@ -147,7 +147,7 @@ class Pulls:
                 self._confirmations.append((answer, time.monotonic() + ANSWER))
 
     def _look_at_confirmations(self) -> None:
-        """Forget what was confirmed, and note what was not: it was refused, or takes too long."""
+        """Forget confirmed acknowledgements, and note the others: they were refused, or take too long."""
         while self._confirmations:
             answer, until = self._confirmations[0]
             if not answer.done():
@@ -158,12 +158,12 @@ class Pulls:
             self.unconfirmed = answer.exception() or self.unconfirmed
 
     async def confirmed(self) -> None:
-        """Wait until the server has confirmed everything, or is not going to."""
+        """Wait until the server has confirmed everything, or until it is too late."""
         with suppress(TimeoutError):
             await self._connection.replies.wait([answer for answer, _ in self._confirmations], ANSWER)
 
     async def renew(self) -> None:
-        """Say that all that is not answered is still being worked on."""
+        """Report that all unsettled messages are still being worked on."""
         for token in list(self.unanswered):
-            if token in self.unanswered:  # else it was answered meanwhile, maybe with a delay
+            if token in self.unanswered:  # else it was settled meanwhile, maybe with a delay
                 await self._connection.native.publish(token.tag.answer, b"+WPI")

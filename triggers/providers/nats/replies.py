@@ -1,11 +1,11 @@
-"""Requests on a connection whose answers are waited for together: one subscription, no task for each."""
+"""Requests on a connection with one wait for all answers: one subscription, not a task for each."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-#: The status of an answer which says that nobody listens to the subject.
+#: The status of an answer that means that nobody listens to the subject.
 _NOBODY = "503"
 
 
@@ -24,7 +24,7 @@ class Replies:
         self._native = native
         self._inbox = ""
         self._numbers = count(1)
-        #: By the address of the answer: the subject that was asked, and what waits.
+        #: By the address of the answer: the requested subject, and the future that waits.
         self._waiting: dict[str, tuple[str, asyncio.Future[bytes]]] = {}
 
     async def open(self) -> None:
@@ -45,7 +45,7 @@ class Replies:
     async def request(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None
     ) -> "asyncio.Future[bytes]":
-        """Send a request; return what is fulfilled by its answer, and fails with NobodyError."""
+        """Send a request; return a future that its answer fulfils, or that fails with NobodyError."""
         reply = f"{self._inbox}.{next(self._numbers)}"
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[reply] = (subject, future)
@@ -62,7 +62,7 @@ class Replies:
         """Wait until all are answered.
 
         Raises:
-            TimeoutError: some are not, in that time.
+            TimeoutError: some are not answered in that time.
         """
         unanswered = [future for future in futures if not future.done()]
         if not unanswered:
@@ -75,7 +75,7 @@ class Replies:
             raise TimeoutError
 
     def fail_forbidden(self, text: str) -> bool:
-        """Fail what the server's words name as forbidden, for it answers that in no other way; say if any."""
+        """Fail the requests that the server's text forbids, because no other answer comes; say if any."""
         named = [reply for reply, (subject, _) in self._waiting.items() if f'"{subject}"' in text]
         for reply in named:
             _, future = self._waiting.pop(reply)

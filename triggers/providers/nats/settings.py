@@ -1,4 +1,4 @@
-"""What can be set on the NATS provider, and the names it gives things."""
+"""The settings of the NATS provider, and the names that it makes."""
 
 import re
 from dataclasses import dataclass
@@ -12,41 +12,41 @@ Start = Literal["all", "new"]
 
 _EXAMPLE = "nats://user:password@host:4222"
 
-#: The settings in a URL that are whole numbers, and the least that each may be.
+#: The settings in a URL that are whole numbers, and the least value of each.
 _LEAST = {"ack_wait": 2, "replicas": 1, "max_age": 1}
 
 _KNOWN = {"durable", "start", "create", "creds", "first_count", *_LEAST}
 
-#: No limit: the server delivers until somebody answers.
+#: No limit: the server delivers until the message is settled.
 UNLIMITED = -1
 
-#: How long the name of a stream or a consumer may be, in bytes.
+#: The longest name of a stream or a consumer, in bytes.
 _LONGEST = 255
 
-#: What may not stand in the name of a stream or a consumer, and what says that it stood there.
+#: Characters that a stream's or consumer's name may not have; ``%`` is among them, because it escapes.
 _FORBIDDEN = re.compile(r"[^!-~]|[%.*>/\\]")
 
-#: What a subject may not have: spaces, and tokens without a letter.
+#: A subject may not match this: no spaces, no empty tokens, no leading ``$``.
 _NO_SUBJECT = re.compile(r"[\s\x00-\x1f\x7f]|^\.|\.\.|\.$|^$|^\$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsSettings:
-    """The settings; they stand in the URL's query.
+    """The settings, which the URL's query holds.
 
-    - ``durable``: the durable consumer of all triggers of this provider, such as one that exists already;
-      left out, a trigger's own is ``DESTINATION:SUBSCRIPTION``. One that exists is used as it is.
+    - ``durable``: the durable consumer of all triggers of this provider, such as an existing one; left out, a
+      trigger's consumer is ``DESTINATION:SUBSCRIPTION``. An existing consumer is used as it is.
     - ``start``: where a durable consumer begins that is made here: ``all`` (the default), with all that the
       stream still has, or ``new``, with what is sent from now on.
-    - ``ack_wait``: after how many seconds without a sign of life a message goes to another consumer; 30 by
-      default. The sign is given three times in that time, as long as the consumer lives.
-    - ``create``: ``false`` where streams and consumers are made by others; a missing one is then refused.
+    - ``ack_wait``: after how many seconds without a renewal a message goes to another consumer; 30 by
+      default. A running consumer renews it three times in that time.
+    - ``create``: ``false`` if others make the streams and consumers; a missing one is then refused.
     - ``replicas`` of the streams that are made here; 1 by default.
-    - ``max_age``: for how many seconds the streams that are made here keep a message; by default for ever,
-      so set it, or limit the stream by hand.
+    - ``max_age``: for how many seconds the streams that are made here keep a message; by default for ever, so
+      set it, or limit the stream by hand.
     - ``creds``: a file of credentials (JWT and seed), as ``nsc`` writes it.
     - ``first_count``: see :class:`~triggers.providers.brokers.trust.FirstCount`.
-    - ``heartbeat``: how often the connection is tried, in seconds; after two in vain it is lost.
+    - ``heartbeat``: how often the connection is checked, in seconds; after two failed checks it is lost.
     """
 
     durable: str | None = None
@@ -63,7 +63,7 @@ class NatsSettings:
         """Read a URL.
 
         Raises:
-            ConfigurationError: it is none, or a setting has no such value.
+            ConfigurationError: it is not valid, or a setting has no such value.
         """
         read = BrokerUrl.read(url, example=_EXAMPLE, ports=(4222, 4222), known=_KNOWN)
         settings: dict[str, Any] = dict(read.options)
@@ -85,7 +85,7 @@ class NatsSettings:
         return cls(**settings), read
 
     def count_of(self, count: int) -> int:
-        """Return the delivery count of a message, from what the server says."""
+        """Return the delivery count of a message, from the server's number."""
         return weighed(count, redelivered=count > 1, profile=NATS, first_count=self.first_count)
 
     def durable_of(self, destination: str, subscription: str) -> str:
@@ -103,19 +103,19 @@ def _check_choices(settings: dict[str, Any]) -> None:
             raise ConfigurationError(name, f"{settings[name]!r} is unknown", f"give {' or '.join(choices)}")
     durable = settings.get("durable")
     if durable is not None and (not durable or durable != plain(durable)):
-        raise ConfigurationError("durable", f"{durable!r} is no name of a consumer", "correct it")
+        raise ConfigurationError("durable", f"{durable!r} is not a name of a consumer", "correct it")
 
 
 def check_subject(destination: str, *, sending: bool) -> str:
     """Return a destination that is a subject.
 
     Raises:
-        ConfigurationError: it is none, or one with wildcards that something is to be sent to.
+        ConfigurationError: it is not a subject, or it has wildcards and is used for sending.
     """
     if _NO_SUBJECT.search(destination):
         raise ConfigurationError(
             "destination",
-            f"{destination!r} is no subject of NATS",
+            f"{destination!r} is not a subject of NATS",
             "use words with single dots between them, and no spaces",
         )
     if sending and has_wildcards(destination):
@@ -126,7 +126,7 @@ def check_subject(destination: str, *, sending: bool) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name that a stream or a consumer may have; of two names there are two.
+    """Return a name that a stream or a consumer may have; different names stay different.
 
     Raises:
         ConfigurationError: it is too long.
@@ -140,12 +140,12 @@ def plain(name: str) -> str:
 
 
 def later_of(destination: str) -> str:
-    """Name the subjects where messages of a subject wait until they are due, each under one of its own."""
+    """Name the subjects where messages of a subject wait until they are due, one subject for each."""
     return f"LATER.{destination}.*"
 
 
 def has_wildcards(subject: str) -> bool:
-    """Whether a subject stands for several."""
+    """Whether a subject matches several."""
     return re.search(r"(^|\.)[*>](\.|$)", subject) is not None
 
 

@@ -1,4 +1,4 @@
-"""The stream of a subject and the durable consumer of a subscription: found, or made; and what waits.
+"""The stream of a subject and the durable consumer of a subscription: found, or made; and their backlog.
 
 Everything here runs on the connection's thread.
 """
@@ -16,7 +16,7 @@ from triggers.providers.nats.driver import driver
 from triggers.providers.nats.settings import UNLIMITED, NatsSettings, has_wildcards, later_of, plain
 from triggers.providers.provider import DeliveryLimit
 
-#: What JetStream says when somebody else has just made a stream of this name, or of this subject.
+#: JetStream's codes if another client has just made a stream of this name, or of this subject.
 _MADE_MEANWHILE = (10058, 10065)
 
 #: How many requests of consumers may wait for messages at a time: one for each worker.
@@ -25,7 +25,7 @@ _MOST_WAITING = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A durable consumer; ``ack_wait`` is in seconds, ``max_deliver`` -1 where there is no limit."""
+    """A durable consumer; ``ack_wait`` is in seconds, ``max_deliver`` is -1 without a limit."""
 
     stream: str
     durable: str
@@ -34,10 +34,10 @@ class Bound:
 
 
 async def stream_of(connection: Connection, subject: str, settings: NatsSettings) -> str:
-    """Return the name of the stream that has a subject; where none has it, make one, named as the subject.
+    """Return the name of the stream that has a subject; if none has it, make one, named like the subject.
 
     Raises:
-        ConfigurationError: there is none and none may be made, or there are several.
+        ConfigurationError: the stream is missing and may not be made, or several have the subject.
     """
     found = await _streams(connection, subject)
     if not found:
@@ -56,7 +56,7 @@ async def _streams(connection: Connection, subject: str) -> list[str]:
 
 
 async def _ask(connection: Connection, what: str, words: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask JetStream; nats-py knows the newer settings of streams in its newer releases only."""
+    """Ask JetStream directly: only newer releases of nats-py know the newer settings of streams."""
     answer = await connection.replies.request(f"$JS.API.{what}", json.dumps(words).encode())
     await connection.replies.wait([answer], ANSWER)
     reply: dict[str, Any] = json.loads(answer.result())
@@ -94,10 +94,10 @@ async def _make(connection: Connection, subject: str, settings: NatsSettings) ->
 
 
 async def bind(connection: Connection, destination: str, durable: str, settings: NatsSettings) -> Bound:
-    """Return a durable consumer; one that is missing is made.
+    """Return a durable consumer; a missing one is made.
 
     Raises:
-        ConfigurationError: it is missing and may not be made, or it is one that cannot be used.
+        ConfigurationError: it is missing and may not be made, or it cannot be used.
     """
     stream = await stream_of(connection, destination, settings)
     manager = connection.native.jsm(timeout=ANSWER)
@@ -124,7 +124,7 @@ def _consumer(destination: str, durable: str, settings: NatsSettings) -> Any:
         max_deliver=UNLIMITED,
         filter_subject=destination,
         max_waiting=_MOST_WAITING,
-        max_ack_pending=UNLIMITED,  # what waits for its retry holds nothing up
+        max_ack_pending=UNLIMITED,  # a message that waits for its retry does not delay others
     )
 
 
@@ -145,7 +145,7 @@ def _checked(stream: str, durable: str, config: Any) -> Bound:
 
 
 async def limit_of(connection: Connection, destination: str, durable: str) -> DeliveryLimit | None:
-    """Return after how many deliveries a durable consumer gives a message up; None of one that is missing."""
+    """Return after how many deliveries a durable consumer gives a message up; None for a missing one."""
     streams = await _streams(connection, destination)
     if len(streams) != 1:
         return None
@@ -161,7 +161,7 @@ async def limit_of(connection: Connection, destination: str, durable: str) -> De
 async def backlogs_of(
     connection: Connection, places: Sequence[Place], settings: NatsSettings
 ) -> Sequence[Backlog]:
-    """Return what waits for the durable consumers of these places; nothing is made that is missing."""
+    """Return the backlogs of the durable consumers of these places; nothing is made."""
     return [await _backlog(connection, place, settings) for place in places]
 
 

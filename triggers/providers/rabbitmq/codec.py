@@ -5,8 +5,8 @@
 basic properties       message_id, correlation_id, reply_to, type, priority, delivery_mode
 ``timestamp``          JMSTimestamp in whole seconds; the header of that name has milliseconds
 ``expiration``         milliseconds to live; read with the timestamp, written as JMSExpiration
-a JMS header's name    that header, where no basic property holds it
-any other header       a property; the broker's own (``x-...``) that are no properties are left out
+a JMS header's name    that header, if no basic property holds it
+any other header       a property; ``x-...`` headers of the broker that are not properties are dropped
 =====================  ===========================================================================
 
 A header whose value JMS does not know (a table, an array, bytes, a decimal) makes a delivery unreadable.
@@ -39,7 +39,7 @@ from triggers.providers.brokers.trust import (
 from triggers.providers.provider import NO_LIMITS, Limits
 from triggers.providers.rabbitmq.properties import FIELDS, Odd, read_properties
 
-#: JMS header -> basic property, where both are short texts.
+#: JMS header -> basic property, if both are short texts.
 _TEXTS = {
     "JMSMessageID": "message_id",
     "JMSCorrelationID": "correlation_id",
@@ -47,22 +47,22 @@ _TEXTS = {
     "JMSType": "type",
 }
 
-#: A number of 64 bits has no more digits.
+#: A number of 64 bits has at most so many digits.
 _MOST_DIGITS = 20
 
-#: How much of one field, and of all, is shown in a dead letter, in characters: they share one frame.
+#: How much of one field, and of all, a dead letter shows, in characters: they share one frame.
 _MOST_OF_ONE, _MOST_TOLD = 1024, 16 * 1024
 
-#: How the queues are called in which messages wait until they are due.
+#: The prefix of queues in which messages wait until they are due.
 LATER = "doubtless.later."
 
-#: Where quorum queues count the deliveries before this one.
+#: The header in which quorum queues count the deliveries before this one.
 COUNT_HEADER = "x-delivery-count"
 
 
 @dataclass(slots=True)
 class Basic:
-    """What goes beside the body: the arguments of pika's BasicProperties."""
+    """The values beside the body: the arguments of pika's BasicProperties."""
 
     properties: dict[str, Any] = field(default_factory=dict[str, Any])
     headers: dict[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
@@ -90,9 +90,9 @@ def encode(message: Message) -> tuple[Basic, bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where deliveries come from: the destination, and what its queue's count is worth.
+    """Where deliveries come from: the destination, and the worth of its queue's count.
 
-    ``quorum`` is None for a queue that somebody else declared: then a missing count is no 1.
+    ``quorum`` is None for a queue that somebody else declared: then a missing count does not mean 1.
     """
 
     destination: str
@@ -100,10 +100,10 @@ class Origin:
     first_count: FirstCount = FirstCount.WEIGHED
 
     def count(self, earlier: Any, *, redelivered: bool) -> int:
-        """Return JMSXDeliveryCount from the header's value: None where there is none.
+        """Return JMSXDeliveryCount from the header's value: None means no header.
 
         Raises:
-            UndecodableError: it is no count.
+            UndecodableError: it is not a count.
         """
         if earlier is None:
             if not self.quorum or redelivered:
@@ -117,7 +117,7 @@ class Origin:
 
     @property
     def profile(self) -> TrustProfile:
-        """What the count is worth."""
+        """The worth of the count."""
         return RABBITMQ_CLASSIC if self.quorum is False else RABBITMQ_QUORUM
 
 
@@ -127,7 +127,7 @@ def decode(
     """Return the message of a delivery; ``encoded`` are its properties.
 
     Raises:
-        UndecodableError: it is none.
+        UndecodableError: it is not a message.
     """
     properties = read_properties(encoded)
     received = _arrived(properties.headers)
@@ -154,7 +154,7 @@ def decode(
 
 
 def _arrived(headers: dict[str, Any]) -> dict[str, Any]:
-    """Return the headers without what says that the message waited until it was due: it never died."""
+    """Remove the headers of the wait until delivery time: the message was not dead-lettered."""
     if not str(headers.get("x-first-death-queue", "")).startswith(LATER):
         return headers
     waited_last = str(headers.get("x-last-death-queue", LATER)).startswith(LATER)
@@ -165,9 +165,9 @@ def _arrived(headers: dict[str, Any]) -> dict[str, Any]:
 _LEFT_OUT = object()
 
 
-#: What AMQP's letters stand for.
+#: The meaning of AMQP's letters.
 _ODD = {
-    "S": "text that is no UTF-8",
+    "S": "text that is not UTF-8",
     "x": "bytes",
     "A": "array",
     "F": "table",
@@ -191,16 +191,16 @@ def _expiration(to_live: str, sent: int | None) -> int | None:
 
 
 def raw_fields(encoded: bytes, body: bytes) -> dict[bytes, bytes]:
-    """Return a delivery as it came: the body, the encoded properties, and for people what they say."""
+    """Return a delivery as it came: the body, the encoded properties, and their values for people to read."""
     shown: dict[bytes, bytes] = {}
-    with suppress(Exception):  # that they cannot be read may be why anybody asks
+    with suppress(Exception):  # perhaps they are the reason why the delivery is unreadable
         read = read_properties(encoded)
         values: dict[str, Any] = {name: getattr(read, name) for name in _NAMES} | read.headers
         shown = {name.encode(): _shown(value) for name, value in values.items() if value is not None}
     return {**shown, b"properties": encoded, b"body": body}
 
 
-#: The basic properties that have a name of their own.
+#: The basic properties that have their own name.
 _NAMES = tuple(name for name, _ in FIELDS if name != "headers")
 
 
@@ -209,7 +209,7 @@ def _shown(value: Any) -> bytes:
 
 
 def letter_of(fields: Mapping[bytes, bytes], reason: str) -> tuple[Basic, bytes]:
-    """Return a dead letter for what could not be read: its body, and what can be shown of the rest."""
+    """Return a dead letter for an unreadable delivery: its body, and the readable part of the rest."""
     headers: dict[str, PropertyValue] = {}
     left = _MOST_TOLD
     for name, value in fields.items():

@@ -1,7 +1,7 @@
-"""The edge to pika: a connection with a thread of its own, and channels on which coroutines can ask.
+"""The edge to pika: a connection with its own thread, and channels on which coroutines can ask.
 
-The thread keeps the heartbeats going whatever the callers do. What they ask is done on it, in order; the
-answer comes back as a future. pika's errors are translated here, once.
+The thread keeps the heartbeats going whatever the callers do. It does what they ask, in order, and answers
+with a future. pika's errors are translated here, once.
 """
 
 import logging
@@ -34,11 +34,11 @@ class Connection(BrokerConnection):
         self._tls = None if url.tls is None else url.tls.context()
         self._native: Any = None
         self._loop: Any = None
-        #: Why RabbitMQ reads nothing from who publishes, such as "low on disk"; empty where it does.
+        #: The reason why RabbitMQ reads nothing from publishers, such as "low on disk"; empty if it reads.
         self.blocked = ""
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> None:
-        """Have something done after a while; nothing of it when the connection is gone by then."""
+        """Run something after a while; drop it if the connection is gone then."""
         self.tell(lambda: self._loop.call_later(seconds, lambda: quietly(work)))
 
     async def channel(self, lost: Callable[[Exception], None]) -> "Channel":
@@ -89,12 +89,12 @@ class Connection(BrokerConnection):
         try:
             loop.start()
         finally:
-            with self._lock:  # nobody may ask any more
+            with self._lock:  # no caller may ask any more
                 self._over = self._over or self.ready.done()
                 loop.close()
 
     def check_takes_messages(self) -> None:
-        """Refuse to send while RabbitMQ would not read it: it would only pile up, and arrive as often.
+        """Refuse to send while RabbitMQ does not read: each try would pile up, and arrive as often.
 
         Raises:
             ProviderUnavailableError: an alarm is on.
@@ -160,7 +160,7 @@ class Channel:
         return await self.run(doing, work)
 
     async def run(self, doing: str, work: Call) -> Any:
-        """Do something on the connection's thread whose future fails with the channel; raises as above."""
+        """Run something on the connection's thread; its future fails with the channel; raises as above."""
 
         def watched(future: "Future[Any]") -> None:
             self._asked.add(future)
@@ -174,7 +174,7 @@ class Channel:
         self.connection.tell(lambda: None if self.closed else work(self.pika))
 
     def close_soon(self) -> None:
-        """Close it, if it is open, and do not wait: RabbitMQ then requeues what was not answered on it."""
+        """Close it, if it is open, and do not wait: RabbitMQ then requeues its unacknowledged messages."""
         if not self.connection.over:
             self.tell(lambda pika: pika.close() if pika.is_open else None)
 
@@ -221,8 +221,8 @@ def _parameters(url: BrokerUrl, tls: ssl.SSLContext | None, host: str, port: int
     )
 
 
-#: What the broker says, or pika of its mechanisms, and what it means. A line that ends while a login is under
-#: way pika calls a "probable" refusal; it is as probably a broker that goes away: who refuses says so.
+#: Errors of the broker, or of pika's mechanisms, and their meaning. If the line ends during a login, pika
+#: calls that a "probable" refusal. It may equally be a broker that goes away: a real refusal says so.
 _REFUSALS = (
     (re.compile(r"ACCESS_REFUSED|(?<!Probable)AuthenticationError"), "login", "user and password in"),
     (re.compile("NOT_ALLOWED"), "virtual host", "the path of"),
@@ -246,7 +246,7 @@ def connecting(error: BaseException, host: str) -> Exception:
 
 
 def _causes(error: BaseException | None) -> Any:
-    """Yield an error and all that it was made of; pika puts them into ``args`` and ``exceptions``."""
+    """Yield an error and all its causes; pika puts them into ``args`` and ``exceptions``."""
     seen: set[int] = set()
     todo: list[Any] = [error]
     while todo:
@@ -259,10 +259,10 @@ def _causes(error: BaseException | None) -> Any:
         todo += [*cause.args, cause.__cause__, getattr(cause, "exception", None), *cast("Any", inner)]
 
 
-#: The reply code of a channel's end where the account lacks a permission.
+#: The reply code of a closed channel if the account lacks a permission.
 _FORBIDDEN = 403
 
-#: Reply codes of a channel's end after which trying again is no use, and what to do instead.
+#: Reply codes of a closed channel after which a retry does not help, and the remedy.
 _NEVER = {
     _FORBIDDEN: "give the account the permission",
     404: "declare it, or start its consumer first",

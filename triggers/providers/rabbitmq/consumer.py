@@ -32,10 +32,10 @@ DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 
 class RabbitmqConsumer:
-    """A channel with at most one living consumer on it, whose window is exactly what was asked for.
+    """A channel with at most one active consumer, which has exactly the requested window.
 
-    RabbitMQ counts a window (``basic.qos``) by consumer. So when another window is needed, the consumer is
-    cancelled and another begun: what the first one has is still to be answered, and no longer counted.
+    RabbitMQ counts a window (``basic.qos``) by consumer. So a new window needs a new consumer, and the old
+    one is cancelled: its deliveries must still be settled, and no longer count.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class RabbitmqConsumer:
         self._inbox = Inbox()
         self._tag: str | None = None
         self._window = 0
-        # The tags of the present consumer's unanswered deliveries.
+        # The tags of the present consumer's unsettled deliveries.
         self._counted: set[int] = set()
 
     async def open(self, inbox: Inbox) -> None:
-        """Open a channel and declare what is needed; the one before gives back what it still has."""
+        """Open a channel and declare what is needed; the previous channel gives back what it still has."""
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.close_soon()
@@ -99,13 +99,13 @@ class RabbitmqConsumer:
         )
 
     async def stop(self) -> None:
-        """Cancel the consumer; what it had been sent before arrives before this returns."""
+        """Cancel the consumer; everything that was sent to it before arrives before this returns."""
         tag, self._tag = self._tag, None
         if tag is not None:
             await self._opened().ask("cancelling", "basic_cancel", consumer_tag=tag)
 
     def stop_soon(self) -> None:
-        """Cancel the consumer, without an answer."""
+        """Cancel the consumer, and do not wait for the answer."""
         tag, self._tag = self._tag, None
         if tag is not None:
             self._opened().tell(lambda pika: pika.basic_cancel(consumer_tag=tag))
@@ -130,7 +130,7 @@ class RabbitmqConsumer:
 
         if delay <= AT_ONCE:
             channel.tell(requeue)
-        else:  # until then it fills a place of the window
+        else:  # until then it uses a place of the window
             later = partial(_unless_closed, channel, requeue)
             channel.connection.call_later(delay.total_seconds(), later)
 
@@ -164,7 +164,7 @@ class RabbitmqConsumer:
         return raw_fields(pushed.properties, pushed.body)
 
     async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (the channel knows)
-        """Close the channel: RabbitMQ then requeues what was not answered."""
+        """Close the channel: RabbitMQ then requeues unacknowledged messages."""
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()

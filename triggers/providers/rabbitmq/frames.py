@@ -1,11 +1,11 @@
-"""The edge to pika's frames: the properties of messages pass it as bytes, so none can end a connection.
+"""The edge to pika's frames: message properties pass it as bytes, so they cannot end a connection.
 
-pika decodes properties while it reads frames, where an error ends the connection: a timestamp beyond the year
-9999 does, or an infinite double, and the message comes again on the next one. So :class:`Services` packs the
-properties of each message up before pika sees them, as one header of bytes;
-:mod:`triggers.providers.rabbitmq.properties` reads them where a message that cannot be read is no more than
-that. Only public interfaces of pika are used: an event loop of one's own with the method ``data_received`` of
-its protocols, and ``encode`` of a subclass of ``BasicProperties``. Other users of pika are not touched.
+pika decodes properties while it reads frames, where an error ends the connection. A timestamp beyond the
+year 9999 or an infinite double causes one, and the message comes again on the next connection. So
+:class:`Services` packs the properties of each message as one header of bytes before pika sees them.
+:mod:`triggers.providers.rabbitmq.properties` reads them, and there an error makes only one delivery
+unreadable. We use only public interfaces of pika: a custom event loop that calls ``data_received`` of its
+protocols, and ``encode`` of a subclass of ``BasicProperties``. Other users of pika are not affected.
 """
 
 import struct
@@ -24,10 +24,10 @@ try:
 except ImportError as error:
     raise MissingExtraError("the RabbitMQ provider", extra="rabbitmq", package="pika") from error
 
-#: The driver, as Any: there are types for a part of pika only.
+#: The driver, as Any: pika has types for only a part.
 driver = cast("Any", pika)
 
-#: Parts of it that are modules of their own, which importing pika alone need not load.
+#: Separate modules of it, which importing pika need not load.
 PARTS = (exceptions, frame, spec, select_connection)
 
 #: The kinds of frames.
@@ -36,7 +36,7 @@ _KINDS = frozenset((spec.FRAME_METHOD, spec.FRAME_HEADER, spec.FRAME_BODY, spec.
 #: A frame's kind, channel and size.
 _FRAME = struct.Struct(">BHI")
 
-#: What stands in a content header before the properties: class, weight and size of the body.
+#: The length of a content header before the properties: class, weight and size of the body.
 _CONTENT = 12
 
 _FLAGS_OF_HEADERS: int = driver.BasicProperties.FLAG_HEADERS
@@ -47,12 +47,12 @@ _LENGTH = struct.Struct(">I")
 _PACKED = ""
 _BYTES = b"\x00x"
 
-#: What comes before them then: flags, the table's length, the header's name and kind, and its length.
+#: The bytes before them then: flags, the table's length, the header's name and kind, and its length.
 _TABLE = struct.Struct(">HI2sI")
 
 
 class EncodedProperties(spec.BasicProperties):  # type: ignore[misc]  # Any to mypy
-    """Properties that are bytes already: what pika asks for when it writes a frame."""
+    """Properties that are bytes already, in the form that pika needs when it writes a frame."""
 
     def __init__(self, encoded: bytes) -> None:
         cast("Any", super()).__init__()
@@ -73,7 +73,7 @@ def properties_of(basic: Mapping[str, Any], headers: Mapping[str, PropertyValue]
 
 
 class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: ignore[misc]  # Any to mypy
-    """An event loop whose connections pack up the properties of what they receive."""
+    """An event loop with connections that pack the properties of what they receive."""
 
     def create_streaming_connection(
         self,
@@ -92,12 +92,12 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
 
 
 class Packer:
-    """Hands on what the broker sends, but for the properties of messages, which it packs up."""
+    """Passes on what the broker sends, and packs the properties of messages."""
 
     def __init__(self, hand_on: Callable[[bytes], None]) -> None:
         self._hand_on = hand_on
-        self._begun = b""  # of a frame that is not here in full, and must be
-        self._passing = 0  # bytes of the present frame that are handed on as they come
+        self._begun = b""  # of a frame that has not arrived in full, and must
+        self._passing = 0  # bytes of the present frame that are passed on as they come
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the connection."""
@@ -114,7 +114,7 @@ class Packer:
             if len(chunk) - offset < _FRAME.size:
                 break
             kind, _, size = _FRAME.unpack_from(chunk, offset)
-            if kind not in _KINDS:  # such as the broker's word for another version: pika knows
+            if kind not in _KINDS:  # such as the broker's answer to another version: pika knows it
                 self._passing = len(chunk) - offset
                 continue
             whole = _FRAME.size + size + spec.FRAME_END_SIZE
@@ -132,7 +132,7 @@ class Packer:
 
 
 def packed(frame: bytes) -> bytes:
-    """Return a content header's frame whose properties are one header that holds them as bytes."""
+    """Return a content header's frame with its properties in one header of bytes."""
     kind, channel, size = _FRAME.unpack_from(frame)
     begin = _FRAME.size + _CONTENT
     length = size - _CONTENT
@@ -141,5 +141,5 @@ def packed(frame: bytes) -> bytes:
 
 
 def unpacked(properties: Any) -> bytes:
-    """Return the properties of a message as they came, from those that pika hands over."""
+    """Return the properties of a message as they came, from pika's properties."""
     return cast("bytes", properties.headers[_PACKED])

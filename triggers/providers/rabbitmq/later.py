@@ -1,9 +1,9 @@
-"""Messages that are to be delivered later: each waits in a queue that nobody consumes, and expires there.
+"""Messages for later delivery: each waits in a queue that nobody consumes, and expires there.
 
-RabbitMQ expires messages at the head of a queue only. So what waits in one queue is due at one time: a queue
-is for a *slot* of time, and each message in it lives until the slot's end. Then the queue's dead-letter
-exchange is the destination. The longer a delay, the wider its slots: a message comes by a twentieth of its
-delay later at most, or by 50 ms. A queue goes away by itself a while after its slot.
+RabbitMQ expires messages only at the head of a queue. So all messages in one queue must be due at the same
+time: a queue is for a *slot* of time, and each message in it lives until the slot's end. Then the queue's
+dead-letter exchange sends it to the destination. The longer a delay, the wider its slots: a message is late
+by at most a twentieth of its delay, or 50 ms. A queue deletes itself a while after its slot.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from history.message import Message
 from triggers.providers.brokers.codec import SHORT
 from triggers.providers.rabbitmq.codec import LATER
 
-#: The narrowest slot, in milliseconds, and in how many slots a delay is measured at least.
+#: The narrowest slot, in milliseconds, and the least number of slots in a delay.
 _NARROWEST, _SLOTS = 50, 20
 
-#: For how long a queue stays after its last slot, in milliseconds: dead-lettering needs a moment.
+#: How long a queue stays after its last slot, in milliseconds: dead-lettering needs a moment.
 _MARGIN = 60_000
 
-#: How long RabbitMQ counts, in milliseconds: a number of 32 bits; and how long a delay may be, to stay below.
+#: The longest time in RabbitMQ, in milliseconds: a number of 32 bits; and the longest delay that stays below.
 _MOST = 2**32 - 1
 LONGEST = (_MOST - _MARGIN) // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A time at which messages are due, in ms since 1970, and how wide the slot is that ends there."""
+    """A time at which messages are due, in ms since 1970, and the width of the slot that ends there."""
 
     end: int
     width: int
@@ -64,12 +64,12 @@ class Slot:
         return f"{LATER}{self.end}.{self.width}.{sha256(destination.encode()).hexdigest()}"
 
     def arguments(self, exchange: str, key: str, *, quorum: bool) -> dict[str, Any]:
-        """Return the arguments of its queue, which are the same whenever it is declared."""
+        """Return the arguments of its queue, which are the same at each declaration."""
         found: dict[str, Any] = {
             "x-queue-type": "quorum" if quorum else "classic",
             "x-dead-letter-exchange": exchange,
             "x-dead-letter-routing-key": key,
-            # From the last declaration on, which comes before each message: no delay of it is longer.
+            # Counts from the last declaration, which comes before each message: no delay is longer.
             "x-expires": min(_MOST, 2 * self.width * _SLOTS + self.width + _MARGIN),
         }
         if quorum:
@@ -77,12 +77,12 @@ class Slot:
         return found
 
     def time_to_live(self, now: datetime) -> int:
-        """Return for how long a message is to wait, in ms."""
+        """Return how long a message waits, in ms."""
         return max(1, ceil(self.end - now.timestamp() * 1000))
 
 
 def slots_of(messages: Sequence[Message], now: datetime) -> dict[Slot, list[Message]]:
-    """Return messages by their slots, the earliest first, each in the order in which they are given."""
+    """Return messages by their slots, the earliest first; each slot keeps the given order."""
     found: dict[Slot, list[Message]] = {}
     for message in messages:
         found.setdefault(Slot.of(message.delivery_time or now, now), []).append(message)

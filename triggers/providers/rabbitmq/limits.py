@@ -1,8 +1,8 @@
-"""How a queue of RabbitMQ is declared, as far as it can be known: its type, and when it gives a message up.
+"""Finds out how a queue of RabbitMQ is declared: its type, and when it gives a message up.
 
-Over AMQP 0-9-1 nobody is told a queue's arguments. But whoever declares a queue that is there, with others,
-is told the first that differs: so they are found out one by one. With what is asked here no queue can be
-made: an argument is always among them that RabbitMQ refuses for a new one.
+AMQP 0-9-1 cannot read a queue's arguments. But if a client declares an existing queue with other arguments,
+RabbitMQ names the first that differs: so we find them one by one. These questions can never make a queue:
+each contains an argument that RabbitMQ refuses for a new one.
 """
 
 import logging
@@ -14,32 +14,32 @@ from history.errors import ConfigurationError, NotPermittedError
 from triggers.providers.provider import DeliveryLimit
 from triggers.providers.rabbitmq.settings import LIMITING
 
-#: What no queue has: a type that there is not, and a limit that is no number.
+#: Values that no queue has: an unknown type, and a limit that is not a number.
 _NO_TYPE, _NO_LIMIT = {"x-queue-type": "doctor"}, {"x-delivery-limit": "doctor"}
 
-#: How often a queue is asked at most; it has some dozen arguments.
+#: How many questions about a queue at most; it has some dozen arguments.
 _MOST = 20
 
-#: What RabbitMQ says of the first argument that differs; without "current" it has none.
+#: RabbitMQ's error about the first argument that differs; without "current" the queue lacks it.
 _DIFFERS = re.compile(
     r"inequivalent arg '([\w-]+)' for queue .*"
     r"\bcurrent is (?:(?:the value )?'(.*?)'(?: of type '(\w+)')?|none)"
 )
 
-#: The number that a quorum queue of RabbitMQ 4 has where nobody says another.
+#: The limit of a quorum queue in RabbitMQ 4 by default.
 DEFAULT_LIMIT = 20
 
-_UNSEEN = "a policy of RabbitMQ may set delivery-limit or dead-letter-exchange, and AMQP does not tell of it"
+_UNSEEN = "a policy of RabbitMQ may set delivery-limit or dead-letter-exchange, and AMQP does not report it"
 
 #: Declares a queue with these arguments.
 Declare = Callable[[Mapping[str, object]], Awaitable[object]]
 
 
 async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None:
-    """Return the limit of a queue, over AMQP 0-9-1; None where it has none, or there is no queue.
+    """Return the limit of a queue, over AMQP 0-9-1; None if it has none, or does not exist.
 
     Raises:
-        ProviderUnavailableError: there is no answer.
+        ProviderUnavailableError: RabbitMQ does not answer.
     """
     kind, known = "", dict[str, object]()
     for _ in range(_MOST):
@@ -48,7 +48,7 @@ async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None
             found = await _differing(declare, {**known, **wrong})
         except NotPermittedError:
             return unseen("its account may not declare the queue, and so not ask how it is declared")
-        if found is None:  # there is no such queue, or it is another's
+        if found is None:  # the queue does not exist, or belongs to another connection
             return None
         name, value = found
         if name == "x-queue-type":
@@ -66,10 +66,10 @@ async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None
 
 
 async def kind_of_queue(declare: Declare) -> str | None:
-    """Return the type of a queue, over AMQP 0-9-1; None where RabbitMQ does not say, or there is no queue.
+    """Return the type of a queue, over AMQP 0-9-1; None if RabbitMQ does not say, or without a queue.
 
     Raises:
-        ProviderUnavailableError: there is no answer.
+        ProviderUnavailableError: RabbitMQ does not answer.
     """
     known = dict[str, object]()
     for _ in range(_MOST):
@@ -89,11 +89,11 @@ async def kind_of_queue(declare: Declare) -> str | None:
 
 
 async def _differing(declare: Declare, arguments: Mapping[str, object]) -> tuple[str, object] | None:
-    """Return the first argument that a queue has otherwise, and how; None where there is no such queue.
+    """Return the first argument of a queue that differs, and its value; None if the queue does not exist.
 
     Raises:
         NotPermittedError: the account may not ask.
-        ProviderUnavailableError: there is no answer.
+        ProviderUnavailableError: RabbitMQ does not answer.
     """
     try:
         with _unlogged():
@@ -108,7 +108,7 @@ async def _differing(declare: Declare, arguments: Mapping[str, object]) -> tuple
 
 @contextmanager
 def _unlogged() -> Generator[None]:
-    """Keep pika from warning of a refusal that is the answer."""
+    """Keep pika from warning of an expected refusal."""
     log = logging.getLogger("pika.channel")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -119,13 +119,13 @@ def _unlogged() -> Generator[None]:
 
 
 def limit_of(arguments: Mapping[str, object], version: int) -> DeliveryLimit | None:
-    """Return the limit of a queue with these arguments; None where it has none."""
+    """Return the limit of a queue with these arguments; None if it has none."""
     if arguments.get("x-queue-type") != "quorum":
         return None
     limit, exchange = arguments.get("x-delivery-limit"), arguments.get("x-dead-letter-exchange")
     if limit is None and version >= LIMITING:
         limit = DEFAULT_LIMIT
-    # So often it may come back; the first delivery is none of these.
+    # The limit counts redeliveries; the first delivery comes before them.
     deliveries = int(limit) + 1 if isinstance(limit, int) and limit >= 0 else None
     then = "it is dropped, unless a policy has a dead-letter exchange"
     if exchange is not None:
@@ -134,12 +134,12 @@ def limit_of(arguments: Mapping[str, object], version: int) -> DeliveryLimit | N
 
 
 def unseen(why: str) -> DeliveryLimit:
-    """Return what is known where nothing could be seen."""
+    """Return a limit that could not be read."""
     return DeliveryLimit(None, unseen=why)
 
 
 def _read(value: str | None, kind: str | None) -> object:
-    """Return a value of an argument as it is declared; RabbitMQ does not always say of which type."""
+    """Return a value of an argument as it is declared; RabbitMQ does not always name its type."""
     if value is None:
         return None
     if kind == "bool":

@@ -1,7 +1,7 @@
 """The basic properties of a message in AMQP 0-9-1, as bytes: read and written here, not by pika.
 
 pika cuts doubles to integers, cannot write them, and fails on values that others may send, such as a
-timestamp beyond the year 9999. Here a message that cannot be read is one unreadable delivery, and no more.
+timestamp beyond the year 9999. Here an unreadable message affects only one delivery.
 """
 
 import struct
@@ -42,13 +42,13 @@ class Properties:
 
 
 class Odd(NamedTuple):
-    """The value of a header that is no property of JMS, as it came; ``kind`` is AMQP's letter for it."""
+    """The value of a header that is not a property of JMS, as it came; ``kind`` is AMQP's letter for it."""
 
     kind: str
     encoded: bytes
 
 
-#: The basic properties in their order, and how each is written: a short text, a byte, a time or the headers.
+#: The basic properties in their order, each with its form: a short text, a byte, a time or the headers.
 FIELDS = (
     ("content_type", "s"),
     ("content_encoding", "s"),
@@ -66,7 +66,7 @@ FIELDS = (
     ("cluster_id", "s"),
 )
 
-#: The kinds of headers that are numbers, as RabbitMQ has them, and how they are written.
+#: The kinds of headers that are numbers, as RabbitMQ has them, with their binary form.
 _NUMBERS = {
     kind: struct.Struct(form)
     for kind, form in {
@@ -84,7 +84,7 @@ _NUMBERS = {
     }.items()
 }
 
-#: The kinds that say how long they are, and those whose length is known.
+#: The kinds that begin with their length, and those of known length.
 _COUNTED = frozenset((b"S", b"x", b"A", b"F"))
 _SIZES = {b"D": 5, b"T": 8}
 
@@ -133,7 +133,7 @@ def _encode_value(value: PropertyValue) -> bytes:
             return b"S" + _LENGTH.pack(len(text)) + text
 
 
-#: How each form of a basic property is written.
+#: The encoder of each form.
 _ENCODERS: Mapping[str, Callable[[Any], bytes]] = {
     "s": _encode_short,
     "B": struct.Struct(">B").pack,
@@ -146,13 +146,13 @@ def read_properties(encoded: bytes) -> Properties:
     """Return the properties of a message, as they came.
 
     Raises:
-        UndecodableError: a text is no UTF-8, or a header of no known kind.
+        UndecodableError: a text is not UTF-8, or a header has an unknown kind.
         ValueError, struct.error, IndexError: they are cut off or garbled.
     """
     read, offset = Properties(), 2
     flags = int.from_bytes(encoded[:2])
     more = flags & 1
-    while more:  # words of flags that nobody has given a meaning
+    while more:  # words of flags without a meaning
         more = encoded[offset + 1] & 1
         offset += 2
     for name, form in _present(flags):
@@ -170,7 +170,7 @@ def read_properties(encoded: bytes) -> Properties:
     return read
 
 
-# What comes from one sender has mostly the same.
+# Messages of one sender mostly have the same properties.
 @lru_cache(maxsize=64)
 def _present(flags: int) -> tuple[tuple[str, str], ...]:
     return tuple(field for bit, field in enumerate(FIELDS) if flags & 1 << (15 - bit))

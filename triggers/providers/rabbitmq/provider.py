@@ -1,7 +1,7 @@
-"""RabbitMQ over AMQP 0-9-1: an exchange is a destination, a queue of its own is a subscription.
+"""RabbitMQ over AMQP 0-9-1: a destination is an exchange, and each subscription has its own queue.
 
-``consumer.py`` is one consumer, ``publisher.py`` sends, ``later.py`` has the queues of what is due later,
-``codec.py`` reads and writes messages, ``settings.py`` has settings and names, ``connection.py`` is the line.
+``consumer.py`` is one consumer, ``publisher.py`` sends, ``later.py`` has the queues of delayed messages,
+``codec.py`` reads and writes messages, ``settings.py`` has settings and names, ``connection.py`` connects.
 """
 
 import os
@@ -44,24 +44,22 @@ class RabbitMQ:
     """Destinations in RabbitMQ, over pika; blocking or asyncio, safe between threads.
 
     A destination ``orders`` is a durable fanout exchange of that name, a subscription ``book-order`` the
-    queue ``orders:book-order`` bound to it; both are declared by the first consumer, and what is sent before
-    is refused: there is nobody to keep it. ``queue:NAME`` is a queue that exists already: it is consumed as
-    it is, all subscriptions share it, and what is sent goes straight to it. Dead letters of ``orders`` go to
-    the destination ``DLQ.orders``, with the property ``dead-letter-reason``; RabbitMQ itself sends there,
-    too, what a policy of the broker expels.
+    queue ``orders:book-order`` bound to it. The first consumer declares both. A message sent before that is
+    refused: no queue would keep it. ``queue:NAME`` is a queue that exists already: it is consumed as it is,
+    all subscriptions share it, and messages go straight to it. Dead letters of ``orders`` go to the
+    destination ``DLQ.orders``, with the property ``dead-letter-reason``. RabbitMQ itself also sends there
+    what a policy of the broker expels.
 
-    Everything that is sent is persistent unless the message says otherwise, mandatory and confirmed. A
-    message with a delivery time ahead waits in a queue of its time (``doubtless.later.*``), and comes by a
-    twentieth of its delay later at most. A recovery with a delay keeps the delivery unanswered in the
-    consumer for so long: the message is never copied, its count stays true, and it comes back sooner if the
-    consumer ends.
+    Every message is persistent unless it says otherwise, mandatory and confirmed. A message with a future
+    delivery time waits in a queue of its time (``doubtless.later.*``), and is late by at most a twentieth of
+    its delay. A recovery with a delay keeps the delivery unsettled in the consumer for so long: the message
+    is never copied, its count stays true, and it comes back sooner if the consumer ends.
 
-    The delivery count of quorum queues is exact: every delivery counts, also of what was prefetched but
-    never started. Classic queues keep none: it is -1, and only ``redelivered`` is told. See
-    ``docs/delivery-counts.md``.
+    The delivery count of quorum queues is exact: every delivery counts, even of messages that were prefetched
+    and never started. Classic queues keep only ``redelivered``: it is -1. See ``docs/delivery-counts.md``.
 
-    One connection receives, and another one sends, each with a thread of its own, which sends heartbeats
-    however long a service runs; each connects again when it is used after it was lost.
+    One connection receives, and another sends. Each has its own thread, which sends heartbeats however long a
+    service runs. After a loss each connects again when it is next used.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
@@ -78,14 +76,14 @@ class RabbitMQ:
         self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
         self._receiving: Connection | None = None
-        #: RabbitMQ reads nothing more from a connection that sends while it is short of disk or memory, so
-        #: what is received could not be acknowledged there, and its queues would not get shorter.
+        #: Sends use a separate connection: RabbitMQ stops reading from a sending connection while it is short
+        #: of disk or memory. It would not read acknowledgements there, and its queues would not get shorter.
         self._sending: Connection | None = None
         self._publishers: list[Publisher] = []
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Make a provider for ``rabbitmq://user:password@host:5672/vhost``; nothing is connected yet.
+        """Make a provider for ``rabbitmq://user:password@host:5672/vhost``; it does not connect yet.
 
         Raises:
             ConfigurationError: the URL cannot be used.
@@ -94,13 +92,13 @@ class RabbitMQ:
         return cls(read, settings)
 
     def for_asyncio(self) -> "RabbitMQ":
-        """Return a provider of the same broker for an event loop; it must be closed by itself."""
+        """Return a provider of the same broker for an event loop; close it separately."""
         return RabbitMQ(self._url, self._settings, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Publish messages, confirmed, and return their JMSMessageIDs."""
         messages = [named(message) for message in messages]
-        now = datetime.now(UTC)  # one instant, lest a batch that is due while it is sent be split
+        now = datetime.now(UTC)  # one instant, so that a batch that becomes due during the send is not split
         at_once = [message for message in messages if not is_later(message, now)]
         await self._publish(destination, [encode(message) for message in at_once])
         if len(at_once) < len(messages):
@@ -108,7 +106,7 @@ class RabbitMQ:
         return [message.message_id or "" for message in messages]
 
     async def _publish_later(self, destination: str, messages: Sequence[Message], now: datetime) -> None:
-        """Publish messages into the queues of their slots, which are declared before."""
+        """Publish messages into the queues of their slots, which are declared first."""
         if destination.startswith(TEMPORARY):
             refuse_later(messages)
         slots = slots_of(messages, now)
@@ -139,7 +137,7 @@ class RabbitMQ:
         try:
             await publisher.publish(exchange, key, messages)
         except BaseException:
-            publisher.close_soon()  # what comes back on it is nobody's any more
+            publisher.close_soon()  # nobody waits for what comes back on it any more
             raise
         self._publishers.append(publisher)
 
@@ -154,7 +152,7 @@ class RabbitMQ:
         return publisher
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:
-        """Open a consumer; exchange and queue are declared where they are missing."""
+        """Open a consumer; a missing exchange or queue is declared."""
         queue_type = self._settings.queue_type
         plain = destination.startswith(QUEUE)
         quorum = None if plain and queue_type is None else queue_type != "classic"
@@ -167,7 +165,7 @@ class RabbitMQ:
         return await self._receive(declare, origin, name)
 
     async def open_temporary(self, purpose: str) -> tuple[str, PushReceiver]:
-        """Open the one consumer of a new queue, which ends with it: by its end, or the connection's."""
+        """Open the only consumer of a new queue, which ends with the consumer or its connection."""
         queue = f"{TEMPORARY}{purpose}.{uuid4().hex}"
         origin = Origin(destination=queue, quorum=False, first_count=self._settings.first_count)
         return queue, await self._receive(partial(_declare_temporary, queue), origin, "owner")
@@ -180,7 +178,7 @@ class RabbitMQ:
         return receiver
 
     async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
-        """Publish copies to a destination with a queue of its own, so that nobody need have subscribed."""
+        """Publish copies to a destination with its own queue, so that nobody need have subscribed."""
         channel = await (await self._connected_to_send()).channel(lambda _: None)
         await _declare(destination, "letters", channel, quorum=self._settings.queue_type != "classic")
         await channel.close()
@@ -226,7 +224,7 @@ class RabbitMQ:
         """Return after how many deliveries the queue of a subscription gives a message up.
 
         Raises:
-            ProviderUnavailableError: there is no answer.
+            ProviderUnavailableError: RabbitMQ does not answer.
         """
         from triggers.providers.rabbitmq.limits import limit_of_queue  # noqa: PLC0415  (no consumer asks)
 
@@ -235,12 +233,12 @@ class RabbitMQ:
         return await limit_of_queue(declare, _major(connection))
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
-        """Return what waits in the queues of these places; RabbitMQ says nothing of what is held."""
+        """Return what waits in the queues of these places; RabbitMQ does not report what is held."""
         return [await self._backlog(*place) for place in places]
 
     async def _backlog(self, destination: str, subscription: str) -> Backlog:
         queue, unknown = queue_at(destination, subscription), unknown_backlog(destination, subscription)
-        # A channel for each: it ends where there is no such queue.
+        # Open a channel for each: it ends if the queue does not exist.
         channel = await (await self._connected()).channel(lambda _: None)
         try:
             found = await channel.ask("counting what waits", "queue_declare", queue=queue, passive=True)
@@ -250,7 +248,7 @@ class RabbitMQ:
         return replace(unknown, waiting=found.method.message_count, consumers=found.method.consumer_count)
 
     async def close(self) -> None:
-        """Close the connections. Receivers are to be closed before."""
+        """Close the connections. Close the receivers before."""
         connections = (self._sending, self._receiving)
         self._sending, self._receiving, self._publishers = None, None, []
         for connection in connections:
@@ -259,7 +257,7 @@ class RabbitMQ:
 
 
 async def _look_for_target(destination: str, channel: Channel) -> None:
-    """Refuse a destination that nobody has declared: what waits would go nowhere when it is due."""
+    """Refuse a destination that nobody has declared: it would lose waiting messages when they are due."""
     if destination.startswith(QUEUE):
         await _look_for(destination, channel)
     else:
@@ -284,8 +282,8 @@ async def _look_for_queue(destination: str, channel: Channel) -> str:
 
 
 async def _declare_otherwise(connection: Connection, queue: str, arguments: Mapping[str, object]) -> None:
-    """Declare a queue with arguments that it does not have: RabbitMQ refuses that, and says which differs."""
-    # A channel for each: it ends where RabbitMQ refuses.
+    """Declare a queue with arguments that it does not have: RabbitMQ refuses, and names the first of them."""
+    # Open a channel for each: it ends if RabbitMQ refuses.
     channel = await connection.channel(lambda _: None)
     words = {"queue": queue, "durable": True, "arguments": arguments}
     await channel.ask("asking how it is declared", "queue_declare", **words)

@@ -12,7 +12,7 @@ from triggers.providers.rabbitmq.codec import Basic
 from triggers.providers.rabbitmq.connection import Channel, Connection, is_nack
 from triggers.providers.rabbitmq.frames import EncodedProperties, properties_of
 
-#: How many messages are on their way at once, at most.
+#: How many messages are on their way at a time, at most.
 CHUNK = 500
 
 #: A message, encoded.
@@ -47,11 +47,11 @@ class Publisher:
         self._channel = channel
 
     async def publish(self, exchange: str, key: str, messages: Sequence[Encoded]) -> None:
-        """Publish in order; return when the broker has all of them safely.
+        """Publish in order; return when the broker has stored all of them safely.
 
         Raises:
             ProviderUnavailableError: it is unknown which of them arrived.
-            ConfigurationError: one of them went nowhere, cannot be written, or the broker refuses it.
+            ConfigurationError: one of them reached no queue, cannot be written, or the broker refuses it.
         """
         assert self._channel is not None  # noqa: S101  (usable)
         for first in range(0, len(messages), CHUNK):
@@ -106,6 +106,6 @@ class Publisher:
             fulfil(self._done, None)
 
     def close_soon(self) -> None:
-        """Close the channel, and do not wait: a connection has so many and no more."""
+        """Close the channel, and do not wait: the number of channels of a connection is limited."""
         if self._channel is not None:
             self._channel.close_soon()

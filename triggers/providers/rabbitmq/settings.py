@@ -1,4 +1,4 @@
-"""What can be set on the RabbitMQ provider, and the names it gives things."""
+"""The settings of the RabbitMQ provider, and the names that it makes."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -10,10 +10,10 @@ from triggers.providers.brokers.url import BrokerUrl
 
 QueueType = Literal["quorum", "classic"]
 
-#: How a destination begins that is a queue of that name, which somebody else declared.
+#: The prefix of a destination that is a queue of that name, which somebody else declared.
 QUEUE = "queue:"
 
-#: How the name of a temporary destination's queue begins.
+#: The prefix of a temporary destination's queue.
 TEMPORARY = "doubtless.temporary."
 
 _EXAMPLE = "rabbitmq://user:password@host:5672/vhost"
@@ -21,11 +21,11 @@ _EXAMPLE = "rabbitmq://user:password@host:5672/vhost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RabbitmqSettings:
-    """The settings; they stand in the URL's query.
+    """The settings, which the URL's query holds.
 
-    - ``queue_type`` of the queues that are declared here: ``quorum`` (the default), whose delivery count is
-      exact, or ``classic``, which has none. For a ``queue:NAME`` it says what that queue is; left out, a
-      missing count is -1.
+    - ``queue_type`` of the queues that are declared here: ``quorum`` (the default) with an exact delivery
+      count, or ``classic`` without one. For a ``queue:NAME`` it says what that queue is; left out, a missing
+      count is -1.
     - ``first_count``: see :class:`~triggers.providers.brokers.trust.FirstCount`.
     """
 
@@ -37,7 +37,7 @@ class RabbitmqSettings:
         """Read a URL.
 
         Raises:
-            ConfigurationError: it is none, or a setting has no such value.
+            ConfigurationError: it is not valid, or a setting has no such value.
         """
         read = BrokerUrl.read(url, example=_EXAMPLE, ports=(5672, 5671), known={"queue_type", "first_count"})
         settings: dict[str, Any] = dict(read.options)
@@ -56,14 +56,14 @@ def queue_of(destination: str, subscription: str) -> str:
 
 
 def queue_at(destination: str, subscription: str) -> str:
-    """Name the queue that is read at a place; ``queue:NAME`` is one for all subscriptions."""
+    """Name the queue that is read at a place; all subscriptions of ``queue:NAME`` share one."""
     if destination.startswith(QUEUE):
         return destination.removeprefix(QUEUE)
     return queue_of(destination, subscription)
 
 
 def unknown_backlog(destination: str, subscription: str) -> Backlog:
-    """Return the backlog of a place without numbers; of a ``queue:NAME`` all are one."""
+    """Return the backlog of a place without numbers; all subscriptions of ``queue:NAME`` share one."""
     if destination.startswith(QUEUE):
         return Backlog(destination=destination)
     return Backlog(destination=destination, subscription=subscription)
@@ -77,10 +77,10 @@ def address_of(destination: str) -> tuple[str, str]:
 
 
 def refuse_stream(queue: str, kind: str | None) -> None:
-    """Refuse a stream: it takes nothing back, and begins each consumer where it ends.
+    """Refuse a stream: it takes nothing back, and starts each consumer at its end.
 
     Raises:
-        ConfigurationError: the queue is one.
+        ConfigurationError: the queue is a stream.
     """
     if kind == "stream":
         raise ConfigurationError(
@@ -96,17 +96,18 @@ def dead_letters_of(destination: str) -> str:
     return f"DLQ.{destination.removeprefix(QUEUE)}"
 
 
-#: Since when RabbitMQ expels by itself what was delivered too often; before, there was no limit by default.
+#: Since this version RabbitMQ expels messages that were delivered too often; before, the default was no
+#: limit.
 LIMITING = 4
 
 
 def arguments_of(destination: str, *, quorum: bool, version: int) -> dict[str, Any]:
-    """Return the arguments that a subscription's queue is declared with, on that version of RabbitMQ."""
+    """Return the arguments with which a subscription's queue is declared, on that version of RabbitMQ."""
     arguments: dict[str, Any] = {"x-queue-type": "quorum" if quorum else "classic"}
     if not destination.startswith(dead_letters_of("")):
         arguments["x-dead-letter-exchange"] = dead_letters_of(destination)
     if quorum:
-        # What the broker expels stays until somebody has the dead letter; by itself it expels nothing.
+        # A message that a policy expels stays until its dead letter is stored. Without one, none is expelled.
         arguments |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
         if version >= LIMITING:
             arguments["x-delivery-limit"] = -1

@@ -3,8 +3,8 @@
 ``provider.py`` sends and opens receivers, ``receiver.py`` is one consumer, ``codec.py`` a message as fields
 of a stream's entry, ``settings.py`` the settings, ``link.py`` the edge to redis-py. ``keys.py`` names the
 keys, ``later.py`` delays messages, ``temporary.py`` is a stream that ends with its consumer,
-``subscriptions.py`` shows and ends subscriptions, ``permissions.py`` is what an account needs, ``lua/`` what
-must happen in one step.
+``subscriptions.py`` shows and ends subscriptions, ``permissions.py`` lists what an account needs, ``lua/``
+has the steps that must be atomic.
 """
 
 from typing import TYPE_CHECKING

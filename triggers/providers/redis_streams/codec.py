@@ -1,15 +1,15 @@
 """A message as the fields of a stream entry, and back.
 
 ==================  =============================================================================
-``body``            the body's bytes; the one field that an entry must have
+``body``            the body's bytes; the only field that an entry must have
 ``body-kind``       ``bytes`` (the same as absent), ``text`` or ``json``
 a JMS header name   that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
-``properties``      a JSON object of the properties that are no text
+``properties``      a JSON object of the properties that are not text
 any other name      a property, as text
 ==================  =============================================================================
 
-So a producer that knows nothing of this project writes ``XADD orders * uuid u1 body '{"id": 5}'``, and what
-this project writes can be read with ``XRANGE``. The delivery count stands in the pending list, not here.
+So a producer that knows nothing of doubtless writes ``XADD orders * uuid u1 body '{"id": 5}'``, and
+``XRANGE`` shows what doubtless writes. The delivery count is in the pending list, not here.
 """
 
 import json
@@ -32,15 +32,15 @@ from triggers.providers.redis_streams.keys import later_of
 #: Only the pending list knows these; fields of that name are not written and not read.
 _COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
 
-#: Field names that a property cannot have as a field of its own.
+#: Names that a property cannot use for its field.
 _TAKEN = {"body", "body-kind", "properties"}
 
-#: The one field of an entry that stood among the messages for later, and is none (``lua/shared/later.lua``).
+#: The only field of an entry made from an invalid member of the later messages (``lua/shared/later.lua``).
 UNDECODABLE = b"undecodable"
 
 _HEADERS = HEADER_FIELDS.keys() - {"uuid"}
 
-#: What an absent header reads as, so it need not be stored.
+#: The values of absent headers, which need not be stored.
 _DEFAULTS: dict[str, PropertyValue] = {"JMSDeliveryMode": 2, "JMSPriority": 4}
 
 _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
@@ -51,7 +51,7 @@ _EMPTY = Message(body=b"")
 
 
 def message_id(stream: str, entry_id: bytes) -> str:
-    """Return the JMSMessageID of an entry whose sender gave none."""
+    """Return the JMSMessageID of an entry if its sender gave none."""
     return f"ID:{stream}:{entry_id.decode('ascii')}"
 
 
@@ -99,11 +99,11 @@ def decode(
     """Return the message of an entry that is delivered for the ``delivery_count``-th time.
 
     Raises:
-        UndecodableError: the fields are no message.
+        UndecodableError: the fields are not a message.
     """
     if list(fields) == [UNDECODABLE]:
         raise UndecodableError(
-            later_of(stream), "had a member that is no message", "send later messages with a delivery time"
+            later_of(stream), "had an invalid member", "send later messages with a delivery time"
         )
     encoded = fields.get(b"body")
     if encoded is not None and limits.leaves_encoded(len(encoded), delivery_count):
@@ -132,7 +132,7 @@ def decode(
 
 
 def _decode_texts(fields: Mapping[bytes, bytes]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return the JMS headers, and the properties that are fields of their own."""
+    """Return the JMS headers, and the properties that have separate fields."""
     headers: dict[str, str] = {}
     properties: dict[str, Any] = {}
     field = b""
@@ -149,16 +149,16 @@ def _decode_texts(fields: Mapping[bytes, bytes]) -> tuple[dict[str, str], dict[s
 
 
 class _Origin(NamedTuple):
-    """What the server knows of an entry beside its fields."""
+    """Facts that the server knows of an entry, in addition to its fields."""
 
     stream: str
     entry_id: bytes
     delivery_count: int
 
     def plain(self, body: bytes | str, properties: dict[str, str]) -> Message:
-        """Make the message of an entry with nothing but a body and text properties.
+        """Make the message of an entry that has only a body and text properties.
 
-        That is the common case, and nothing in it can be invalid: validating it would take most of the time
+        That is the common case, and nothing in it can be invalid: validation would take most of the time
         that a message needs on its way from the server.
         """
         name = message_id(self.stream, self.entry_id)
@@ -186,7 +186,7 @@ class _Origin(NamedTuple):
         }
 
 
-# What arrives together was mostly sent together.
+# Messages that arrive together were mostly sent together.
 @lru_cache(maxsize=256)
 def _instant(milliseconds: bytes) -> datetime | None:
     try:
@@ -231,12 +231,12 @@ def _decode_properties(value: bytes) -> dict[str, Any]:
 
 
 def _invalid(error: ValidationError) -> UndecodableError:
-    # Not the first: an empty JMSMessageID is reported as an empty uuid before.
+    # Not the first error: an empty JMSMessageID is first reported as an empty uuid.
     last = error.errors(include_url=False, include_context=False)[-1]
     path = [str(step) for step in last["loc"]]
     if not path:
         return UndecodableError("uuid", last["msg"])
-    if path[0] == "body":  # which is nobody's to read in a log
+    if path[0] == "body":  # which nobody should read in a log
         return UndecodableError("body", last["msg"])
     field = _HEADER_OF.get(path[0]) or " ".join(path[:2])
     return UndecodableError(field, f"{reprlib.repr(last['input'])}: {last['msg']}")

@@ -1,4 +1,4 @@
-"""The Redis keys of one consumer: the stream, and what stands beside it in the same Cluster slot."""
+"""The Redis keys of one consumer: the stream, and further keys in the same Cluster slot."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,8 +10,9 @@ def beside(stream: str, name: str) -> str:
     """Return the key ``name`` of ``stream``, in the stream's Cluster slot.
 
     ``{orders}:name`` for the stream ``orders``, ``{shop}:orders:name`` for a stream ``{shop}:orders``, which
-    has a hash tag already. Only for a stream name with a ``}`` and no hash tag there is no such key: that one
-    works on any Redis but a Cluster.
+    has a hash tag already. Only a stream name with a ``}`` and no hash tag has no such key: its key works on
+    any
+    Redis except a Cluster.
     """
     _, opening, rest = stream.partition("{")
     tag, closing, _ = rest.partition("}")
@@ -25,13 +26,13 @@ def dead_letters_of(stream: str) -> str:
 
 
 def later_of(stream: str) -> str:
-    """Return the sorted set of what is to be delivered later: ``{orders}:doubtless:later`` for ``orders``."""
+    """Return the sorted set of messages for later delivery: ``{orders}:doubtless:later`` for ``orders``."""
     return beside(stream, "doubtless:later")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamKeys:
-    """Where one consumer of one subscription lives."""
+    """The names of one consumer of one subscription."""
 
     stream: str
     group: str
@@ -40,7 +41,7 @@ class StreamKeys:
     @property
     def scripted(self) -> tuple[str, str, str, str, str]:
         """The keys that every script gets, in the order of ``lua/shared/common.lua``."""
-        # A colon in the group would let two subscriptions mean the same key.
+        # An unescaped colon in the group would let two subscriptions use the same key.
         group = self.group.replace("%", "%25").replace(":", "%3A")
         return (
             self.stream,
@@ -52,7 +53,7 @@ class StreamKeys:
 
 
 def name_in_use(keys: StreamKeys, claim_idle: timedelta) -> ConfigurationError:
-    """Say that another living consumer has the name."""
+    """Return the error that another running consumer has the name."""
     return ConfigurationError(
         "name",
         f"{keys.consumer!r} is the name of another living consumer of {keys.group!r} on {keys.stream!r}",

@@ -1,7 +1,7 @@
-"""Messages that are to be delivered later: a sorted set beside the stream, until a receiver moves them there.
+"""Messages for later delivery: they wait in a sorted set, until a receiver moves them into the stream.
 
 A member is text to sort by, then the fields of the entry, each word after its length as a big-endian 32-bit
-number; its score is when it is due, in milliseconds since 1970 by the sender's clock.
+number. Its score is the due time, in milliseconds since 1970 by the sender's clock.
 ``lua/shared/later.lua`` reads it.
 """
 
@@ -16,13 +16,13 @@ from history.message import Message
 from triggers.providers.redis_streams.codec import encode
 from triggers.providers.redis_streams.keys import later_of
 
-#: What Lua can hand to one XADD, less some for its other words.
+#: How many words Lua can pass to one XADD, less some for its other words.
 WIDEST = 7000
 
-#: How long the text is that members of one score are sorted by; ``lua/shared/later.lua`` skips it.
+#: The length of the text that sorts members of one score; ``lua/shared/later.lua`` skips it.
 PREFIX = 20
 
-#: Messages of one process that are due at once stay in the order in which they were sent.
+#: Messages of one process with the same due time keep the order in which they were sent.
 _sent = count(time_ns())
 
 
@@ -34,7 +34,7 @@ def named(destination: str, message: Message) -> Message:
 
 
 def adding(destination: str, message: Message) -> tuple[object, ...]:
-    """Return the command that keeps a message until its delivery time; sent twice, it keeps it once.
+    """Return the command that keeps a message until its delivery time; a repeated send keeps it only once.
 
     Raises:
         ConfigurationError: the message has too many properties.
@@ -46,7 +46,7 @@ def adding(destination: str, message: Message) -> tuple[object, ...]:
             f"{len(words) // 2} fields are too many for a delayed message",
             "put them into the body",
         )
-    assert message.delivery_time is not None  # noqa: S101  (is_later was asked)
+    assert message.delivery_time is not None  # noqa: S101  (the caller checked is_later)
     due = ceil(message.delivery_time.timestamp() * 1000)
     packed = b"".join(struct.pack(">I", len(word)) + word for word in words)
     return "ZADD", later_of(destination), due, b"%0*d" % (PREFIX, next(_sent)) + packed

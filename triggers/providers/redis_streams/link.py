@@ -1,4 +1,4 @@
-"""The edge to redis-py: words out, bytes in, and driver errors translated once."""
+"""The edge to redis-py: it sends words, returns bytes, and translates driver errors once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ from triggers.providers.redis_streams.settings import NAMES
 #: How long connecting may take, and how much longer than its wait an answer may take, in seconds.
 PATIENCE = 5.0
 
-#: What goes out in one write when many commands do.
+#: How many commands go out in one write, at most.
 PIPELINE = 256
 
-#: Connections beside those that wait for messages: what keeps receivers alive, and what sends.
+#: Connections beyond the ones that wait for messages: to keep receivers alive, and to send.
 SPARE = 2
 
 
@@ -44,7 +44,7 @@ class SubscriptionGoneError(ProviderUnavailableError):
 
 
 class Client(Protocol):
-    """What is used of ``redis.Redis``, ``redis.RedisCluster`` and their asyncio twins."""
+    """The part of ``redis.Redis``, ``redis.RedisCluster`` and their asyncio twins that we use."""
 
     def execute_command(self, *words: Any) -> Any:
         """Run one command."""
@@ -74,9 +74,9 @@ def script(name: str) -> Script:
 class RedisLink:
     """A redis-py client, blocking or asyncio, that must not retry by itself.
 
-    redis-py would send a command again whose reply was lost: an XADD would then stand in the stream twice,
-    and a name taken by the first try would look like somebody else's. Only what a server has refused, because
-    it does not write any more, is sent again: on a new connection, behind which there may be another one.
+    If a reply was lost, redis-py would send the command again. Then an XADD would be in the stream twice, and
+    a name that the first try took would look like another consumer's. Only one case is sent again: a server
+    refused the command because it does not accept writes any more. A new connection may reach another server.
     """
 
     def __init__(self, client: Client) -> None:
@@ -89,7 +89,7 @@ class RedisLink:
         """Make a client that waits ``patience`` seconds for an answer and sends nothing twice.
 
         Raises:
-            ConfigurationError: the URL is none, or says what cannot be.
+            ConfigurationError: the URL is not valid, or contradicts itself.
         """
         client = open_client(
             url, setting="provider", asyncio=asyncio, connect=PATIENCE, answer=patience, options=NAMES
@@ -100,7 +100,7 @@ class RedisLink:
         """Run one command.
 
         Raises:
-            ProviderUnavailableError: there was no answer, or none but that it cannot be done now.
+            ProviderUnavailableError: no answer came, or the server cannot do it now.
             ConfigurationError: the server says that it can never be done.
         """
         try:
@@ -118,7 +118,7 @@ class RedisLink:
         return await settled(self._client.execute_command(*words))
 
     async def run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Run a script by its digest; load it where the server does not have it."""
+        """Run a script by its digest; load it if the server does not have it."""
         wanted = script(name)
         words = (len(keys), *keys, *arguments)
         doing = f"running {name}.lua"
@@ -135,7 +135,7 @@ class RedisLink:
         """Run many commands in order, a few hundred in a round trip; wait for replicas with each.
 
         Raises:
-            ProviderUnavailableError: there was no answer, or too few replicas have what was written.
+            ProviderUnavailableError: no answer came, or too few replicas have what was written.
         """
         answers: list[Any] = []
         for first in range(0, len(commands), PIPELINE):
@@ -172,7 +172,7 @@ class RedisLink:
         return answers
 
     async def check_room(self, connections: int) -> None:
-        """Refuse limits below so many connections; those of a Cluster's nodes are not known.
+        """Refuse limits below so many connections; the limits of a Cluster's nodes are not known.
 
         Raises:
             ConfigurationError: the pool or the server allows fewer.
@@ -213,7 +213,7 @@ class RedisLink:
             raise self._translated(error, "asking what its account may do") from error
 
     async def server(self) -> tuple[bytes, int] | None:
-        """Return the run id of the server, and the number of the database; None where they are not known.
+        """Return the run id of the server, and the number of the database; None if they are not known.
 
         Raises:
             ProviderUnavailableError: the server does not answer.
@@ -233,7 +233,7 @@ class RedisLink:
         await close_client(self._client)
 
     def _translated(self, error: Exception, doing: str) -> Exception:
-        # Errors raised inside a script carry these words further back, depending on the server's age.
+        # Errors raised inside a script have these words further back, depending on the server's age.
         if "WRONGTYPE" in str(error):
             problem = f"its key is not a stream (while {doing})"
             return ConfigurationError("destination", problem, "use another key")
@@ -242,7 +242,7 @@ class RedisLink:
         kind = kind_of(error)
         if kind is FaultKind.NEVER:
             return configuration_error(error, doing, setting="provider")
-        if kind is not FaultKind.UNANSWERED:  # whatever else a server answers may pass
+        if kind is not FaultKind.UNANSWERED:  # any other answer of a server may pass
             return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
         pool = pool_of(self._client)
         found = None if pool is None else stranger_at(pool, error, setting="provider")

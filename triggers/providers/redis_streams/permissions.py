@@ -1,4 +1,4 @@
-"""What a consumer and a sender do in Redis, so that their account's permissions can be asked for."""
+"""The commands and keys that a consumer and a sender use in Redis, to check their account's permissions."""
 
 from history.redis.assembly import script_names
 from history.redis.connection.permissions import Use, commands_of
@@ -10,16 +10,16 @@ _PACKAGE = "triggers.providers.redis_streams"
 #: Scripts that no consumer runs: of Spark, of the dashboard, and of "doubtless redis".
 _OF_OTHERS = frozenset({"hold", "steps", "subscriptions", "unsubscribe"})
 
-#: What is sent without a script.
+#: Commands that are sent without a script.
 _RECEIVING = {"EVALSHA", "XACK", "XADD", "XPENDING", "XREADGROUP"}
 _SENDING = {"XADD", "ZADD"}
 _WAITING = {"PUBLISH", "WAIT"}
 
 
 def use_of(destination: str, subscription: str | None, *, waits: bool) -> Use:
-    """Return what receiving for a subscription takes, or sending where it is None.
+    """Return what receiving for a subscription needs, or sending if that is None.
 
-    ``waits`` says whether what is sent waits for replicas.
+    ``waits`` says whether sending waits for replicas.
     """
     patterns = [f"~{destination}", f"~{beside(destination, '*')}"]
     if subscription is None:

@@ -1,8 +1,8 @@
 """Redis Streams: a stream is a destination, a consumer group is a subscription.
 
-``stream_receiver.py`` is one consumer, ``stream_codec.py`` a message as fields, ``stream_keys.py`` the keys,
-``stream_later.py`` what is to be delivered later, ``stream_settings.py`` the settings, ``redis_link.py`` the
-driver, and ``lua/`` what must happen in one step.
+``receiver.py`` is one consumer, ``codec.py`` a message as fields, ``keys.py`` the keys, ``later.py`` the
+messages for later delivery, ``settings.py`` the settings, ``link.py`` the edge to the driver, and ``lua/``
+has the steps that must be atomic.
 """
 
 import logging
@@ -44,33 +44,33 @@ DEFAULTS = StreamSettings()
 class RedisStreams:
     """Destinations in Redis Streams, over a blocking or an asyncio redis-py client; safe between threads.
 
-    A destination is the key of a stream as it is, a subscription a consumer group that begins with the
-    stream's first entry, a consumer a consumer of the group; its ``name`` is its own while it lives. Entries
-    have the fields of :mod:`triggers.providers.redis_streams.codec`; those that are no message arrive as
+    A destination is the key of a stream as it is. A subscription is a consumer group that begins with the
+    stream's first entry. A consumer is a consumer of the group; no other may use its ``name`` while it runs.
+    Entries have the fields of :mod:`triggers.providers.redis_streams.codec`; other entries arrive as
     ``Unreadable``. Dead letters of ``orders`` go to the stream ``{orders}:dlq``, with ``dead-letter-reason``.
     Needs Redis 6.2 or newer; on a Cluster, all keys of a stream share its slot.
 
-    The delivery count is exact: how many times the entry was handed to a consumer, counting also what was
-    prefetched but never started, and replies lost on the way. When a consumer dies, or is silent for longer
-    than ``claim_idle``, another takes over what it held within ``reclaim_interval``, and the count is one
-    greater. Recovered messages wait under the consumer name ``doubtless:waiting``.
+    The delivery count is exact: how many times the entry was handed to a consumer. It includes entries that
+    were prefetched but never started, and replies lost on the way. When a consumer dies, or is silent for
+    longer than ``claim_idle``, another takes over what it held within ``reclaim_interval``, and the count
+    grows by one. Recovered messages wait under the consumer name ``doubtless:waiting``.
 
-    A message with a delivery time ahead comes to the stream when it is due, by the sender's clock, at most
-    ``reclaim_interval`` late, and as soon as any consumer of the destination lives.
+    A message with a future delivery time comes to the stream when it is due, by the sender's clock. While a
+    consumer of the destination is running, it is at most ``reclaim_interval`` late.
 
     Args:
-        client: a ``redis.Redis`` or ``redis.RedisCluster``, or its asyncio twin, that leaves answers
-            undecoded, retries nothing (``retry=Retry(NoBackoff(), 0)``), and waits for an answer longer than
+        client: a ``redis.Redis`` or ``redis.RedisCluster``, or its asyncio twin. It leaves answers undecoded,
+            retries nothing (``retry=Retry(NoBackoff(), 0)``), and waits for an answer longer than
             ``reclaim_interval``, but not for ever. :meth:`from_url` makes such a client.
         settings: see :class:`~triggers.providers.redis_streams.settings.StreamSettings`.
         url: where :meth:`for_asyncio` finds the same server.
 
     Raises:
-        ConfigurationError: the client is not as said above.
+        ConfigurationError: the client is not as described above.
 
     Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic). By itself: each
-    subscription gets every message until it acknowledges it. Nothing is lost while Redis keeps its data, for
-    which ``appendfsync always`` is needed; with ``everysec`` a crash of the server may take the last second.
+    subscription gets every message until it acknowledges it. Nothing is lost while Redis keeps its data,
+    which needs ``appendfsync always``; with ``everysec`` a crash of the server may lose the last second.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RedisStreams:
         self._settings = settings
         self._durability = Durability.of(settings.durability, cluster=pool_of(client) is None)
         self._url = url
-        # One for all consumers: opening again after a lost reply must not meet one's own name as another's.
+        # One for all consumers: after a lost reply, a second open must not take its own name for another's.
         self._token = uuid4().hex
         self._open: set[StreamKeys] = set()
         self._opening = threading.Lock()
@@ -89,11 +89,10 @@ class RedisStreams:
 
     @classmethod
     def from_url(cls, url: str, *, asyncio: bool = False) -> Self:
-        """Make a provider for ``redis://host:6379/0?claim_idle=10``; nothing is connected yet.
+        """Make a provider for ``redis://host:6379/0?claim_idle=10``; it does not connect yet.
 
-        The settings stand in the query: ``claim_idle`` and ``reclaim_interval`` in seconds,
-        ``trim`` (``acknowledged``, ``never`` or seconds), ``maxlen`` and ``durability``. All else there is
-        redis-py's.
+        The query holds the settings: ``claim_idle`` and ``reclaim_interval`` in seconds, ``trim``
+        (``acknowledged``, ``never`` or seconds), ``maxlen`` and ``durability``. redis-py gets all others.
         """
         settings, redis_url = StreamSettings.from_url(url)
         patience = settings.reclaim_interval.total_seconds() + PATIENCE
@@ -101,10 +100,10 @@ class RedisStreams:
         return cls(client, settings, url=url)
 
     def for_asyncio(self) -> "RedisStreams":
-        """Return a provider over an asyncio client of the same server; it must be closed by itself.
+        """Return a provider over an asyncio client of the same server; close it separately.
 
         Raises:
-            ConfigurationError: the provider was made from a client and no URL.
+            ConfigurationError: the provider was made from a client without a URL.
         """
         if self._link.is_asyncio:
             return self
@@ -119,9 +118,9 @@ class RedisStreams:
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Append messages to a stream, a few hundred in a round trip, and return their JMSMessageIDs.
 
-        Those with a delivery time ahead wait beside the stream until a receiver moves them into it.
+        Messages with a future delivery time wait beside the stream until a receiver moves them into it.
         """
-        # One instant for all: else a batch that is due while it is sent would be split, and change its order.
+        # One instant for all: a batch that becomes due during the send must not be split and lose its order.
         now = datetime.now(UTC)
         messages = [
             stream_later.named(destination, message) if is_later(message, now) else message
@@ -147,14 +146,14 @@ class RedisStreams:
         return ("XADD", destination, *trimming, "*", *encode(message))
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> StreamReceiver:
-        """Open a consumer; the stream and the subscription are created where they are missing."""
+        """Open a consumer; a missing stream or subscription is created."""
         keys = StreamKeys(destination, subscription, name)
         with self._opening:
             if keys in self._open:
                 raise name_in_use(keys, self._settings.claim_idle)
             self._open.add(keys)
             self._warn_of_growth(destination)
-        # A forked child has the provider's token, too, but is another consumer.
+        # A forked child also has the provider's token, but is another consumer.
         token = f"{self._token}:{process_token()}"
         left = partial(self._open.discard, keys)
         receiver = StreamReceiver(self._link, keys, self._settings, token=token, left=left)
@@ -182,8 +181,8 @@ class RedisStreams:
         )
 
     async def open_temporary(self, purpose: str) -> tuple[str, StreamReceiver]:
-        """Open the one consumer of a new stream that is deleted when it closes, or an hour after it died."""
-        # With a hash tag of its own, so that the keys beside it begin like it: permissions go by that.
+        """Open the only consumer of a new stream that is deleted when it closes, or an hour after it died."""
+        # The hash tag makes the keys beside the stream begin like it: permissions go by the prefix.
         stream = f"{TEMPORARY}{{{purpose}:{uuid4().hex}}}"
         keys, settings = StreamKeys(stream, "temporary", "owner"), replace(self._settings, trim=True)
         receiver = TemporaryReceiver(
@@ -203,13 +202,13 @@ class RedisStreams:
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits for all subscriptions of these streams, in three round trips for each stream.
 
-        Redis 7.0 and newer say how much was not read. Where the server does not know, it is counted page by
-        page, up to 10,000 entries or a mebibyte of them; ``is_more`` says that there are more.
+        Redis 7.0 and newer report how many entries were not read. If the server does not know, we count page
+        by page, up to 10,000 entries or a mebibyte of them; ``is_more`` says that more entries exist.
         """
         streams = dict.fromkeys(stream for stream, _ in places)
         found = [one for stream in streams for one in await backlogs_of(self._link, stream)]
         known = {(one.destination, one.subscription): one for one in found}
-        # A subscription that is not there yet begins with the stream's first entry.
+        # A subscription that does not exist yet begins with the stream's first entry.
         new = [
             replace(begins, subscription=place[1])
             for place in places
@@ -218,12 +217,12 @@ class RedisStreams:
         return in_order([one for one in [*found, *new] if one.subscription is not None], places)
 
     async def unsubscribe(self, destination: str, subscription: str, *, force: bool = False) -> bool:
-        """End a subscription, so that nothing is kept for it; False where there is none.
+        """End a subscription, so that nothing is kept for it; False if it does not exist.
 
-        With ``force`` also one that has not acknowledged or not read everything, which it gives up.
+        ``force`` also ends a subscription with unread or unacknowledged entries, and gives these up.
 
         Raises:
-            ConfigurationError: it has a living consumer, or keeps entries, without ``force``.
+            ConfigurationError: it has a running consumer, or keeps entries, without ``force``.
             ProviderUnavailableError: the server did not answer.
         """
         return await unsubscribe(self._link, destination, subscription, force=force)
@@ -237,7 +236,7 @@ class RedisStreams:
         await self._link.call("looking whether it is there", "PING")
 
     async def check_room(self, receivers: int) -> None:
-        """Return when so many receivers can wait at a time: each has a connection of its own.
+        """Return if so many receivers can wait at a time: each needs a connection.
 
         Raises:
             ConfigurationError: the pool of connections or the server's ``maxclients`` is smaller.
@@ -250,7 +249,7 @@ class RedisStreams:
 
         Raises:
             ProviderUnavailableError: the server does not answer.
-            NotPermittedError: the account may not use MULTI, and so not ask.
+            NotPermittedError: the account may not use MULTI, so it cannot be checked.
         """
         from triggers.providers.redis_streams.permissions import use_of  # noqa: PLC0415  (no consumer asks)
 
@@ -258,12 +257,12 @@ class RedisStreams:
         return await self._link.refusals([use_of(destination, subscription, waits=waits)])
 
     async def close(self) -> None:
-        """Close the connections. Receivers are to be closed before."""
+        """Close the connections. Close the receivers before."""
         await self._link.close()
 
 
 def _check(client: Client, settings: StreamSettings) -> None:
-    """Refuse a client whose settings would lose or repeat things. A Cluster's nodes cannot be asked."""
+    """Refuse a client with settings that would lose or repeat things. A Cluster's nodes cannot be asked."""
     pool = pool_of(client)
     options: dict[str, Any] = getattr(pool, "connection_kwargs", {})
     if options.get("decode_responses"):
@@ -272,7 +271,7 @@ def _check(client: Client, settings: StreamSettings) -> None:
             "has decode_responses=True, but bodies are bytes",
             "create it with decode_responses=False",
         )
-    retries = getattr(options.get("retry"), "_retries", 0)  # get_retries() is younger than redis-py 5
+    retries = getattr(options.get("retry"), "_retries", 0)  # redis-py 5 does not have get_retries()
     if retries > 0:
         raise ConfigurationError(
             "client",

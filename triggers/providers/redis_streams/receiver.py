@@ -31,7 +31,7 @@ from triggers.providers.redis_streams.settings import StreamSettings
 
 _log = logging.getLogger(__name__)
 
-#: How many ids go to a script at once: Lua hands at most 8,000 words to one command.
+#: How many ids go to a script at a time: Lua passes at most 8,000 words to one command.
 CHUNK = 500
 
 #: How often one consumer trims its stream, in seconds.
@@ -40,11 +40,11 @@ TRIM_INTERVAL = 60.0
 
 @dataclass(slots=True)
 class _Held:
-    """The entries handed over and not answered; shared with the thread that keeps them alive.
+    """The entries that were handed over and not settled; shared with the thread that keeps them alive.
 
-    Each has a number, by which one that was answered and handed over again is told from what it was before:
-    what the server said meanwhile is about the other. What is about to be answered is dropped first, for by
-    the time that the server says so it may have told the other thread that it is not pending any more.
+    Each has a number. It tells an entry that was settled and handed over again from its earlier delivery: an
+    answer of the server meanwhile is about the earlier one. An entry that is about to be settled is dropped
+    first. Otherwise the server might first tell the other thread that it is not pending any more.
     """
 
     ids: dict[bytes, int] = field(default_factory=dict[bytes, int])
@@ -61,7 +61,7 @@ class _Held:
                 self.ids.pop(entry_id, None)
 
     def drop_lost(self, lost: Iterable[bytes], asked: Mapping[bytes, int]) -> list[bytes]:
-        """Drop and return what is lost, but not what was answered or handed over again since then."""
+        """Drop and return lost entries, except entries that were settled or handed over again since then."""
         with self.lock:
             still = [entry_id for entry_id in lost if self.ids.get(entry_id) == asked[entry_id]]
             for entry_id in still:
@@ -76,10 +76,10 @@ class _Held:
 class StreamReceiver:
     """A consumer of a consumer group; see :class:`~triggers.providers.redis_streams.RedisStreams`.
 
-    An entry is answered by its id, which is the handle of what :meth:`receive` returns. When ``receive`` or
-    an answer raises ProviderUnavailableError, nothing is held any more: nobody knows what the server did, and
-    the next ``receive`` takes over what is still pending for this consumer, with a greater count. One that
-    serves many tasks takes over only what none of them holds.
+    An entry is settled by its id, which is the handle of what :meth:`receive` returns. After ``receive`` or
+    an acknowledgement raises ProviderUnavailableError, nothing is held any more: nobody knows what the server
+    did. The next ``receive`` takes over what is still pending for this consumer, with a greater count. A
+    receiver that serves many tasks takes over only what none of them holds.
     """
 
     def __init__(
@@ -98,16 +98,16 @@ class StreamReceiver:
         self.limits: Limits = NO_LIMITS
         self._claim_idle = _milliseconds(settings.claim_idle)
         self._shared = (keys.group, keys.consumer, token, self._claim_idle)
-        #: Whether tasks answer what they hold while it receives for others; set when it is opened.
+        #: Whether tasks settle what they hold while it receives for others; set when it is opened.
         self.serves_many = False
         self._held = _Held()
         self._being_answered: set[bytes] = set()
         self._name_lost = self._closed = False
-        # What a predecessor of the same name did not answer counts as lost in a reply, too.
+        # Entries that a predecessor of the same name did not settle also count as lost in a reply.
         self._reply_lost = True
         self._reclaim_due = self._alive_due = self._bury_due = self._trim_due = 0.0
         self._abandoned: set[bytes] = set()
-        # What was given back since this consumer took everything over; None if it never did.
+        # The entries given back since this consumer took everything over; None if it never did.
         self._given_back: set[bytes] | None = None
 
     @property
@@ -119,7 +119,7 @@ class StreamReceiver:
         """Create the subscription if it is missing, and take the consumer's name.
 
         Raises:
-            ConfigurationError: a living consumer has the name.
+            ConfigurationError: a running consumer has the name.
         """
         if not await self._run("open"):
             raise name_in_use(self._keys, self._settings.claim_idle)
@@ -149,7 +149,7 @@ class StreamReceiver:
             self._note_failure()
             raise
         except BaseException:
-            # A cancelled wait: the server may have handed over what nobody here has seen.
+            # A cancelled wait: the server may have handed over entries that nobody here has seen.
             self._doubt()
             raise
 
@@ -162,7 +162,7 @@ class StreamReceiver:
         self._reply_lost, self._reclaim_due = True, 0.0
 
     def _note_failure(self) -> None:
-        """Note that the server did not answer: whoever has this receiver alone holds nothing any more."""
+        """Note that the server did not answer: a receiver that serves one caller holds nothing any more."""
         if self.serves_many:
             self._doubt()
         else:
@@ -183,7 +183,7 @@ class StreamReceiver:
     async def _read(self, limit: int, deadline: float) -> list[Received]:
         until = min(deadline, self._reclaim_due)
         block = max(0, round((until - time.monotonic()) * 1000))
-        # To Redis a BLOCK of 0 means for ever.
+        # In Redis, BLOCK 0 means for ever.
         waiting = ("BLOCK", block) if block else ()
         keys = self._keys
         words = ("GROUP", keys.group, keys.consumer, "COUNT", limit, *waiting, "STREAMS", keys.stream, ">")
@@ -196,7 +196,7 @@ class StreamReceiver:
 
     async def _reclaim(self, limit: int) -> list[Received]:
         if time.monotonic() >= self._alive_due and self._held.ids:
-            # Late: what is still being worked on here must not be taken over, least of all by ourselves.
+            # Late: entries that are still worked on here must not be taken over, not even by this consumer.
             await self.keep_alive()
         limit = min(limit, CHUNK)
         known: list[Any] = (
@@ -265,13 +265,13 @@ class StreamReceiver:
         return here is not None and here == there
 
     def leave_at(self, received: Received) -> Place:
-        """Return where one is acknowledged, and keep it alive no longer."""
+        """Return where this one is acknowledged, and stop keeping it alive."""
         entry_id = cast("bytes", received.handle)
         self._held.drop([entry_id])
         return self._keys.stream.encode(), self._keys.group.encode(), entry_id
 
     def stay(self, received: Received) -> None:
-        """Keep one alive again that somebody else was to acknowledge."""
+        """Keep one alive again after the history did not acknowledge it."""
         self._held.add([cast("bytes", received.handle)])
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
@@ -294,7 +294,7 @@ class StreamReceiver:
                     await self._copy_dead_letter(missing, by_id[missing], reason)
 
     async def _copy_dead_letter(self, entry_id: bytes, received: Received, reason: str) -> None:
-        """Write a dead letter from our own copy: the stream's is gone."""
+        """Write a dead letter from our copy: the entry is no longer in the stream."""
         fields = (
             encode(received.message)
             if isinstance(received, Arrival)
@@ -307,7 +307,7 @@ class StreamReceiver:
         await self._link.call("dead-lettering", "XACK", self._keys.stream, self._keys.group, entry_id)
 
     async def take_over_all(self) -> None:
-        """Take what all others hold, and what was recovered; the next calls of ``receive`` hand it out."""
+        """Take what all others hold, and recovered entries; the next calls of ``receive`` hand them out."""
         start = "-"
         try:
             while start:
@@ -324,7 +324,7 @@ class StreamReceiver:
         self._reclaim_due, self._given_back = 0.0, set()
 
     async def _read_in_order(self, received: list[Received]) -> list[Received]:
-        """Return what was read, unless somebody else has read what comes before it: then both come next."""
+        """Return what was read, unless another consumer has read earlier entries: then both come next."""
         if not received or self._given_back is None or not await self._has_rival(self._given_back):
             return received
         await self.recover(received)
@@ -332,13 +332,13 @@ class StreamReceiver:
         return []
 
     async def _has_rival(self, given_back: set[bytes]) -> bool:
-        """Whether more is pending than we know of: one that was silent came back, and read before we did."""
+        """Whether more is pending than we know: a silent consumer came back, and read before we did."""
         summary = await self._link.call("taking over", "XPENDING", self._keys.stream, self._keys.group)
         pending = cast("int", summary["pending"])
         return pending > len(self._held.ids) + len(given_back)
 
     async def keep_alive(self) -> None:
-        """Renew the name, and make what is held young; bury and trim when it is time."""
+        """Renew the name and the entries that are held; free dead names and trim when it is time."""
         if self._closed:
             return
         held = self._held.all()
@@ -346,7 +346,7 @@ class StreamReceiver:
             try:
                 lost = await self._run("keep_alive", *ids)
             except SubscriptionGoneError:
-                return  # the next receive says so
+                return  # the next receive reports it
             if lost is None:
                 self._lose_name()
                 return
@@ -391,12 +391,12 @@ class StreamReceiver:
             )
 
     async def close(self) -> None:
-        """Give back what is not answered, leave the group and free the name."""
+        """Give back unsettled entries, leave the group and free the name."""
         if self._closed:
             return
         self._closed = True
         self._left()
-        # Without a subscription there is nothing to give back, and the name is free already.
+        # Without a subscription nothing can be given back, and the name is free already.
         with suppress(SubscriptionGoneError):
             await self._run("leave")
 

@@ -1,4 +1,4 @@
-"""What can be set on the Redis Streams provider, in its constructor or in its URL."""
+"""The settings of the Redis Streams provider, in its constructor or in its URL."""
 
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -12,7 +12,7 @@ from history.support.urls import split_url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSettings:
-    """The settings of a subscription's consumers, who should agree on them, and of its senders.
+    """The settings of a subscription's consumers, which should all have the same, and of its senders.
 
     - ``claim_idle`` is how long a consumer may be silent before its messages are taken over.
     - ``reclaim_interval`` is how often each consumer looks for such messages, and for recovered ones.
@@ -24,10 +24,10 @@ class StreamSettings:
     - ``maxlen`` keeps about that many entries when something is sent, and drops older ones, acknowledged or
       not.
 
-    What a subscription has not received or not acknowledged is never trimmed.
+    ``trim`` never drops what a subscription has not received or not acknowledged.
 
     Raises:
-        ConfigurationError: a duration or ``maxlen`` is not positive, or another one is of another form.
+        ConfigurationError: a duration or ``maxlen`` is not positive, or another setting has an invalid form.
     """
 
     claim_idle: timedelta = timedelta(seconds=30)
@@ -54,12 +54,12 @@ class StreamSettings:
 
     @property
     def trims(self) -> bool:
-        """Whether anything is trimmed that was acknowledged."""
+        """Whether acknowledged entries are trimmed."""
         return self.trim is not False
 
     @property
     def trim_age(self) -> timedelta:
-        """How old what was acknowledged must be to be trimmed."""
+        """The age at which acknowledged entries are trimmed."""
         return self.trim if isinstance(self.trim, timedelta) else timedelta(0)
 
     @classmethod
@@ -79,7 +79,7 @@ class StreamSettings:
         return cls(**settings), urlunsplit(parts._replace(query=rest))
 
 
-#: What a URL may say of them.
+#: The settings that a URL may name.
 NAMES = tuple(field.name for field in fields(StreamSettings))
 
 

@@ -10,11 +10,11 @@ from triggers.providers.backlog import Backlog
 from triggers.providers.redis_streams.keys import StreamKeys, later_of
 from triggers.providers.redis_streams.link import RedisLink
 
-#: How many unread entries are counted at most, and in how many bytes of them, where the server does not know:
-#: before Redis 7.0, and where entries were deleted out of the middle.
+#: How many unread entries to count at most, and in how many bytes of them, if the server does not know:
+#: before Redis 7.0, and if entries were deleted out of the middle.
 MOST_COUNTED, MOST_BYTES = 10_000, 2**20
 
-#: How many of them are read at a time at most. The first page is one entry: it may be large.
+#: How many of them to read at a time at most. The first page is one entry, because entries may be large.
 PAGE = 256
 
 
@@ -22,9 +22,9 @@ PAGE = 256
 class Subscription:
     """A consumer group of a stream.
 
-    ``pending`` were received and not acknowledged, ``unread`` not received, ``consumers`` live, ``oldest`` is
-    when the oldest of those came to the stream, by its entry's id. ``is_more`` says that at least so many are
-    unread: counting ended there.
+    The ``pending`` entries were received and not acknowledged, the ``unread`` ones were not received.
+    ``consumers`` is the number of running ones. ``oldest`` is when the oldest of these entries came to the
+    stream, by its id. ``is_more`` says that at least so many are unread, because counting stopped there.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Subscription:
 
 
 async def subscriptions_of(link: RedisLink, destination: str) -> Sequence[Subscription]:
-    """Return all subscriptions of a stream, none where there is no stream; raises as ``link``."""
+    """Return all subscriptions of a stream, none if the stream does not exist; raises as ``link``."""
     found = await link.run("subscriptions", StreamKeys(destination, "", "").scripted, ("", "", "", 0))
     rows = cast("list[tuple[bytes, int, int, int, bytes, bytes]]", found or [])
     return [await _subscription(link, destination, row) for row in rows]
@@ -56,7 +56,7 @@ async def _subscription(
 async def _count(link: RedisLink, destination: str, last: bytes) -> tuple[int, bool]:
     """Count the entries after one, page by page, and say whether there are more.
 
-    Not in a script: Redis cannot count them without reading them, and others have their turn between pages.
+    Not in a script: Redis cannot count them without reading them, and others get their turn between pages.
     """
     counted = size = 0
     page = 1
@@ -72,7 +72,7 @@ async def _count(link: RedisLink, destination: str, last: bytes) -> tuple[int, b
 
 
 async def backlogs_of(link: RedisLink, destination: str) -> Sequence[Backlog]:
-    """Return what waits for each subscription of a stream, last for one that begins; raises as ``link``."""
+    """Return the backlog of each subscription of a stream, and last that of a new one; raises as ``link``."""
     found = await subscriptions_of(link, destination)
     doing = "counting what waits"
     later = cast("int", await link.call(doing, "ZCARD", later_of(destination)))
@@ -95,10 +95,10 @@ async def backlogs_of(link: RedisLink, destination: str) -> Sequence[Backlog]:
 
 
 async def unsubscribe(link: RedisLink, destination: str, subscription: str, *, force: bool) -> bool:
-    """End a subscription; False where there is none. With ``force`` also one that still keeps entries.
+    """End a subscription; False if it does not exist. ``force`` also ends one that still keeps entries.
 
     Raises:
-        ConfigurationError: it has a living consumer, or keeps entries.
+        ConfigurationError: it has a running consumer, or keeps entries.
         ProviderUnavailableError: the server did not answer.
     """
     keys = StreamKeys(destination, subscription, "")

@@ -1,9 +1,9 @@
-"""A stream that ends with its one consumer."""
+"""A stream that ends with its only consumer."""
 
 from triggers.providers.redis_streams.keys import later_of
 from triggers.providers.redis_streams.receiver import StreamReceiver
 
-#: How the name of such a stream begins: what is sent there does not make it again.
+#: The prefix of such a stream; sending there does not create it again.
 TEMPORARY = "doubtless:temporary:"
 
 #: How long the stream outlives a consumer that died, in milliseconds: one hour.
@@ -11,7 +11,7 @@ AFTERLIFE = 3_600_000
 
 
 class TemporaryReceiver(StreamReceiver):
-    """The consumer of a temporary stream: what is acknowledged is trimmed, and the stream deleted at last."""
+    """The consumer of a temporary stream: it trims acknowledged entries, and at last deletes the stream."""
 
     async def open(self) -> None:
         """Create the stream, and let it expire unless it is kept alive."""
@@ -19,7 +19,7 @@ class TemporaryReceiver(StreamReceiver):
         await self._outlive()
 
     async def keep_alive(self) -> None:
-        """As any consumer does; and put the end of the stream off."""
+        """As any consumer; it also puts off the end of the stream."""
         await super().keep_alive()
         if not self._closed:
             await self._outlive()

@@ -1,11 +1,11 @@
 """SQL-JMS: queues and topics in your own database; see :class:`~triggers.providers.sqljms.provider.SqlJms`.
 
 ``provider.py`` sends and opens receivers, ``codec.py`` is a message as a row, ``settings.py`` the
-settings, ``link.py`` the edge to the database. ``tables.py`` is what lies there, ``statements.py`` what is
-done with it, ``destinations.py`` queues, topics and subscriptions, ``properties.py`` typed properties,
-``waking.py`` what consumers wait for. ``sending/`` is the way in, ``receiving/`` the way out, ``limbo/``
-where messages wait to be sent or tried again, ``admin/`` what an operator sees and does;
-``backlogs.py`` is what waits, ``permissions.py`` what a role needs.
+settings, ``link.py`` the edge to the database. ``tables.py`` has the tables, ``statements.py`` the
+statements, ``destinations.py`` queues, topics and subscriptions, ``properties.py`` typed properties,
+``waking.py`` wakes waiting consumers. ``sending/`` is the way in, ``receiving/`` the way out. In ``limbo/``
+messages wait to be sent or tried again, and ``admin/`` has the views and actions of an operator.
+``backlogs.py`` counts waiting messages, ``permissions.py`` lists what a role needs.
 """
 
 from typing import TYPE_CHECKING

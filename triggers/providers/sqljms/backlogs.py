@@ -1,4 +1,4 @@
-"""What waits at the queues and subscriptions of a database, in the words of all providers."""
+"""The backlogs of the queues and subscriptions of a database, in the form of all providers."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,15 +13,15 @@ from triggers.providers.sqljms.limbo.statements import HOW_MANY
 from triggers.providers.sqljms.limbo.tables import LIMBO_STATE
 from triggers.providers.sqljms.link import SqlLink
 
-#: What the limbo is called among destinations.
+#: The name of the limbo among destinations.
 LIMBO = "limbo"
 
-#: Kind, name and subscription of what a view is of.
+#: Kind, name and subscription of a view.
 _Key = tuple[str, str, str | None]
 
 
 async def backlogs_of(link: SqlLink, places: Sequence[Place]) -> Sequence[Backlog]:
-    """Return what waits at these places, in order, then at all others and in limbo; raises as ``link``."""
+    """Return the backlogs of these places, in order, then of all others and of limbo; raises as ``link``."""
     admin = Admin(link)
     views = [*await admin.queues(), *await admin.subscriptions()]
     known: dict[_Key, SourceView] = {(one.kind, one.name, one.subscription): one for one in views}
@@ -34,7 +34,7 @@ async def backlogs_of(link: SqlLink, places: Sequence[Place]) -> Sequence[Backlo
 
 
 async def _in_limbo(connection: AnyConnection) -> int | None:
-    """Return how many messages wait in limbo; None where the database has none."""
+    """Return how many messages wait in limbo; None if the database has none."""
     if not await table_exists(connection, LIMBO_STATE):
         return None
     ((count,),) = await fetch(connection, HOW_MANY, input=None)
@@ -42,7 +42,7 @@ async def _in_limbo(connection: AnyConnection) -> int | None:
 
 
 def _key(place: Place, known: Mapping[_Key, SourceView]) -> _Key:
-    """Return where messages wait for a place: that of nobody, which its first consumer would get."""
+    """Return where messages wait for a place: for a new subscription, at the subscription of nobody."""
     destination = Destination.parse(place[0])
     kind, name = destination.kind.value, destination.name
     if destination.kind is DestinationKind.QUEUE:

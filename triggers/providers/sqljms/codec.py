@@ -2,10 +2,10 @@
 
 ========================  ===========================================================================
 ``msg_class``             ``BytesMessage``, ``TextMessage`` (UTF-8) or ``ObjectMessage`` (JSON)
-``small_body``            a body of 1 to 250 bytes; ``large_body`` one that is longer; an empty one neither
-``message_id``            the JMSMessageID, where the sender gave one; else it is ``ID:<msg_id>``
+``small_body``            a body of 1 to 250 bytes; ``large_body`` has a longer one; an empty one has neither
+``message_id``            the JMSMessageID, if the sender gave one; else it is ``ID:<msg_id>``
 ``uuid``                  the property of that name
-``timestamp`` and others  milliseconds since 1970; an ``expiration`` of 0 is none
+``timestamp`` and others  milliseconds since 1970; an ``expiration`` of 0 means never
 ========================  ===========================================================================
 
 ``JMSXGroupID`` and ``JMSXGroupSeq`` are properties, as in JMS.
@@ -35,7 +35,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 _EMPTY = Message(body=b"")
 
-#: What a row of dms_msg and its entry hold of a message, and the types of PostgreSQL's arrays of them.
+#: The columns of dms_msg and its entry for a message, and the types of PostgreSQL's arrays of them.
 COLUMNS: Mapping[str, str] = {
     "msg_id": "BIGINT",
     "msg_class": "TEXT",
@@ -81,7 +81,7 @@ def encode(message: Message, number: int, destination: str) -> tuple[Sequence[An
         text = getattr(message, field)
         if text is not None and not is_storable(text):
             raise ConfigurationError(
-                "message", f"its {field} is no text that a database can hold", "send such a text in the body"
+                "message", f"its {field} is not storable text", "send such a text in the body"
             )
     properties = _properties(message, number)
     size = len(body)
@@ -115,7 +115,7 @@ def _properties(message: Message, number: int) -> list[Sequence[Any]]:
     rows: list[Sequence[Any]] = []
     for name, value in properties.items():
         if name in HEADER_FIELDS and not name.startswith("JMSXGroup"):
-            continue  # of the row itself
+            continue  # a column of the row itself
         if not is_storable(name):
             raise ConfigurationError("message", f"a property cannot have the name {name!r}", "rename it")
         stored = Stored.of(value)
@@ -134,11 +134,11 @@ def _encode_body(message: Message) -> tuple[str, bytes]:
 def decode(row: Any) -> Message:
     """Return the message of a row that a claim returned.
 
-    A column of SQLite holds whatever somebody wrote to it, so each value's type is looked at.
+    A column of SQLite holds values of any type, so each value's type is checked.
 
     Raises:
-        UndecodableError: it is none: somebody else wrote it.
-        Exception: as anything may that stands in a row.
+        UndecodableError: the row is not a message: another program wrote it.
+        Exception: the value in a row may cause any other error.
     """
     for field in _TEXT_COLUMNS:
         if (text := getattr(row, field)) is not None and type(text) is not str:
@@ -164,7 +164,7 @@ def decode(row: Any) -> Message:
     texts = (*(getattr(row, field) for field in _TEXT_COLUMNS), headers.get("group_id"))
     if (problem := too_long(headers.get("properties", {}), texts)) is not None:
         raise UndecodableError("message", problem, "put it into the body")
-    # Nothing in it can be invalid, and validating it would take most of the time that a message needs.
+    # Nothing in it can be invalid, and validation would take most of the time that a message needs.
     return _EMPTY.model_copy(update=headers)
 
 
@@ -172,7 +172,7 @@ def _decode_headers(row: Any) -> dict[str, Any]:
     """Return the headers of JMS that the sender sets.
 
     Raises:
-        UndecodableError: one of them is none.
+        UndecodableError: one of them is not valid.
     """
     if type(row.priority) is not int or not 0 <= row.priority <= 9:  # noqa: PLR2004  (of JMS)
         raise UndecodableError("priority", f"{row.priority!r} is none", "give 0 to 9")
@@ -232,7 +232,7 @@ def _decode_body(row: Any) -> Body:
 
 
 def raw_fields(row: Any) -> dict[bytes, bytes]:
-    """Return what there is of a row that is no message."""
+    """Return the fields of a row that is not a message."""
     shown = {name: getattr(row, name) for name in COLUMNS}
     return {
         name.encode(): value if isinstance(value, bytes) else str(value).encode("utf-8", "backslashreplace")
@@ -257,7 +257,7 @@ def _due(instant: datetime | None) -> int | None:
     return None if instant is None else -((_EPOCH - instant) // _MILLISECOND)
 
 
-# What arrives together was mostly sent together.
+# Messages that arrive together were mostly sent together.
 @lru_cache(maxsize=256)
 def _instant(milliseconds: int | None) -> datetime | None:
     if milliseconds is None:

@@ -2,14 +2,14 @@
 
 =====================  ==============================================================================
 ``queue://orders``     the queue ``orders``: its consumers share the messages, whatever their trigger
-``topic://orders``     the topic ``orders``: each subscription gets every message. What is sent while
-                       there is no subscription is for nobody, as in JMS
-``orders``             the same topic, but what is sent before its first subscription waits for it
+``topic://orders``     the topic ``orders``: each subscription gets every message. Without a subscription
+                       messages are dropped, as in JMS
+``orders``             the same topic, but messages sent before its first subscription wait for it
 =====================  ==============================================================================
 
-A subscription is durable unless the destination ends with ``?durable=no``: then it is there while one of its
-consumers is. To keep what nobody has subscribed to yet, a topic has a durable subscription without a name,
-which becomes that of whoever subscribes first.
+A subscription is durable unless the destination ends with ``?durable=no``: then it exists while one of its
+consumers does. A topic without subscriptions keeps messages in a durable subscription without a name. The
+first subscriber takes this subscription over.
 """
 
 import logging
@@ -21,23 +21,23 @@ from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.statements.dialects import statement
 from triggers.providers.sqljms.link import OTHERS, reserve
 
-#: How the names of temporary destinations begin; what is sent there does not make them again.
+#: The prefix of temporary destinations; sending to one does not create it again.
 TEMPORARY = "temporary:"
 
-#: The subscription that keeps what nobody has subscribed to yet.
+#: The name of the subscription that keeps messages for the first subscriber.
 NOBODY = ""
 
-#: What is logged of a subscription that gets nothing of what was sent: without it, who waits wonders why.
+#: The log of a new subscription that gets nothing of earlier messages: otherwise its user would wonder why.
 NEW_AMONG_OTHERS = (
     "%s is a new subscription beside others: it gets what is sent from now on, and nothing that was sent "
-    "before; a trigger that is renamed begins anew"
+    "before; a renamed trigger begins again"
 )
 
 _log = logging.getLogger(__name__)
 
 
 class DestinationKind(StrEnum):
-    """What a destination is."""
+    """The kind of a destination."""
 
     QUEUE = "queue"
     TOPIC = "topic"
@@ -54,15 +54,15 @@ class Destination:
 
     @property
     def is_temporary(self) -> bool:
-        """Whether it ends with its one consumer."""
+        """Whether it ends with its only consumer."""
         return self.name.startswith(TEMPORARY)
 
     @classmethod
     def parse(cls, text: str) -> "Destination":
-        """Read what a trigger or a sender calls a destination.
+        """Read the name that a trigger or a sender gives to a destination.
 
         Raises:
-            ConfigurationError: it has no name, or an option that there is not.
+            ConfigurationError: it has no name, or an unknown option.
         """
         scheme, found, rest = text.partition("://")
         if not found or scheme not in {DestinationKind.QUEUE, DestinationKind.TOPIC}:
@@ -87,7 +87,7 @@ class Words:
     parent: str
 
 
-#: Where entries of each kind are, and what they belong to.
+#: For each kind: the table of entries, its column for their place, and the table of places.
 WORDS = {
     DestinationKind.QUEUE: Words("dms_queue_entry", "queue_id", "dms_queue"),
     DestinationKind.TOPIC: Words("dms_topic_entry", "subscriber_id", "dms_topic_sub"),
@@ -111,13 +111,13 @@ MAKE = {
     ),
 }
 
-# One at a time looks at a topic's subscriptions and makes one. SQLite has one writer.
+# Only one at a time may look at a topic's subscriptions and make one. SQLite has one writer.
 LOCK_TOPIC = statement(
     sqlite="SELECT topic_id FROM dms_topic WHERE topic_id = :topic",
     postgresql="SELECT topic_id FROM dms_topic WHERE topic_id = :topic FOR UPDATE",
 )
 
-# The subscriptions that get what is sent now.
+# The subscriptions that get messages now.
 ELIGIBLE = statement(
     "SELECT subscriber_id FROM dms_topic_sub WHERE topic_id = :topic AND (durable = 1 OR active = 1)"
 )
@@ -128,7 +128,7 @@ FIND_SUBSCRIPTION = statement(
     " WHERE topic_id = :topic AND subscriber_name IN (:name, '') ORDER BY subscriber_name DESC"
 )
 
-# Become the one for whom the messages wait that nobody had subscribed to; or come back.
+# Take over the subscription that kept messages for the first subscriber; or come back.
 ATTACH = statement(
     "UPDATE dms_topic_sub SET subscriber_name = :name, client_id = :client, durable = :durable, active = 1"
     " WHERE subscriber_id = :subscriber"
@@ -154,7 +154,7 @@ async def find_or_make(connection: AnyConnection, destination: Destination, owne
 
 
 async def keep_for_nobody(connection: AnyConnection, topic: int) -> None:
-    """See to it that what is sent to a topic waits for somebody; in a transaction."""
+    """Make sure that messages for a topic wait for somebody; in a transaction."""
     await fetch(connection, LOCK_TOPIC, topic=topic)
     if not await fetch(connection, ELIGIBLE, topic=topic):
         number = await reserve(connection, OTHERS)
@@ -168,7 +168,8 @@ async def subscribe(
     """Attach to a subscription, which is made if need be, and return its id; in a transaction.
 
     Raises:
-        ConfigurationError: there is one of this name, and it is durable where this is not, or not.
+        ConfigurationError: a subscription of this name exists, and is durable but this is not, or the
+            reverse.
     """
     await fetch(connection, LOCK_TOPIC, topic=topic)
     values = {"client": client, "name": name, "durable": int(durable)}

@@ -1,4 +1,4 @@
-"""The way of SQL-JMS to its database: the history's line, with the tables and the errors of a provider."""
+"""The connection of SQL-JMS to its database: the history's line, with a provider's tables and errors."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ from triggers.providers.sqljms.tables import LINEAGE, create, identity_of, table
 
 T = TypeVar("T")
 
-#: How many ids of messages are reserved at once.
+#: How many ids of messages are reserved at a time.
 BLOCK = 1000
 
 #: The id spaces: of messages, and of everything else.
@@ -37,7 +37,7 @@ RESERVE = statement(
 
 @dataclass(slots=True)
 class _Block:
-    """Ids that were reserved and not handed out yet; a forked child must not hand them out again."""
+    """Reserved ids that are not handed out yet; a forked child must not hand them out again."""
 
     next: int = 0
     end: int = 0
@@ -65,26 +65,26 @@ class SqlLink:
         at_fork(self, SqlLink._renew)
 
     def _renew(self) -> None:
-        """Begin with a free lock, in a forked child; which ids are its parent's, a block knows."""
+        """Begin with a free lock, in a forked child; a block knows which ids are its parent's."""
         self._lock = threading.Lock()
 
     @property
     def dialect(self) -> Dialect:
-        """Whose SQL to speak."""
+        """The SQL dialect to use."""
         return self._line.dialect
 
     @property
     def is_asyncio(self) -> bool:
-        """Whether the driver is asyncio's."""
+        """Whether the driver is an asyncio driver."""
         return isinstance(self.engine, AsyncEngine)
 
     @property
     def times_replaced(self) -> int:
-        """How often its file was another one than before, by a look at it; what was known is void then."""
+        """How often its file was replaced by another one, checked now; earlier knowledge is void then."""
         return times_replaced(self.engine, look=True)
 
     async def run(self, doing: str, work: Step[T], *, atomic: bool = False) -> T:
-        """Do one step, and once more where it met a connection that had died in the pool.
+        """Do one step, and repeat it once if it got a connection that had died in the pool.
 
         Raises:
             ProviderUnavailableError: the server did not answer, or cannot do it at present.
@@ -96,7 +96,7 @@ class SqlLink:
             raise as_providers(error) from (error.__cause__ or error)
 
     async def ask(self, doing: str, work: Step[T]) -> T:
-        """Do one step on the database as it is: before it no table is looked for, read or made.
+        """Do one step on the database as it is, without looking for tables, reading or making them.
 
         Raises as :meth:`run`.
         """
@@ -106,7 +106,7 @@ class SqlLink:
             raise as_providers(error) from (error.__cause__ or error)
 
     async def connect(self, doing: str) -> AnyConnection:
-        """Return a connection that the pool gives away for good; to be closed.
+        """Return a connection that the pool gives up for good; the caller closes it.
 
         Raises as :meth:`run`.
         """
@@ -130,11 +130,11 @@ class SqlLink:
         return known or 0
 
     async def channel(self) -> str | None:
-        """Return how the names of PostgreSQL's channels begin; a queue's or subscription's id follows."""
+        """Return the prefix of PostgreSQL's channels; a queue's or subscription's id follows."""
         return f"dms_{await self.identity()}_" if self.dialect is Dialect.POSTGRESQL else None
 
     async def prepared(self, connection: AnyConnection) -> None:
-        """See to the tables before something is sent on somebody's connection.
+        """Make sure of the tables before something is sent on a caller's connection.
 
         SQLite lets nobody else write meanwhile, so they are made in that transaction.
         """
@@ -145,21 +145,21 @@ class SqlLink:
 
     @property
     def known_identity(self) -> int | None:
-        """The number of this database, if anybody has asked for it."""
+        """The number of this database, if it has been asked for."""
         times, number = self._identity
         return number if times == self.times_replaced else None
 
     async def message_ids(self, connection: AnyConnection, count: int) -> int:
         """Reserve ids for messages that are sent on a connection; return the first.
 
-        SQLite has one writer: there they are the transaction's own, and taken back with it.
+        SQLite has one writer: there the ids belong to the transaction, and are taken back with it.
         """
         if self.dialect is Dialect.SQLITE:
             return await reserve(connection, MESSAGES, count)
         return await self.block_ids(count)
 
     async def block_ids(self, count: int) -> int:
-        """Reserve ids in blocks, beside all other transactions: so senders do not wait for each other."""
+        """Reserve ids in blocks, outside all other transactions: so senders do not wait for each other."""
         with self._lock:
             first = self._block.take(count)
         if first is not None:
@@ -182,7 +182,7 @@ async def reserve(connection: AnyConnection, space: str, count: int = 1) -> int:
 
 
 async def _reserve_block(connection: AnyConnection, *, count: int) -> int:
-    """Reserve ids of messages; behind a pooler the server may be another one by now."""
+    """Reserve ids of messages; behind a pooler this may be another server than before."""
     if connection.info.get(POOLED):
         await LINEAGE.greet(connection)
     return await reserve(connection, MESSAGES, count)

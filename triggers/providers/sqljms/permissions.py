@@ -1,4 +1,4 @@
-"""What consumers and senders do in PostgreSQL, so that the privileges of their role can be asked for."""
+"""The statements of consumers and senders in PostgreSQL, to check the privileges of their role."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from triggers.providers.sqljms.link import RESERVE, SqlLink
 from triggers.providers.sqljms.receiving import client_statements, pinning
 from triggers.providers.sqljms.sending import statements as sending
 
-#: What both do: find, or make, destinations, and take numbers.
+#: Both find, or make, destinations, and take numbers.
 _BOTH = [*statements_of(destinations), *statements_of(tables), RESERVE]
 
 _SENDING = [*_BOTH, *statements_of(sending)]
 
-#: Dead letters are sent, too.
+#: A receiver also sends: its dead letters.
 _RECEIVING = [
     *_SENDING,
     *statements_of(statements),

@@ -1,7 +1,7 @@
-"""Properties of messages as text and a number for their type; reading one as another type, as JMS allows.
+"""Properties of messages as text and a number for their type, and their conversion to other types, as in JMS.
 
 The numbers of ``dms_msg_properties.data_type`` are 1 to 8, in the order in which JMS names the types. Ours is
-9: a string that a database cannot hold as it is (with a NUL, or no Unicode), as JSON.
+9: a string that a database cannot hold as it is (with a NUL, or invalid Unicode), as JSON.
 """
 
 import json
@@ -12,7 +12,7 @@ from history.message import PropertyValue
 
 
 class PropertyType(IntEnum):
-    """What ``data_type`` says of a property."""
+    """The types of ``data_type``."""
 
     BOOLEAN = 1
     BYTE = 2
@@ -26,7 +26,7 @@ class PropertyType(IntEnum):
 
 
 class PropertyFormatError(ValueError):
-    """A property cannot be read as the type that was asked for."""
+    """A property cannot be read as the requested type."""
 
 
 #: How many bits the whole numbers have.
@@ -34,7 +34,7 @@ _BITS = {PropertyType.BYTE: 8, PropertyType.SHORT: 16, PropertyType.INT: 32, Pro
 
 _FRACTIONS = (PropertyType.FLOAT, PropertyType.DOUBLE)
 
-#: What else a property may be read as; a string may be read as anything that its text is.
+#: The other types that a property may be read as; a string may be read as anything that its text is.
 _WIDER: dict[PropertyType, tuple[PropertyType, ...]] = {
     PropertyType.BOOLEAN: (PropertyType.BOOLEAN,),
     PropertyType.BYTE: (PropertyType.BYTE, PropertyType.SHORT, PropertyType.INT, PropertyType.LONG),
@@ -55,7 +55,7 @@ class Stored:
 
     @classmethod
     def of(cls, value: PropertyValue) -> "Stored":
-        """Return how a value is stored: a whole number is a long, another number a double."""
+        """Return the stored form of a value: a whole number is a long, another number a double."""
         match value:
             case None:
                 return cls(PropertyType.STRING, None)
@@ -75,7 +75,7 @@ class Stored:
         """Return the value.
 
         Raises:
-            PropertyFormatError: the text is none of its type, or the type is unknown.
+            PropertyFormatError: the text does not fit its type, or the type is unknown.
         """
         if self.text is None:
             return None
@@ -104,7 +104,7 @@ class Stored:
 def _parsed(kind: PropertyType, text: str) -> PropertyValue:
     match kind:
         case PropertyType.BOOLEAN:
-            # JMS reads every other text as false; only of what was stored as a boolean is that an error.
+            # JMS reads every other text as false; that is an error only for a value stored as a boolean.
             return (
                 {"true": True, "false": False}[text.lower()] if text.lower() in _BOOLEANS else _refuse(text)
             )
@@ -130,7 +130,7 @@ def _refuse(text: str) -> bool:
 
 
 def is_storable(text: str) -> bool:
-    """Whether both databases can hold a text as it is: no NUL, and nothing but Unicode."""
+    """Whether both databases can hold a text as it is: without NUL, and valid Unicode."""
     if text.isascii():
         return "\0" not in text
     try:

@@ -33,7 +33,7 @@ from triggers.providers.sqljms.settings import SqlJmsSettings
 
 DEFAULTS = SqlJmsSettings()
 
-# Whether the server is there.
+# Whether the server answers.
 PING = statement("SELECT 1")
 
 
@@ -41,20 +41,19 @@ class SqlJms:
     """Queues and topics in SQLite or PostgreSQL; safe between threads, tables are created at first use.
 
     ``queue://orders`` is a queue: its consumers share its messages. ``orders`` is a topic: each subscription
-    (a trigger, by its name) gets every message, each of its consumers a share, and what is sent before there
-    is a subscription waits for the first. ``topic://orders`` is the same topic as JMS has it: what is sent
-    while there is no subscription is for nobody; with ``?durable=no`` a subscription ends with its last
-    consumer. Messages come by priority and then by delivery date. Dead letters of ``orders`` go to
-    ``DLQ.orders``, with the reason in the property ``dead-letter-reason``.
+    (a trigger, by its name) gets every message, each of its consumers a share. Messages sent before the first
+    subscription wait for it. ``topic://orders`` is the same topic with the rules of JMS: without a
+    subscription messages are dropped, and with ``?durable=no`` a subscription ends with its last consumer.
+    Messages come by priority and then by delivery date. Dead letters of ``orders`` go to ``DLQ.orders``, with
+    the reason in the property ``dead-letter-reason``.
 
     The delivery count is exact: how many times the message was handed to a consumer of the subscription,
-    counted before it is handed over. What a consumer held that is silent for longer than its ``lease`` is
-    given to others, and the count is one greater. A claim is fenced by client and token: who was presumed
-    dead can no longer take out what it held.
+    counted before it is handed over. If a consumer is silent for longer than its ``lease``, others get what
+    it held, and the count grows by one. A claim is fenced by client and token: a consumer that was presumed
+    dead can no longer remove what it held.
 
-    Where the document history of an atomic trigger is in the same database, the removal of a message is part
-    of the transaction with its effects and its entry; messages that the service sends by :meth:`sending` are,
-    too.
+    If the document history of an atomic trigger is in the same database, the removal of a message is part of
+    the transaction with its effects and its entry. So are messages that the service sends by :meth:`sending`.
 
     Args:
         engine: a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg.
@@ -64,7 +63,7 @@ class SqlJms:
     Raises:
         ConfigurationError: the engine is for another database or another driver.
 
-    Guarantee: atomic, where history and effects share this database: the message's removal, its history
+    Guarantee: atomic, if history and effects share this database: the message's removal, its history
     entry, the effects and the messages sent are one SQL transaction; else in doubt, or what the trigger's
     effects add to it (fenced).
     """
@@ -80,7 +79,7 @@ class SqlJms:
         self._settings = settings
         self._link = SqlLink(engine, owned=owned)
         self._outbox = Outbox(self._link)
-        # One for all consumers: opening again after a lost reply must not meet one's own name as another's.
+        # One for all consumers: after a lost reply, a second open must not take its own name for another's.
         self._token = uuid4().hex
         self._open: set[Name] = set()
         self._opening = threading.Lock()
@@ -101,7 +100,7 @@ class SqlJms:
             raise as_providers(error) from error.__cause__
 
     def for_asyncio(self) -> "SqlJms":
-        """Return the same database through an asyncio engine of its own; itself, if it has one.
+        """Return the same database through a separate asyncio engine; itself, if it has one.
 
         Raises:
             ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
@@ -119,15 +118,15 @@ class SqlJms:
         return await self._outbox.send(destination, messages)
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
-        """Return what waits at these places, then at all other queues and subscriptions of the database."""
+        """Return the backlogs of these places, then of all other queues and subscriptions of the database."""
         from triggers.providers.sqljms.backlogs import backlogs_of  # noqa: PLC0415  (no consumer asks)
 
         return await backlogs_of(self._link, places)
 
     def sending(self, connection: AnyConnection | Session | AsyncSession) -> TransactionOutbox:
-        """Return what sends in the transaction that a connection, or a session, has open.
+        """Return an object that sends in the open transaction of a connection or a session.
 
-        In an atomic service, that of its ``Connection`` or ``Session`` parameter.
+        In an atomic service, pass its ``Connection`` or ``Session`` parameter.
 
         Raises:
             ConfigurationError: the connection is to another kind of database.
@@ -147,7 +146,7 @@ class SqlJms:
         return TransactionOutbox(self._outbox, connection)
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> SqlReceiver:
-        """Open a consumer; the queue, or topic and subscription, are created where they are missing."""
+        """Open a consumer; a missing queue, or topic and subscription, is created."""
         target = Destination.parse(destination)
         if target.is_temporary:
             raise ConfigurationError(
@@ -156,7 +155,7 @@ class SqlJms:
         return await self._open_as(Name(target, subscription, name, destination))
 
     async def open_temporary(self, purpose: str) -> tuple[str, SqlReceiver]:
-        """Open the one consumer of a new queue, which ends with it, or when its lease is over."""
+        """Open the only consumer of a new queue, which ends with the consumer, or with its lease."""
         destination = f"queue://{TEMPORARY}{purpose}:{uuid4().hex}"
         name = Name(Destination.parse(destination), "temporary", "owner", destination)
         return destination, await self._open_as(name)
@@ -167,7 +166,7 @@ class SqlJms:
                 raise ConfigurationError(
                     "name",
                     f"{name.client_name!r} is the name of another consumer that is alive",
-                    "give each consumer a name of its own",
+                    "give each consumer its own name",
                 )
             self._open.add(name)
         connection = ConsumerConnection(self._link)
@@ -176,7 +175,7 @@ class SqlJms:
             self._outbox,
             self._settings,
             name=name,
-            # A forked child has the provider's token, too, but is another consumer.
+            # A forked child also has the provider's token, but is another consumer.
             incarnation=f"{self._token}:{process_token()}",
             left=partial(self._open.discard, name),
         )
@@ -189,10 +188,10 @@ class SqlJms:
         return receiver
 
     async def unsubscribe(self, destination: str, subscription: str) -> bool:
-        """End a subscription of a topic, with all that it has not read; False where there is none.
+        """End a subscription of a topic, with all its unread messages; False if it does not exist.
 
         Raises:
-            ConfigurationError: it has a living consumer.
+            ConfigurationError: it has a running consumer.
             ProviderUnavailableError: the server did not answer.
         """
         target = Destination.parse(destination)
@@ -208,7 +207,7 @@ class SqlJms:
         await self._link.run("looking whether it is there", partial(execute, statement=PING))
 
     async def refusals(self, destination: str, subscription: str | None) -> Sequence[Refusal]:
-        """Return which privileges on tables the role lacks; of SQLite's file, which has no roles, none.
+        """Return which privileges on tables the role lacks; none for SQLite's file, which has no roles.
 
         Raises:
             ProviderUnavailableError: the server did not answer.
@@ -221,7 +220,7 @@ class SqlJms:
         return await refusals_in(self._link, destination, receives=subscription is not None)
 
     async def room(self) -> Room | None:
-        """Return how many connections there may be; see :class:`~history.store.inspection.TellingRoom`."""
+        """Return how many connections may be open; see :class:`~history.store.inspection.TellingRoom`."""
         from history.sql.database.room import room_of  # noqa: PLC0415  (as above)
 
         return await self._link.ask(
@@ -229,7 +228,7 @@ class SqlJms:
         )
 
     async def identity(self) -> int:
-        """Return the number of this database, by which two links to one are known as such.
+        """Return the number of this database, which shows that two links lead to the same one.
 
         Raises:
             ProviderUnavailableError: the server did not answer.
@@ -237,5 +236,5 @@ class SqlJms:
         return await self._link.identity()
 
     async def close(self) -> None:
-        """Give the connections back. Receivers are to be closed before."""
+        """Give the connections back. Close the receivers before."""
         await self._link.close()

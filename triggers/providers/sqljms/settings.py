@@ -1,4 +1,4 @@
-"""What can be set on SQL-JMS, in its constructor or in its URL."""
+"""The settings of SQL-JMS, in its constructor or in its URL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -11,10 +11,10 @@ from history.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlJmsSettings:
-    """The settings of the consumers of one database, who should agree on them.
+    """The settings of the consumers of one database, which should all have the same.
 
-    - ``lease`` is how long a consumer may be silent before what it holds is given to others.
-    - ``poll_interval`` is how often a consumer that nobody wakes looks for messages.
+    - ``lease`` is how long a consumer may be silent before others get what it holds.
+    - ``poll_interval`` is how often a consumer looks for messages if nobody wakes it.
 
     Raises:
         ConfigurationError: a duration is not positive.
@@ -40,7 +40,7 @@ class SqlJmsSettings:
         """Read ``?lease=10&poll_interval=0.5``, in seconds; return the settings and the URL without them.
 
         Raises:
-            ConfigurationError: a value is no number of seconds.
+            ConfigurationError: a value is not a number of seconds.
         """
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
@@ -49,7 +49,7 @@ class SqlJmsSettings:
         if not settings:
             return cls(), url
         rest = urlencode([(name, value) for name, value in query if name not in names])
-        # Not urlunsplit's own: it drops the empty host of sqlite:///file.db.
+        # Not the result of urlunsplit: it drops the empty host of sqlite:///file.db.
         bare = urlunsplit(parts._replace(query=""))
         bare = url.partition("?")[0] if "?" in url else bare
         return cls(**settings), f"{bare}?{rest}" if rest else bare

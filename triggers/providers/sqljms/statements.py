@@ -18,11 +18,11 @@ from triggers.providers.sqljms.destinations import WORDS, DestinationKind
 #: A statement for each kind of destination.
 ByKind = Mapping[DestinationKind, Statement]
 
-#: What else the words of these statements mean.
+#: The other words of these statements, and their meaning.
 _WORDS: Words = {
     # The columns of a message that a claim returns.
     "message": ", ".join(f"m.{name}" for name in COLUMNS),
-    # A message's properties as a JSON array of name, type and text; NULL where there are none.
+    # A message's properties as a JSON array of name, type and text; NULL without any.
     "properties": {
         Dialect.SQLITE: """CASE WHEN m.has_properties = 1 THEN (
             SELECT json_group_array(json_array(p.name, p.data_type, p.value))
@@ -42,8 +42,8 @@ def for_each_kind(sqlite: str, postgresql: str | None = None, *, words: Words | 
     }
 
 
-# Hand out what is due, the most urgent and then the oldest first, to one client under one token. The lock on
-# the place keeps those out who take everything over, until this is committed: they must see what is held.
+# Hand out due entries, the most urgent and then the oldest first, to one client under one token. Until the
+# commit, the lock on the place stops a client that takes everything over: it must see what is held.
 CLAIM_POSTGRESQL = """
     WITH clock AS MATERIALIZED (SELECT {now} AS now),
     place AS MATERIALIZED (
@@ -75,7 +75,8 @@ CLAIM_POSTGRESQL = """
     WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM picked))
     ORDER BY c.urgency DESC, c.delivery_date, c.msg_id"""
 
-# Claims look at each priority that JMS has. What somebody else wrote with another one would wait for ever.
+# Claims look at each priority that JMS has. An entry that another program wrote with another priority would
+# wait for ever.
 ODD = for_each_kind(
     """SELECT 1 FROM {entry}
     WHERE {place} = :place AND read_state = 0 AND (priority > 9 OR priority < 0) LIMIT 1"""
@@ -117,7 +118,7 @@ _READ = """SELECT {message}, {properties}, e.delivery_count, {now} AS now
 # SQLite, third: read what was claimed.
 READ = for_each_kind(_READ + " ORDER BY e.priority DESC, e.delivery_date, e.msg_id", "SELECT 1")
 
-# SQLite, where that fails: which messages were claimed, and some of them.
+# SQLite, if that fails: the messages that were claimed, and some of them.
 CLAIMED = for_each_kind(
     """SELECT e.msg_id FROM {entry} AS e
     WHERE e.{place} = :place AND e.handling_client_id = :client AND e.read_state = :token
@@ -127,7 +128,7 @@ CLAIMED = for_each_kind(
 _SOME = " AND e.msg_id IN (SELECT value FROM json_each(:ids))"
 READ_SOME = for_each_kind(_READ + _SOME, "SELECT 1")
 
-# How long until something is due that is not yet, in milliseconds; NULL where nothing will be.
+# How long until the next future entry is due, in milliseconds; NULL without one.
 NEXT_DUE = for_each_kind(
     """SELECT MIN(e.delivery_date) - {now}
     FROM json_each('[9,8,7,6,5,4,3,2,1,0]') AS p CROSS JOIN {entry} AS e INDEXED BY {entry}_free
@@ -143,14 +144,14 @@ NEXT_DUE = for_each_kind(
     ) AS e""",
 )
 
-# The removal of entries whose claim still stands.
+# The removal of entries with a valid claim.
 _GONE = """DELETE FROM {entry} AS e
     WHERE e.{place} = :place AND e.msg_id = ANY (CAST(:ids AS BIGINT[]))
         AND e.handling_client_id = :client AND e.read_state = ANY (CAST(:tokens AS BIGINT[]))
     RETURNING e.msg_id"""
 
-# Of topics the last reader deletes the message. Its row is locked before it is looked at, else two last but
-# one would both leave it to the other.
+# For topics the last reader deletes the message. Its row is locked before it is read; otherwise the last two
+# readers would both leave it to the other.
 _UNREFERENCED = """locked AS MATERIALIZED (
         SELECT m.msg_id, m.reference_count FROM dms_msg AS m
         WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM gone)) ORDER BY m.msg_id FOR UPDATE
@@ -164,7 +165,7 @@ _UNREFERENCED = """locked AS MATERIALIZED (
         WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM locked WHERE reference_count <= 1))
     )"""
 
-# Take out what is done; return the ids of what was still ours.
+# Remove settled entries; return the ids of the ones that were still ours.
 REMOVE = for_each_kind(
     """DELETE FROM {entry} WHERE {place} = :place AND msg_id IN (SELECT value FROM json_each(:ids))
         AND handling_client_id = :client AND read_state IN (SELECT value FROM json_each(:tokens))
@@ -173,8 +174,8 @@ REMOVE = for_each_kind(
     words={"gone": _GONE, "unreferenced": _UNREFERENCED},
 )
 
-# PostgreSQL: the same at the end of a transaction; fails where some were not ours any more, by an error that
-# history.sql.database.errors knows.
+# PostgreSQL: the same at the end of a transaction; if some were not ours any more, it fails with an error
+# that history.sql.database.errors knows.
 REMOVE_ALL = for_each_kind(
     "SELECT 1",
     """WITH gone AS ({gone}), {unreferenced}
@@ -182,14 +183,14 @@ REMOVE_ALL = for_each_kind(
     words={"gone": _GONE, "unreferenced": _UNREFERENCED},
 )
 
-# PostgreSQL, of entries that are gone: the same by itself.
+# PostgreSQL, for deleted entries: the same as a separate statement.
 READ_NO_MORE = statement(
     sqlite="SELECT 1",
     postgresql="WITH gone AS (SELECT unnest(CAST(:ids AS BIGINT[])) AS msg_id), {unreferenced} SELECT 1",
     words={"unreferenced": _UNREFERENCED},
 )
 
-# SQLite, after the entries: count the readers down, delete what nobody is left to read.
+# SQLite, after the entries: decrement the readers, delete messages that nobody is left to read.
 COUNT_DOWN = statement(
     sqlite="""UPDATE dms_msg SET reference_count = reference_count - 1
     WHERE msg_id IN (SELECT value FROM json_each(:ids))""",
@@ -223,7 +224,7 @@ RELEASE = for_each_kind(
     words={"back": _BACK},
 )
 
-# Give back all that clients hold, but for what is known; return its ids.
+# Give back everything that clients hold, except known messages; return the ids.
 RELEASE_ALL = for_each_kind(
     """UPDATE {entry} SET handling_client_id = -1, read_state = 0
     WHERE {place} = :place AND read_state <> 0
@@ -236,15 +237,15 @@ RELEASE_ALL = for_each_kind(
     RETURNING msg_id""",
 )
 
-# Who holds something and does not live: mostly nobody. What a client holds is given back when it is buried,
-# but for what it claimed in that very moment.
+# Clients that hold something and are not alive: mostly there are none. When a client is buried, everything
+# that it holds is given back, except what it claimed in that very moment.
 ORPHANED = for_each_kind(
     """SELECT DISTINCT e.handling_client_id FROM {entry} AS e
     LEFT JOIN dms_client AS c ON c.client_id = e.handling_client_id
     WHERE e.{place} = :place AND e.read_state <> 0 AND COALESCE(c.lease_until, 0) < {now}""",
 )
 
-# JMSRedelivered, as the Dynamo Message System has it: of the message. The count of the entry says more.
+# JMSRedelivered belongs to the message, as in the Dynamo Message System. The count of the entry says more.
 MARK = statement(
     sqlite="""UPDATE dms_msg SET redelivered = 1
     WHERE msg_id IN (SELECT value FROM json_each(:ids)) AND redelivered = 0""",
@@ -252,10 +253,10 @@ MARK = statement(
     WHERE msg_id = ANY (CAST(:ids AS BIGINT[])) AND redelivered = 0""",
 )
 
-# Nobody else may claim from here from now on. Waits for those who are about to.
+# From now on nobody else may claim here. It waits for claims in progress.
 SEIZE = for_each_kind("UPDATE {parent} SET exclusive_client_id = :client WHERE {place} = :place")
 
-# Let the others claim again, of whoever had seized it.
+# Let the others claim again, if one of these clients had seized it.
 UNSEIZE = for_each_kind(
     """UPDATE {parent} SET exclusive_client_id = NULL
     WHERE {place} = :place AND exclusive_client_id IN (SELECT value FROM json_each(:clients))""",
@@ -263,13 +264,13 @@ UNSEIZE = for_each_kind(
     WHERE {place} = :place AND exclusive_client_id = ANY (CAST(:clients AS BIGINT[]))""",
 )
 
-# Take away what all others hold; return the ids.
+# Take away everything that others hold; return the ids.
 ROB = for_each_kind(
     """UPDATE {entry} SET handling_client_id = -1, read_state = 0
     WHERE {place} = :place AND read_state <> 0 AND handling_client_id <> :client RETURNING msg_id"""
 )
 
-# What was put off comes at its first date again, and so in its first order.
+# Delayed entries get back their first date, and so their first order.
 RECALL = for_each_kind(
     """UPDATE {entry} SET delivery_date = first_date
     WHERE {place} = :place AND read_state = 0 AND delivery_date > first_date"""

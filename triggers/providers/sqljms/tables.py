@@ -1,14 +1,14 @@
-"""The tables of SQL-JMS, and how they come to be.
+"""The tables of SQL-JMS, and how they are made.
 
 ==================  =================================================================================
-dms_client          a consumer that lives or may have died, under a name of its own
+dms_client          a consumer, running or dead, under its own name
 dms_queue           the queues
-dms_queue_recv      who listens to which queue
+dms_queue_recv      which consumer listens to which queue
 dms_queue_entry     the messages that wait in queues, or are being handled
 dms_topic           the topics
 dms_topic_sub       the subscriptions of topics
 dms_topic_entry     the messages that wait for subscriptions, or are being handled
-dms_msg             the messages, once each, however many wait for them
+dms_msg             the messages, once each, for any number of readers
 dms_msg_properties  their properties
 dms_id_generator    (ours) the last id that was handed out in each id space
 dms_schema          (ours) ``version`` of these tables; ``identity`` of this database, a random number;
@@ -49,10 +49,10 @@ from history.sql.tables.making import make_table, table_exists
 #: The version of the tables that this code reads and writes.
 SCHEMA = 1
 
-#: Compared byte by byte: quicker, and no upgrade of the system's collations can corrupt the unique index.
+#: Compared byte by byte: this is quicker, and an upgrade of the system's collations cannot corrupt the index.
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
 
-#: An id or an instant. SQLite's tables are clustered by an INTEGER, and by no other type.
+#: An id or an instant. SQLite's tables are clustered only by an INTEGER.
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 #: A small number, or a flag that is 0 or 1.
@@ -142,9 +142,9 @@ MSG_PROPERTIES = Table(
 def _entries(name: str, place: str, parent: str) -> Table:
     """Return a table of entries.
 
-    Ours are ``priority``, so that an index has the order of delivery; ``delivery_count``, of this entry;
-    ``first_date``, the delivery date before any redelivery was put off; and of topics ``handling_client_id``,
-    for several consumers share a subscription.
+    Our columns are ``priority``, so that an index has the order of delivery; ``delivery_count``, of this
+    entry; ``first_date``, the delivery date before the first delay of a redelivery; and for topics
+    ``handling_client_id``, because several consumers share a subscription.
     """
     handler: Column[Any] = Column("handling_client_id", NUMBER, nullable=False, server_default=text("-1"))
     if parent == "dms_topic_sub":
@@ -231,21 +231,21 @@ TABLES = (
     SCHEMA_TABLE,
 )
 
-# One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "dms" in ASCII.
+# One creator at a time; SQLite's BEGIN IMMEDIATE ensures that already. The number is "dms" in ASCII.
 ONE_CREATOR = statement(sqlite="SELECT 1", postgresql="SELECT pg_advisory_xact_lock(6581619)")
 
-#: The tables whose rows come and go.
+#: The tables with many inserts and deletes.
 BUSY = (MSG, MSG_PROPERTIES, QUEUE_ENTRY, TOPIC_ENTRY)
 
-# What comes and goes so often is to be cleaned up often: else each claim looks at what is long gone.
+# Rows that come and go so often must be vacuumed often: otherwise each claim reads rows that are long dead.
 CLEAN_OFTEN = """ALTER TABLE {table} SET (
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_insert_scale_factor = 0.2)"""
 
-# The version somebody wrote down, and the identity of this database.
+# The stored version, and the identity of this database.
 READ_SCHEMA = statement("SELECT name, value FROM dms_schema")
 
-# Write both down, once, and where the ids begin.
+# Store both once, and the first ids.
 MARK_SCHEMA = statement(
     "INSERT INTO dms_schema (name, value) VALUES ('version', :version), ('identity', :identity)"
     " ON CONFLICT DO NOTHING"
@@ -255,9 +255,9 @@ MARK_IDS = statement(
     " ON CONFLICT DO NOTHING"
 )
 
-#: On a standby that was promoted without its primary's last commits, or in a restored backup, all ids go on
-#: after the microseconds since 1970: a message that got the JMSMessageID of a lost one would be taken for its
-#: duplicate, and two consumers with one id for each other.
+#: After a promotion of a standby without its primary's last commits, or in a restored backup, all ids
+#: continue after the microseconds since 1970. Otherwise a message that got the JMSMessageID of a lost one
+#: would count as its duplicate, and two consumers with one id would be confused.
 LINEAGE = Lineage(
     table=SCHEMA_TABLE,
     lock=ONE_CREATOR,
@@ -271,7 +271,7 @@ LINEAGE = Lineage(
             "UPDATE dms_id_generator SET seed = GREATEST(seed, {now} * 1000)"
             " WHERE id_space_name IN ('dms', 'dms_msg', 'dms_limbo')"
         ),
-        # The limbo's numbers, where there is one.
+        # The limbo's numbers, if it exists.
         statement(
             sqlite="SELECT 1",
             postgresql="SELECT setval(c.oid, GREATEST(pg_sequence_last_value(c.oid), {now} * 1000))"
@@ -282,18 +282,18 @@ LINEAGE = Lineage(
     " was sent or acknowledged in commits that did not reach it is undone; ids go on above all",
 )
 
-#: What to do about tables of another program.
+#: The remedy for tables of another program.
 ELSEWHERE = (
-    "give SQL-JMS a database, or a schema of PostgreSQL, of its own: "
+    "give SQL-JMS its own database, or its own schema of PostgreSQL: "
     "it does not run on tables that the Dynamo Message System made"
 )
 
 
 async def create_tables(connection: AnyConnection, tables: Sequence[Table]) -> None:
-    """Make those that are missing, with their indexes; inside a transaction, and one creator at a time."""
+    """Make missing tables, with their indexes; inside a transaction, and one creator at a time."""
     await fetch(connection, ONE_CREATOR)
     for table in tables:
-        # What is there is left alone: even looking for its indexes would lock it, against those who use it.
+        # Do not touch existing tables: even a look for their indexes would lock them against their users.
         if await table_exists(connection, table):
             continue
         await make_table(connection, table)
@@ -304,27 +304,27 @@ async def create_tables(connection: AnyConnection, tables: Sequence[Table]) -> N
 async def create(connection: AnyConnection) -> None:
     """Make all tables of :data:`TABLES`, inside a transaction."""
     await create_tables(connection, TABLES)
-    # An INTEGER of JSON and JavaScript too, should somebody want to show it.
+    # Small enough for an INTEGER of JSON and JavaScript, if somebody wants to show it.
     await execute(connection, MARK_SCHEMA, version=SCHEMA, identity=1 + secrets.randbits(52))
     await execute(connection, MARK_IDS)
 
 
 async def tables_exist(connection: AnyConnection) -> bool:
-    """Whether the tables are there.
+    """Whether the tables exist.
 
     Raises:
         ConfigurationError: a newer version wrote them, or another program, such as the Dynamo Message System
-            itself: its tables lack the columns of ours.
+            itself: its tables lack our columns.
     """
     await refuse_foreign(connection, TABLES, setting="provider", remedy=ELSEWHERE)
     return await identity_of(connection) is not None
 
 
 async def identity_of(connection: AnyConnection) -> int | None:
-    """Return the identity of the SQL-JMS tables that a connection sees; None where there are none.
+    """Return the identity of the SQL-JMS tables that a connection sees; None without tables.
 
     Raises:
-        ConfigurationError: a newer version wrote them, or a row of theirs is no number.
+        ConfigurationError: a newer version wrote them, or one of their rows is not a number.
     """
     if not await table_exists(connection, SCHEMA_TABLE):
         return None
@@ -341,6 +341,6 @@ async def identity_of(connection: AnyConnection) -> int | None:
         raise ConfigurationError(
             "provider",
             f"its tables have version {found['version']}, but this doubtless supports only up to {SCHEMA}",
-            "upgrade doubtless here, or give this worker a database of its own",
+            "upgrade doubtless here, or give this worker its own database",
         )
     return found.get("identity")

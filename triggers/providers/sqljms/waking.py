@@ -10,13 +10,13 @@ from history.sql.database.engine import AnyConnection, driver_of, execute, fetch
 from history.sql.statements.dialects import statement
 from history.support.forks import at_fork
 
-#: The first and the longest pause before a consumer of SQLite looks again, in seconds: what other processes
-#: send notifies no condition here.
+#: The first and the longest pause before a consumer of SQLite looks again, in seconds: messages of other
+#: processes notify no condition here.
 FIRST_LOOK, LAST_LOOK = 0.01, 0.1
 
 
 class Conditions:
-    """The conditions of this process: one for each database, however many providers use it."""
+    """The conditions of this process: one for each database, for all its providers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,19 +33,19 @@ class Conditions:
             return self._conditions.setdefault(identity, Condition())
 
     def notify(self, identity: int) -> None:
-        """Wake who waits for something from a database."""
+        """Wake all that wait for something from a database."""
         condition = self.of(identity)
         with condition.changed:
             condition.announce()
 
 
-#: Not a registry of anything but who waits: senders and receivers need not know each other.
+#: It only registers waiting consumers: senders and receivers need not know each other.
 CONDITIONS = Conditions()
 at_fork(CONDITIONS, Conditions.renew)
 
 
 class Listener:
-    """Waits for the condition, a little longer each time that it was in vain."""
+    """Waits for the condition, each time a little longer until something comes."""
 
     def __init__(self, condition: Condition, *, asyncio: bool) -> None:
         self._condition = condition
@@ -54,7 +54,7 @@ class Listener:
         self.seen = condition.changes
 
     def note(self) -> None:
-        """Remember what has been notified so far: call it before looking for messages."""
+        """Remember the notifications so far: call it before looking for messages."""
         self.seen = self._condition.changes
 
     def rest(self) -> None:
@@ -67,19 +67,19 @@ class Listener:
         self._pause = min(self._pause * 2, LAST_LOOK)
 
 
-# Wake who listens.
+# Wake the listeners.
 NOTIFY = statement(sqlite="SELECT 1", postgresql="SELECT CAST(pg_notify(:channel, '') AS TEXT)")
 
 
-# Which backend answers.
+# The backend that answers.
 BACKEND = statement("SELECT pg_backend_pid()")
 
 
 async def listen(connection: AnyConnection, channel: str) -> None:
-    """Have a connection told of what is sent to a channel, whose name is made of letters and digits.
+    """Listen on a connection to a channel; its name consists of letters and digits.
 
-    Not through a pooler: what a backend is told reaches whoever has it then, or nobody. Who waits there looks
-    again after ``poll_interval``.
+    Not through a pooler: a notification for a backend would reach its next user, or nobody. Such a consumer
+    looks again after ``poll_interval``.
     """
     ((backend,),) = await fetch(connection, BACKEND)
     if backend == (await driver_of(connection)).info.backend_pid:
@@ -87,7 +87,7 @@ async def listen(connection: AnyConnection, channel: str) -> None:
 
 
 async def wait_for_notice(connection: AnyConnection, seconds: float) -> None:
-    """Wait until a connection was told something, at most so many seconds; it is in autocommit.
+    """Wait until a connection gets a notification, at most so many seconds; it is in autocommit.
 
     Raises:
         DBAPIError: the connection is gone.
@@ -105,6 +105,6 @@ async def wait_for_notice(connection: AnyConnection, seconds: float) -> None:
 
 
 def driver_error(connection: AnyConnection) -> type[Exception]:
-    """Return the root of what a connection's driver raises."""
+    """Return the base class of the errors of a connection's driver."""
     found: type[Exception] = connection.dialect.loaded_dbapi.Error
     return found

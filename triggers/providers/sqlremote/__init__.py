@@ -1,4 +1,4 @@
-"""SQL Remote: guaranteed, ordered delivery over a link whose carrier may lose, double, reorder and garble.
+"""SQL Remote: guaranteed, ordered delivery over a carrier that may lose, double, reorder and garble.
 
 One direction of a link, from the publisher's log to the subscriber's database:
 
@@ -6,16 +6,16 @@ One direction of a link, from the publisher's log to the subscriber's database:
         ^                                                                              |
         publisher.packets <- publisher.hear <- (log_received, rereceive_count) <- subscriber.polled
 
-``protocol/publisher.py`` and ``protocol/subscriber.py`` are pure: they are given what happened and the
-time, and answer with their next state and what is to be done. What has to be stored is in
-:mod:`history.store.watermark`; the rest of their states may be lost at any moment.
+``protocol/publisher.py`` and ``protocol/subscriber.py`` are pure: they get the events and the time, and
+return their next state and the actions. :mod:`history.store.watermark` has the state that must be stored; the
+rest may be lost at any moment.
 
 ``links.py`` is the provider, ``receiver.py`` one receiver, ``settings.py`` the settings file,
-``inspection.py`` what ``doubtless sqlremote status`` shows; ``protocol/`` decides, ``agent/`` does it,
-``publication/`` is the log, ``carriers/`` take messages from one end to the other, ``extraction/`` makes the
-other end anew. ``asyncio.py`` is for event loops.
+``inspection.py`` makes the output of ``doubtless sqlremote status``. ``protocol/`` decides, ``agent/`` acts,
+``publication/`` is the log, ``carriers/`` take messages from one end to the other, and ``extraction/``
+rebuilds the other end. ``asyncio.py`` is for event loops.
 
-Guarantee: atomic, where a runner stores ``log_received`` in the transaction of the work: each committed
+Guarantee: atomic, if a runner stores ``log_received`` in the transaction of the work: each committed
 transaction is applied exactly once, in order, or the link stops with an alarm that says what to do.
 """
 

@@ -1,7 +1,7 @@
-"""Links for asyncio: each agent has a thread of its own, in which its blocking form works.
+"""Links for asyncio: each agent has its own thread, in which its blocking form works.
 
-What a service of the event loop does on the connection of the links' history, and the watermark, are one
-transaction there. The agent learns of it afterwards, as it does of a blocking service's.
+A service of the event loop works on the connection of the links' history. Its effects and the watermark are
+one transaction there. The agent learns of it afterwards, as with a blocking service.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from triggers.providers.sqlremote.receiver import LinkReceiver
 
 
 class BlockingLinks(Provider, Protocol):
-    """What is driven in threads: :class:`~triggers.providers.sqlremote.links.Links`."""
+    """The links that threads drive: :class:`~triggers.providers.sqlremote.links.Links`."""
 
     @property
     def history(self) -> LinkHistory:
@@ -24,12 +24,12 @@ class BlockingLinks(Provider, Protocol):
         ...
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> LinkReceiver:
-        """Open the one receiver of a link."""
+        """Open the only receiver of a link."""
         ...
 
 
 class AsyncLinks:
-    """:class:`~triggers.providers.sqlremote.Links` whose calls do not block the event loop."""
+    """:class:`~triggers.providers.sqlremote.Links` that do not block the event loop."""
 
     def __init__(self, links: BlockingLinks) -> None:
         self._links = links
@@ -49,12 +49,12 @@ class AsyncLinks:
         return await self._thread.do(self._links.send(destination, messages))
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncLinkReceiver":
-        """Open the one receiver of a link, as the blocking form, with a thread of its own."""
+        """Open the only receiver of a link, as the blocking form, with its own thread."""
         opening = self._links.open_receiver(destination, subscription=subscription, name=name)
         return await AsyncLinkReceiver.opened(DriverThread(f"doubtless-{destination}"), opening)
 
     async def close(self) -> None:
-        """Leave the links, and end the thread. Receivers are to be closed before."""
+        """Leave the links, and end the thread. Close the receivers before."""
         await self._thread.do(self._links.close())
         self._thread.end()
 

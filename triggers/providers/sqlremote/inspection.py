@@ -1,4 +1,4 @@
-"""What can be seen of a link from its row, its log and its inbox, without running it."""
+"""The state of a link as seen from its row, its log and its inbox, without running it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from triggers.providers.sqlremote.protocol.parts import MangledError
 from triggers.providers.sqlremote.protocol.verdicts import has_hole, is_used_up
 from triggers.providers.sqlremote.publication.log import Log
 
-#: How many messages of an inbox are looked at to find a gap.
+#: How many messages of an inbox are checked to find a gap.
 LOOKED_AT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """How many messages lie there, and whether something is missing before one of them; None: unknown."""
+    """How many messages wait there, and whether something is missing before one of them; None: unknown."""
 
     messages: int | None
     gap: bool | None
 
 
 async def status(links: Links) -> Sequence[dict[str, Any]]:
-    """Return one row per link, with all columns of ``sysremoteuser`` and what follows from them."""
+    """Return one row per link, with all columns of ``sysremoteuser`` and values derived from them."""
     history = links.history
     rows: list[dict[str, Any]] = []
     end = await history.watermarks.end()
@@ -83,7 +83,7 @@ def _row_of(row: LinkRow) -> dict[str, Any]:
 async def _inbox(links: Links, row: LinkRow) -> Inbox:
     settings = links.settings.links.get(row.link)
     if settings is None or not settings.carrier.startswith(("file:", "sqlite:", "postgres")):
-        return Inbox(None, None)  # to look into a provider's inbox is to take the messages
+        return Inbox(None, None)  # looking into a provider's inbox would take the messages
     carrier, seal = links.carrier(row.link), settings.seal()
     if isinstance(carrier, DirectoryCarrier) and not carrier.has(settings.inbox):
         return Inbox(0, gap=False)

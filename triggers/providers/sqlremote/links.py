@@ -26,7 +26,7 @@ from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.receiver import LinkReceiver
 from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
 
-#: How the destination of a link begins.
+#: The prefix of a link's destination.
 LINK: Final = "link:"
 
 #: Makes the carrier of a link.
@@ -34,7 +34,7 @@ OpenCarrier = Callable[[str, LinkSettings], Carrier]
 
 
 def carriers_of(open_provider: OpenProvider | None) -> OpenCarrier:
-    """Return what opens the carrier that a link's settings name."""
+    """Return the function that opens the carrier from a link's settings."""
 
     def carrier_of(link: str, settings: LinkSettings) -> Carrier:
         return open_carrier(
@@ -47,26 +47,26 @@ def carriers_of(open_provider: OpenProvider | None) -> OpenCarrier:
     return carrier_of
 
 
-#: Tells up to which offset of a link's peer the work applied here is backed up; None means all of it.
+#: Returns the offset up to which a link's applied work is backed up; None means all of it.
 Horizon = Callable[[str], Offset | None]
 
 
 def everything(link: str) -> None:
-    """Tell that all of a link's work may be confirmed."""
+    """Return None: all of a link's work may be confirmed."""
 
 
 class Links:
     """The links of one database, as a provider; :attr:`history` is the history of their triggers.
 
-    A consumer whose triggers name no history uses that one. One trigger receives from a link; sending to a
-    link publishes, each message as a transaction of its own. What one call sends is committed together.
+    It is the default history of a consumer's triggers. One trigger receives from a link; sending to a link
+    publishes, with one transaction for each message. All messages of one call are committed together.
 
     A carrier that is a provider's URL, such as ``redis://``, is opened by ``open_provider``, which is
     :func:`triggers.providers.opening.open_provider`; ``open_carrier`` opens any other way.
 
-    ``horizon`` withholds the confirmation of work that is not backed up yet. ``clock`` is for tests.
+    ``horizon`` delays the confirmation of work that is not backed up yet. ``clock`` is for tests.
 
-    Guarantee: atomic, where a trigger's service shares the transaction of the link's database: effects and
+    Guarantee: atomic, if a trigger's service shares the transaction of the link's database: effects and
     watermark are committed together. Otherwise in doubt, or fenced, as the trigger's own history.
     """
 
@@ -89,7 +89,7 @@ class Links:
 
     @classmethod
     def from_file(cls, file: Path, *, open_provider: OpenProvider | None = None) -> "Links":
-        """Open the links of a settings file; nothing is connected before the first use."""
+        """Open the links of a settings file; it connects at the first use."""
         return cls(RemoteSettings.load(file), open_provider=open_provider)
 
     @property
@@ -98,7 +98,7 @@ class Links:
         return self._history
 
     async def setup(self, link: str) -> LinkRow:
-        """Create the tables and the link's row, or renew its settings; how far it got stays.
+        """Create the tables and the link's row, or update its settings; its progress stays.
 
         Raises:
             HistoryUnavailableError: the database did not answer.
@@ -120,7 +120,7 @@ class Links:
         """Return the settings of a link.
 
         Raises:
-            ConfigurationError: there is none of that name.
+            ConfigurationError: the link does not exist.
         """
         found = self.settings.links.get(name)
         if found is None:
@@ -129,10 +129,10 @@ class Links:
         return found
 
     def agent(self, name: str, *, applies: bool = True, batch: bool = False, sends: bool = True) -> Agent:
-        """Return the agent of a link, for a run of one's own; close it in the end.
+        """Return the agent of a link, for a caller's own run; close it at the end.
 
         Raises:
-            ConfigurationError: there is no such link, or this process runs it already.
+            ConfigurationError: the link does not exist, or this process runs it already.
         """
         settings = self.link(name)
         if name in self._agents and self._agents[name].end.begun:
@@ -181,10 +181,10 @@ class Links:
         return [f"ID:{uuid_of(name, row.watermark.outgoing.epoch, offset)}" for offset in offsets]
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> LinkReceiver:  # noqa: ARG002
-        """Open the one receiver of a link, and its agent with it.
+        """Open the only receiver of a link, and its agent with it.
 
         Raises:
-            ConfigurationError: there is no such link, or it has a receiver.
+            ConfigurationError: the link does not exist, or has a receiver.
         """
         link = _named(destination)
         agent = self.agent(link)
@@ -195,7 +195,7 @@ class Links:
         return LinkReceiver(agent)
 
     def for_asyncio(self) -> AsyncLinks:
-        """Return these links for asyncio: to close that is to close these."""
+        """Return these links for asyncio: closing the result closes these."""
         return AsyncLinks(self)
 
     async def close(self) -> None:
@@ -225,5 +225,5 @@ def _named(destination: str) -> str:
 
 
 async def _publish(work: SqlTransaction, publication: Publication, message: Message) -> Offset:
-    # An offset each: one for all would make them one transaction there, under one identity.
+    # An offset for each: one offset for all would make them one transaction there, with one identity.
     return await publication.aappend(work.connection, operation_of(message), apart=True)

@@ -31,13 +31,13 @@ LONGEST_PAUSE: Final = timedelta(seconds=10)
 #: The first such pause.
 FIRST_PAUSE: Final = timedelta(milliseconds=50)
 
-#: What waits for so many seconds.
+#: Waits for so many seconds.
 Sleep = Callable[[float], Awaitable[None] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One transaction of an :class:`Apply`: what it is, and what is stored with it."""
+    """One transaction of an :class:`Apply`, and what is stored with it."""
 
     transaction: Transaction
     handing: Handing
@@ -46,13 +46,13 @@ class Piece:
 class LinkReceiver:
     """Receives one link's transactions: the body is the list of operations, in their order.
 
-    Of a message that was sent, properties and headers are those that it was sent with.
+    A message that was sent keeps its properties and headers.
 
-    As long as there are no more, it polls, reports and sends. What is given back is handed out again before
-    anything else, one transaction at a time, after a pause that grows. The delivery count is undefined: an
-    ordered link does not give up on its next transaction unless it is told to.
+    Until the next transaction comes, it polls, reports and sends. A transaction that is given back is handed
+    out again before anything else, one at a time, after a growing pause. The delivery count is undefined: an
+    ordered link gives up on its next transaction only if the settings say so.
 
-    Guarantee: atomic, where the trigger's service shares the transaction of the link's database; else what
+    Guarantee: atomic, if the trigger's service shares the transaction of the link's database; else what
     the trigger's own history promises.
     """
 
@@ -65,18 +65,18 @@ class LinkReceiver:
 
     @property
     def keep_alive_interval(self) -> timedelta:
-        """The agent says itself that it lives, between transactions."""
+        """How often to call; the agent itself renews its lease, between transactions."""
         return timedelta(minutes=1)
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return the next transactions; meanwhile run the link.
 
         Raises:
-            ProviderUnavailableError: database or carrier are away, or another agent runs the link.
+            ProviderUnavailableError: database or carrier do not answer, or another agent runs the link.
         """
         deadline = time.monotonic() + wait.total_seconds()
         while True:
-            if self._pieces:  # who acknowledges lazily gets no more before that
+            if self._pieces:  # a caller that acknowledges late gets no more before that
                 await settled(self._sleep(max(0.0, deadline - time.monotonic())))
                 return []
             found = await self.agent.step()
@@ -89,10 +89,10 @@ class LinkReceiver:
             await settled(self._sleep(max(0.0, min(left, due))))
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Go on behind these; where their work was not stored with the watermark, store that now.
+        """Continue behind these; if their work was not stored with the watermark, store it now.
 
         Raises:
-            ProviderUnavailableError: it could not be; they come again.
+            ProviderUnavailableError: it could not be stored; they come again.
         """
         for delivery in received:
             if not self._pieces or self._pieces[0] is not delivery.handle:
@@ -114,7 +114,7 @@ class LinkReceiver:
         self._pause = FIRST_PAUSE
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Hand these out again later, and all that follows them."""
+        """Hand these out again later, and all that follow them."""
         mine = [piece for piece in self._pieces if any(piece is delivery.handle for delivery in received)]
         if not mine:
             return
@@ -129,7 +129,7 @@ class LinkReceiver:
             )
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:  # noqa: ARG002
-        """Refuse: a link has no dead letters; what fails is parked.
+        """Refuse: a link has no dead letters; a failed transaction is parked.
 
         Raises:
             ProviderUnavailableError: always.
@@ -140,7 +140,7 @@ class LinkReceiver:
         """Do nothing: see :attr:`keep_alive_interval`."""
 
     async def close(self) -> None:
-        """Leave the link; what was not acknowledged is read again by the next agent."""
+        """Leave the link; the next agent reads unacknowledged transactions again."""
         self._drop()
         await self.agent.close()
 

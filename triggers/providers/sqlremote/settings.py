@@ -1,4 +1,4 @@
-"""The settings of the links of one database, as they stand in a TOML file.
+"""The settings of the links of one database, as in a TOML file.
 
     database = "postgresql://user@host/database"      # where the application's tables are, and sysremoteuser
 
@@ -49,11 +49,11 @@ DEFAULT_KEEP_LOG: Final = timedelta(days=7)
 class LinkSettings(BaseModel):
     """One link, as one of its ends runs it.
 
-    ``on_apply_error`` says what becomes of a transaction that the service cannot apply: ``park`` keeps it
-    aside, whole, ``skip`` counts it and goes on, and ``halt`` stops the link in front of it. ``direction``
-    narrows a link to sending or receiving. ``tables`` are those that an extract copies, parents before their
-    children. ``keep_log`` is how long the log is kept although every peer has confirmed it, so that a peer
-    restored from a backup can be sent again what it lost. ``hooks`` names an object with the methods of
+    ``on_apply_error`` says what to do with a transaction that the service cannot apply: ``park`` parks it
+    whole, ``skip`` counts it and continues, and ``halt`` stops the link in front of it. ``direction`` limits
+    a link to sending or receiving. ``tables`` are the ones that an extract copies, parents before their
+    children. ``keep_log`` is how long the log is kept although every peer has confirmed it. So a peer
+    restored from a backup can get again what it lost. ``hooks`` names an object with the methods of
     :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
     """
 
@@ -113,7 +113,7 @@ class LinkSettings(BaseModel):
         """Return the envelope, with the keys read from their files.
 
         Raises:
-            ConfigurationError: a file cannot be read, or holds too short a key.
+            ConfigurationError: a file cannot be read, or has a key that is too short.
         """
         return Seal(
             keys=[_read_key(file) for file in self.keys],
@@ -152,7 +152,7 @@ class RemoteSettings(BaseModel):
         """Read a file.
 
         Raises:
-            ConfigurationError: it is not there, or says what cannot be.
+            ConfigurationError: it is missing, or has an impossible value.
         """
         try:
             data = tomllib.loads(file.read_text("utf-8-sig"))
@@ -169,7 +169,7 @@ class RemoteSettings(BaseModel):
         """Return the settings, checked, with paths relative to a folder.
 
         Raises:
-            ConfigurationError: there is no link, or one of them cannot be.
+            ConfigurationError: the file has no link, or one of them cannot work.
         """
         links = {
             name: link.check(name).model_copy(update={"keys": tuple(folder / key for key in link.keys)})

@@ -3,16 +3,16 @@
 =====================  ===========================================================================
 body                   the body as text; bytes, and text that SQS does not allow, in base64
 ``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
-``content-encoding``   ``base64`` where the body is in it; an empty body is ``=``, for SQS takes none
-``uuid``               the uuid, where it is text that SQS allows
+``content-encoding``   ``base64`` if the body is in it; ``=`` is an empty body, which SQS does not take
+``uuid``               the uuid, if it is text that SQS allows
 ``properties``         a JSON object of everything else: headers under their JMS names, and properties
 any other attribute    a property: text, a number, or bytes in hex
 =====================  ===========================================================================
 
-So there are never more than four attributes; SQS allows ten. A message of any other sender is a message, too:
-its body as text, and its attributes as properties. One without an attribute ``uuid`` or ``JMSMessageID`` is
-known by the id that SQS gave it: that tells redeliveries apart from new messages, and not what a sender sends
-twice.
+So a message never has more than four attributes; SQS allows ten. A message of any other sender is also a
+message: its body as text, and its attributes as properties. A message without an attribute ``uuid`` or
+``JMSMessageID`` is identified by the id that SQS gave it: that tells redeliveries apart from new messages,
+but does not detect what a sender sends twice.
 """
 
 import base64
@@ -30,13 +30,13 @@ from triggers.providers.provider import NO_LIMITS, Limits
 
 _BASE64 = "base64"
 
-#: What stands for an empty body.
+#: Represents an empty body.
 _EMPTY = "="
 
-#: What SQS does not allow in text: all that XML 1.0 does not.
+#: Characters that SQS does not allow in text, because XML 1.0 does not.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-#: What a message is known by; one of these may be an attribute of its own.
+#: The attributes that can identify a message.
 _IDENTITY = "uuid"
 
 Attributes = Mapping[str, Mapping[str, Any]]
@@ -44,7 +44,7 @@ Attributes = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What goes to a queue."""
+    """A message for a queue."""
 
     body: str
     attributes: Attributes
@@ -61,7 +61,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message as it came, with the handle that takes its answers; ``sent`` is in ms since 1970."""
+    """A message as it came, with the handle that settles it; ``sent`` is in ms since 1970."""
 
     queue: str
     receipt: str
@@ -105,7 +105,7 @@ def encode(message: Message) -> Sent:
 
 
 def _as_text(content_type: str, payload: bytes) -> str | None:
-    """Return the body as SQS allows it; None where it does not."""
+    """Return the body as SQS allows it; None if it does not."""
     if content_type == "application/octet-stream" or not payload:
         return None
     text = payload.decode()
@@ -119,11 +119,11 @@ def _fits(name: str, text: str) -> bool:
 def decode(came: Delivered, limits: Limits = NO_LIMITS) -> Message:
     """Return the message that came.
 
-    SQS only guesses how often a message was delivered, so its count is -1; but when it is more than the
-    trigger allows, it is told, and the message is given up.
+    SQS only guesses how often a message was delivered, so its count is -1. But if the guess is above the
+    trigger's limit, it becomes the count, and the message is given up.
 
     Raises:
-        UndecodableError: it is none.
+        UndecodableError: it is not a message.
     """
     texts = spelled({name: _value(one) for name, one in came.attributes.items()})
     content_type, encoding = texts.pop(CONTENT_TYPE, None), texts.pop(ENCODING, None)
@@ -180,9 +180,9 @@ def raw_fields(came: Delivered) -> dict[bytes, bytes]:
 
 
 def letter_of(came: Delivered, reason: str) -> Sent:
-    """Return a dead letter for what could not be read: as it came, with the reason.
+    """Return a dead letter for an unreadable message: as it came, with the reason.
 
-    An eleventh attribute has no place: the reason is in the list of what was parked, too.
+    SQS allows ten attributes, so some may be cut. The list of parked messages also holds the reason.
     """
     kept = dict(list(came.attributes.items())[:9])
     text = _FORBIDDEN.sub(" ", reason) or "unknown"

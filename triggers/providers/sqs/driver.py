@@ -1,4 +1,4 @@
-"""The one import of boto3."""
+"""The only import of boto3."""
 
 from typing import Any, cast
 

@@ -21,13 +21,13 @@ MOST = 10
 #: How many bytes one request takes, in all.
 LARGEST = 1_048_576
 
-#: How long connecting, and an answer beyond what it is asked to wait, may take, in seconds.
+#: How long connecting may take, and an answer beyond its requested wait, in seconds.
 _CONNECTING, _ANSWERING = 5, 30
 
 #: How many connections the client keeps, at most: one for each worker that waits for messages.
 _CONNECTIONS = 100
 
-#: How the service's error codes begin or end, which no repetition mends: the field, and what to do.
+#: The beginnings or ends of the service's error codes that a retry does not cure: the field, and the remedy.
 _REFUSALS = (
     ("AccessDenied", "provider", "give the account the permission"),
     ("InvalidClientTokenId", "provider", "correct the access key"),
@@ -44,7 +44,7 @@ _REFUSALS = (
 _MISSING = ("QueueDoesNotExist", "NonExistentQueue")
 
 
-#: What SQS calls the numbers of a backlog.
+#: SQS's names for the numbers of a backlog.
 _COUNTS = {
     "ApproximateNumberOfMessages": "waiting",
     "ApproximateNumberOfMessagesNotVisible": "held",
@@ -52,7 +52,7 @@ _COUNTS = {
 }
 
 
-#: What SQS calls the policy that takes a message out which was received too often.
+#: SQS's name for the policy that removes a message which was received too often.
 _REDRIVE = "RedrivePolicy"
 
 
@@ -81,7 +81,7 @@ class SqsLink:
             max_pool_connections=_CONNECTIONS,
             retries={"mode": "standard", "total_max_attempts": 2},
         )
-        # A session of its own: boto3's default one is not safe between threads.
+        # A separate session: boto3's default session is not safe between threads.
         return driver.session.Session().client(
             "sqs", region_name=self._settings.region, endpoint_url=self._settings.endpoint, config=config
         )
@@ -90,8 +90,8 @@ class SqsLink:
         """Ask SQS.
 
         Raises:
-            ProviderUnavailableError: there is no answer.
-            ConfigurationError: it refuses this, whatever is tried.
+            ProviderUnavailableError: SQS does not answer.
+            ConfigurationError: it refuses this, and always will.
         """
         try:
             answer: Mapping[str, Any] = getattr(self.client(), method)(**words)
@@ -99,7 +99,7 @@ class SqsLink:
             raise self._translated(error, doing) from error
         except (core.exceptions.NoCredentialsError, core.exceptions.ProfileNotFound) as error:
             remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role"
-            raise ConfigurationError("provider", f"there is no account for SQS ({error})", remedy) from error
+            raise ConfigurationError("provider", f"has no account for SQS ({error})", remedy) from error
         except core.exceptions.ParamValidationError as error:
             raise ConfigurationError("message", f"SQS cannot take it: {error}", "correct it") from error
         except core.exceptions.BotoCoreError as error:
@@ -107,11 +107,11 @@ class SqsLink:
         return answer
 
     def ping(self) -> None:
-        """Return when SQS answers, also where it does not let us list queues.
+        """Return when SQS answers, even if it does not let us list queues.
 
         Raises:
             ProviderUnavailableError: it does not.
-            ConfigurationError: there is no account, or SQS does not know it.
+            ConfigurationError: the account is missing, or SQS does not know it.
         """
         try:
             self.call("asking whether it is there", "list_queues", MaxResults=1)
@@ -120,7 +120,7 @@ class SqsLink:
                 raise
 
     def address_of(self, queue: str) -> str:
-        """Return the URL of a queue, which is made where it is missing.
+        """Return the URL of a queue, which is made if it is missing.
 
         Raises:
             ConfigurationError: it is missing and may not be made.
@@ -146,12 +146,12 @@ class SqsLink:
         return self.call(f"making {queue!r}", "create_queue", QueueName=queue, Attributes=attributes)
 
     def counts_of(self, queue: str) -> Mapping[str, int]:
-        """Return about how many messages of a queue wait, are held, and are for later; none of no queue."""
+        """Return about how many messages of a queue wait, are held, and are delayed; empty if missing."""
         found = self._attributes(queue, list(_COUNTS))
         return {name: int(found[attribute]) for attribute, name in _COUNTS.items() if attribute in found}
 
     def limit_of(self, queue: str) -> DeliveryLimit | None:
-        """Return after how many deliveries the redrive policy of a queue takes a message out."""
+        """Return after how many deliveries the redrive policy of a queue removes a message."""
         text = self._attributes(queue, [_REDRIVE]).get(_REDRIVE)
         if text is None:
             return None
@@ -160,7 +160,7 @@ class SqsLink:
         return DeliveryLimit(int(policy["maxReceiveCount"]), f"it goes to the queue {target}", is_kept=True)
 
     def _attributes(self, queue: str, names: Sequence[str]) -> Mapping[str, str]:
-        """Return what SQS says of a queue; nothing of one that is missing, which is not made."""
+        """Return the attributes of a queue; nothing for a missing queue, which is not made."""
         try:
             address = self.call(f"looking for {queue!r}", "get_queue_url", QueueName=queue)["QueueUrl"]
             words = {"QueueUrl": address, "AttributeNames": names}
@@ -171,7 +171,7 @@ class SqsLink:
         return attributes
 
     def forget(self, queue: str) -> None:
-        """Look for a queue anew the next time: somebody has deleted it."""
+        """Look for a queue again the next time: somebody has deleted it."""
         self._addresses.pop(queue, None)
 
     def _translated(self, error: Any, doing: str) -> Exception:
@@ -193,14 +193,14 @@ def is_denied(error: object) -> bool:
 
 
 class QueueGoneError(ProviderUnavailableError):
-    """There is no such queue, or no more."""
+    """The queue does not exist, or no longer."""
 
 
 def in_tens(things: Sequence[T]) -> list[Sequence[T]]:
-    """Return what one request takes at a time."""
+    """Return the groups of things for one request each."""
     return [things[first : first + MOST] for first in range(0, len(things), MOST)]
 
 
 def failed_of(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what of a batch was not done."""
+    """Return the entries of a batch that failed."""
     return list(islice(answer.get("Failed") or (), MOST))

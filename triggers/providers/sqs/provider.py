@@ -23,18 +23,17 @@ class Sqs:
 
     Tested against moto, never against AWS.
 
-    A destination ``orders`` is the queue of that name; one that is missing is made. SQS knows no
-    subscriptions: all triggers of a queue share its messages. The account comes from the usual places of AWS:
-    environment, profile, role. Dead letters of ``orders`` that we write go to the queue ``DLQ-orders``, with
-    the property ``dead-letter-reason``; a redrive policy of the queue is left to you.
+    A destination ``orders`` is the queue of that name; a missing queue is made. SQS has no subscriptions: all
+    triggers of a queue share its messages. The account comes from the usual places of AWS: environment,
+    profile, role. Dead letters of ``orders`` that we write go to the queue ``DLQ-orders``, with the property
+    ``dead-letter-reason``; a redrive policy of the queue is left to you.
 
-    SQS only guesses how often a message was delivered: JMSXDeliveryCount is -1, so the document history is
-    always asked. The guess is used for one thing: a message with more than ``max_delivery_count`` of it is
-    given up.
+    SQS only guesses how often a message was delivered: JMSXDeliveryCount is -1, so every message is looked up
+    in the document history. But if the guess is above ``max_delivery_count``, the message is given up.
 
-    A message is hidden from other consumers while a consumer holds it, which is renewed as long as that
-    lives. Its recovery with a delay, and a message with a delivery time ahead, wait at SQS: twelve hours and
-    fifteen minutes at most. A queue whose name ends with ``.fifo`` keeps the order of each JMSXGroupID, and
+    While a consumer holds a message, it is hidden from other consumers; the running consumer renews this. A
+    recovery with a delay, and a message with a future delivery time, wait at SQS: twelve hours and fifteen
+    minutes at most. A queue with a name that ends with ``.fifo`` keeps the order of each JMSXGroupID, and
     that of all messages without one.
 
     Args:
@@ -51,7 +50,7 @@ class Sqs:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Make a provider for ``sqs://eu-west-1`` or ``sqs://eu-west-1/orders``; nothing is connected yet.
+        """Make a provider for ``sqs://eu-west-1`` or ``sqs://eu-west-1/orders``; it does not connect yet.
 
         Raises:
             ConfigurationError: the URL cannot be used.
@@ -59,7 +58,7 @@ class Sqs:
         return cls(SqsSettings.from_url(url))
 
     def for_asyncio(self) -> "Sqs":
-        """Return a provider of the same queues for an event loop, which goes on while boto3 waits."""
+        """Return a provider of the same queues for an event loop, which continues while boto3 waits."""
         return Sqs(self._settings, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
@@ -74,8 +73,8 @@ class Sqs:
         if messages:
             await self._shell.call("doubtless-sqs-send", partial(send, self._link, queue, messages))
 
-    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> SqsReceiver:  # noqa: ARG002  (SQS knows neither)
-        """Open a consumer; the queue is made where it is missing."""
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> SqsReceiver:  # noqa: ARG002  (SQS has neither)
+        """Open a consumer; a missing queue is made."""
         queue = self._settings.queue_of(destination)
         receiver = SqsReceiver(
             self._link,
@@ -95,7 +94,7 @@ class Sqs:
                 letter = encode(dead_copy(delivery.message, reason))
             else:
                 letter = letter_of(came, reason)
-            # Of a second try, as after a crash, a FIFO queue keeps one.
+            # FIFO queues deduplicate retries by this id, such as those after a crash.
             letters.append(Outgoing(letter, came.message_id, came.group, 0))
         await self._send(queue, letters)
 
@@ -107,13 +106,13 @@ class Sqs:
         """
         await self._shell.call("doubtless-sqs-ping", self._link.ping)
 
-    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:  # noqa: ARG002  (SQS knows none)
-        """Return after how many deliveries the queue's redrive policy takes a message out."""
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:  # noqa: ARG002  (SQS has none)
+        """Return after how many deliveries the queue's redrive policy removes a message."""
         queue = self._settings.queue_of(destination)
         return await self._shell.call("doubtless-sqs-limit", partial(self._link.limit_of, queue))
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
-        """Return what waits in the queues of these places, about: SQS counts from time to time."""
+        """Return about what waits in the queues of these places: SQS counts from time to time."""
         queues = dict.fromkeys(destination for destination, _ in places)
         found = {
             queue: await self._shell.call("doubtless-sqs-backlog", partial(self._backlog, queue))
@@ -127,7 +126,7 @@ class Sqs:
         return Backlog(destination=destination, waiting=waiting, held=held, later=later)
 
     async def close(self) -> None:
-        """Do nothing: boto3 keeps connections only, which end with it."""
+        """Do nothing: boto3 keeps only connections, which end with it."""
 
 
 def _outgoing(message: Message, now: datetime) -> Outgoing:

@@ -1,4 +1,4 @@
-"""One consumer of a queue of SQS: it asks for messages, and answers for each."""
+"""One consumer of a queue of SQS: it asks for messages, and settles each."""
 
 import logging
 import threading
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 #: How long one request waits for a message, in seconds, at most.
 _LONGEST_WAIT = 20
 
-#: How long a message can be hidden, in seconds, in all: SQS counts from when it was received.
+#: How long a message can be hidden, in seconds, in all: SQS counts from the time of receipt.
 LONGEST_HOLD = 43_200
 
 #: Writes copies to the dead-letter queue, with a reason.
@@ -36,10 +36,10 @@ DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 
 class SqsReceiver:
-    """A consumer. What it holds is hidden from others for ``visibility`` seconds, and renewed before.
+    """A consumer. Its messages are hidden from others for ``visibility`` seconds, and renewed before.
 
-    When twelve hours have passed since a message was received, SQS renews no more: a warning says so, and
-    the message goes to another consumer, whose history knows that it is running.
+    Twelve hours after a message was received, SQS does not renew it any more. Then a warning is logged, and
+    the message goes to another consumer, which finds in the history that it is running.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SqsReceiver:
         self._shell = shell
         self._visibility = visibility
         self._lock = threading.Lock()
-        #: By the handle for answers: until when it can be held.
+        #: By the handle that settles it: until when the message can be held.
         self._held: dict[str, float] = {}
         self._renewed_at = time.monotonic()
         self.keep_alive_interval = timedelta(seconds=visibility / 3)
@@ -82,7 +82,7 @@ class SqsReceiver:
         ]
 
     def _fetch(self, limit: int, seconds: int) -> Sequence[Delivered]:
-        """Ask once, and, while requests come back full, again."""
+        """Ask once, and again while requests come back full."""
         found: list[Delivered] = []
         while True:
             asked = min(MOST, limit - len(found))
@@ -118,7 +118,7 @@ class SqsReceiver:
         return came
 
     def _mine(self, received: Sequence[Received]) -> list[Delivered]:
-        """Take these out of what is held: whatever becomes of the answer, they are not renewed any more."""
+        """Remove these from what is held: whatever SQS answers, they are not renewed any more."""
         came = [cast("Delivered", delivery.handle) for delivery in received]
         with self._lock:
             return [one for one in came if self._held.pop(one.receipt, None) is not None]
@@ -156,7 +156,7 @@ class SqsReceiver:
         for failed in failed_of(answer):
             if not failed.get("SenderFault"):
                 raise ProviderUnavailableError("SQS", f"{doing} ({failed.get('Code')})")
-            # The handle is too old, or the message is deleted: it is another consumer's, or nobody's.
+            # The handle is too old, or the message is deleted: another consumer has it, or nobody.
             _log.info("SQS: %s: %s (%s)", doing, failed.get("Message"), failed.get("Code"))
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
@@ -168,7 +168,7 @@ class SqsReceiver:
             await self.acknowledge(mine)
 
     async def keep_alive(self) -> None:
-        """Hide what is held for as long again."""
+        """Hide what is held for the same time again."""
         now = time.monotonic()
         with self._lock:
             over = [receipt for receipt, until in self._held.items() if until < now + self._visibility]
@@ -185,7 +185,7 @@ class SqsReceiver:
             await self._call(partial(self._hide, held, self._visibility))
 
     async def close(self) -> None:
-        """Make visible what is not answered."""
+        """Make unsettled messages visible again."""
         with self._lock:
             held, self._held = list(self._held), {}
         if held:

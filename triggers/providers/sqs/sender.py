@@ -1,4 +1,4 @@
-"""Sending to SQS: ten messages a request, and as many bytes as it takes; an error is no guess."""
+"""Sending to SQS: up to ten messages a request, and up to its limit of bytes; an error is never a guess."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from triggers.providers.sqs.codec import Sent
 from triggers.providers.sqs.link import LARGEST, MOST, QueueGoneError, SqsLink, failed_of
 from triggers.providers.sqs.settings import FIFO
 
-#: For how many seconds SQS keeps a message back, at most.
+#: For how many seconds SQS delays a message, at most.
 LONGEST_DELAY = 900
 
-#: The group of a message that names none, in a FIFO queue: all of those keep their order.
+#: In a FIFO queue, the group of messages that name none: all of these keep their order.
 NO_GROUP = "none"
 
 
@@ -39,7 +39,7 @@ def send(link: SqsLink, queue: str, messages: Sequence[Outgoing]) -> None:
     for chunk in _chunks(messages):
         try:
             _send(link, queue, chunk)
-        except QueueGoneError:  # which nobody took anything of
+        except QueueGoneError:  # SQS took none of them
             link.forget(queue)
             _send(link, queue, chunk)
 
@@ -86,7 +86,7 @@ def _entry(queue: str, number: str, message: Outgoing) -> dict[str, Any]:
         "MessageAttributes": dict(message.sent.attributes),
     }
     if queue.endswith(FIFO):
-        # By the name, not the uuid: what is sent again on purpose is for the history to judge.
+        # By the name, not the uuid: the history must judge what is sent again on purpose.
         entry |= {"MessageGroupId": message.group or NO_GROUP, "MessageDeduplicationId": message.name[:128]}
     elif message.delay:
         entry["DelaySeconds"] = message.delay

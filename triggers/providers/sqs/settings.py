@@ -1,4 +1,4 @@
-"""What can be set on the SQS provider, and the names it gives things."""
+"""The settings of the SQS provider, and the names that it makes."""
 
 import re
 from dataclasses import dataclass
@@ -9,29 +9,29 @@ from history.errors import ConfigurationError
 from history.support.urls import refuse_unknown
 from triggers.providers.brokers.url import whole_number
 
-#: The settings in a URL that are whole numbers, and the least and most that each may be, in seconds.
+#: The settings in a URL that are whole numbers, and the least and most of each, in seconds.
 _RANGES = {"visibility": (3, 43_200), "retention": (60, 1_209_600)}
 
 _KNOWN = {"create", "endpoint", *_RANGES}
 
 _REGION = re.compile(r"[a-z0-9-]+")
 
-#: What SQS allows as the name of a queue.
+#: The names that SQS allows for a queue.
 _QUEUE = re.compile(r"[A-Za-z0-9_-]{1,75}(\.fifo)?")
 
-#: How the name of a queue ends that keeps the order of its groups.
+#: The suffix of a queue that keeps the order of its groups.
 FIFO = ".fifo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqsSettings:
-    """The settings; region and queue stand in the URL, the others in its query.
+    """The settings: region and queue are in the URL, the others in its query.
 
     - ``region``: of AWS, such as ``eu-west-1``.
-    - ``queue``: the one queue that this provider is for; left out, any.
-    - ``visibility``: for how many seconds a message is hidden from other consumers; 30 by default. It is
-      renewed three times in that time, as long as the consumer lives, for twelve hours at most, as SQS says.
-    - ``create``: ``false`` where queues are made by others; a missing one is then refused.
+    - ``queue``: the only queue of this provider; left out, any.
+    - ``visibility``: for how many seconds a message is hidden from other consumers; 30 by default. A running
+      consumer renews it three times in that time, for twelve hours at most, as SQS says.
+    - ``create``: ``false`` if others make the queues; a missing one is then refused.
     - ``retention``: for how many seconds queues that are made here keep a message; 14 days by default, which
       is the most.
     - ``endpoint``: another address than Amazon's, such as of a test server.
@@ -49,7 +49,7 @@ class SqsSettings:
         """Read a URL.
 
         Raises:
-            ConfigurationError: it is none, or a setting has no such value.
+            ConfigurationError: it is not valid, or a setting has no such value.
         """
         parts = urlsplit(url)
         if "@" in parts.netloc:
@@ -77,7 +77,7 @@ class SqsSettings:
         """Return the name of a destination's queue.
 
         Raises:
-            ConfigurationError: it is none, or not that of the URL.
+            ConfigurationError: SQS does not allow it, or the URL names another queue.
         """
         check_queue(destination)
         if self.queue is not None and destination not in {self.queue, dead_letters_of(self.queue)}:
@@ -98,12 +98,12 @@ def check_queue(name: str) -> str:
     if not _QUEUE.fullmatch(name):
         raise ConfigurationError(
             "destination",
-            f"{name!r} is no name of a queue of SQS",
+            f"{name!r} is not a name of a queue of SQS",
             "use at most 75 letters, digits, - and _, and .fifo at the end of a FIFO queue's name",
         )
     return name
 
 
 def dead_letters_of(queue: str) -> str:
-    """Name the queue of the dead letters of a queue; those of a FIFO queue have their order, too."""
+    """Name the queue of the dead letters of a queue; those of a FIFO queue also have an order."""
     return f"DLQ-{queue}"

@@ -1,11 +1,11 @@
-"""The place in a text at which the parser reads, and how it says what it expected there."""
+"""The parser's position in a text, and its errors about what it expected there."""
 
 from typing import NoReturn
 
 from triggers.selectors.errors import SelectorError
 from triggers.selectors.parsing.tokens import Sort, Token, scan
 
-#: The sorts of words that mean something by themselves.
+#: The sorts of words with a fixed meaning.
 _FIXED = frozenset({Sort.SYMBOL, Sort.KEYWORD})
 
 
@@ -33,39 +33,39 @@ class Cursor:
         return self._text[token.position : token.position + len(token.text)]
 
     def advance(self) -> Token:
-        """Return the next word, and go on to the one after it."""
+        """Return the next word, and move to the one after it."""
         token = self.token
         self._place += 1
         return token
 
     def take(self, *operators: str) -> bool:
-        """Go on if the next word is one of these."""
+        """Move on if the next word is one of these."""
         if self.operator not in operators:
             return False
         self._place += 1
         return True
 
     def expect(self, operator: str) -> None:
-        """Go on after this word.
+        """Move on after this word.
 
         Raises:
-            SelectorError: another one stands here.
+            SelectorError: the next word is another one.
         """
         if not self.take(operator):
             self.fail(operator)
 
     def text_literal(self, what: str) -> str:
-        """Return the text that stands here.
+        """Return the text literal at this place.
 
         Raises:
-            SelectorError: something else does.
+            SelectorError: the next word is not a text literal.
         """
         if self.token.sort is not Sort.TEXT:
             self.fail(what)
         return self.advance().text
 
     def fail(self, expected: str, problem: str | None = None, *, at: Token | None = None) -> NoReturn:
-        """Say what was expected, at the next word unless told otherwise.
+        """Report what was expected, at the next word unless told otherwise.
 
         Raises:
             SelectorError: always.

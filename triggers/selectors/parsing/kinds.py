@@ -1,4 +1,4 @@
-"""What an expression is, as far as its text tells: so that what can never match is refused at once."""
+"""The kind of an expression, as far as its text shows it: an impossible condition is refused immediately."""
 
 from typing import assert_never
 
@@ -21,15 +21,15 @@ from triggers.selectors.parsing.tree import (
 )
 from triggers.selectors.parsing.values import FILTER_HEADERS
 
-#: What may be reckoned with and put in order.
+#: The kinds for calculations and order.
 NUMBERS = frozenset({ValueKind.NUMBER, ValueKind.ANY})
 
-#: What may be true.
+#: The kinds that may be true.
 CONDITIONS = frozenset({ValueKind.CONDITION, ValueKind.ANY})
 
 
 def kind_of(node: Node) -> ValueKind:
-    """Return the kind of an expression; of a property or a place in the body, only a message tells."""
+    """Return the kind of an expression; for a property or a place in the body, only a message shows it."""
     match node:
         case Constant(bool()) | Comparison() | Between() | In() | Like() | IsNull() | Not() | And() | Or():
             return ValueKind.CONDITION

@@ -1,8 +1,8 @@
-"""The patterns of LIKE as regular expressions that cannot run away.
+"""The patterns of LIKE as regular expressions with bounded time.
 
-Between two ``%`` stands a piece of fixed length. Taking each piece where it fits first is always right, so
-each is an atomic group that is never tried again: the time is at most the length of the text times that of
-the pattern, whatever the two hold.
+The piece between two ``%`` has a fixed length. Taking each piece where it first fits is always right, so each
+is an atomic group that is never tried again. The time is at most the length of the text times the length of
+the pattern, for any text and pattern.
 """
 
 import re
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 
 class EscapeError(ValueError):
-    """An escape character stands before something that has no special meaning."""
+    """An escape character comes before something without a special meaning."""
 
 
 def compile_like(pattern: str, escape: str | None) -> Callable[[str], bool]:
-    """Return what tells whether a text has the form of a pattern.
+    """Return a function that says whether a text matches a pattern.
 
     Raises:
         EscapeError: the escape character escapes nothing.
@@ -30,7 +30,7 @@ def compile_like(pattern: str, escape: str | None) -> Callable[[str], bool]:
 
 
 def _pieces(pattern: str, escape: str | None) -> list[str]:
-    """Return the regular expressions of what stands before, between and after the ``%``."""
+    """Return the regular expressions of the pieces before, between and after the ``%``."""
     pieces = [""]
     characters = iter(pattern)
     for character in characters:

@@ -1,4 +1,4 @@
-"""What names mean: headers, properties and, in filters, places in the body."""
+"""The meaning of names: headers, properties and, in filters, places in the body."""
 
 from collections.abc import Collection
 
@@ -12,16 +12,16 @@ def read_name(cursor: Cursor, *, paths: bool) -> Identifier | Path:
     """Read a header, a property or, with ``paths``, a place in the body.
 
     Raises:
-        SelectorError: nothing can be selected by it.
+        SelectorError: no message can be selected by it.
     """
     token = cursor.advance()
     if paths and token.text in {"body", "properties"}:
         return _read_path(cursor, token)
     headers = FILTER_HEADERS if paths else SELECTOR_HEADERS
-    # Every other name with this beginning is reserved, and most likely a slip.
+    # Every other name with this beginning is reserved, and most likely a typing error.
     if token.text.startswith("JMS") and not _is_known(token.text, headers):
         known = ", ".join(name for name in headers if not name.startswith("JMSX"))
-        cursor.fail(f"one of {known}", f"{token.text} is no header to select by", at=token)
+        cursor.fail(f"one of {known}", f"{token.text} is not a header to select by", at=token)
     return Identifier(token.text)
 
 

@@ -1,4 +1,4 @@
-"""Number literals, in the syntax of the Java language, as the Jakarta Messaging specification asks.
+"""Number literals, in the syntax of the Java language, as the Jakarta Messaging specification requires.
 
 Exact ones are Java's integer literals in the range of long: decimal, ``0x`` hexadecimal, ``0`` octal, ``0b``
 binary, with ``_`` between digits and an optional ``L``. Approximate ones are its floating-point literals:
@@ -31,9 +31,9 @@ NUMBER = re.compile(
 
 
 def read_number(match: re.Match[str]) -> int | float | None:
-    """Return the value of a literal that :data:`NUMBER` found; None when Java knows no such number.
+    """Return the value of a literal that :data:`NUMBER` found; None if Java has no such number.
 
-    A decimal literal of LONGEST + 1 is returned as it is: it may stand after a minus, and nowhere else.
+    A decimal literal of LONGEST + 1 is returned as it is: it may follow a minus, and nothing else.
     """
     text = match[0].replace("_", "").lower()
     match match.lastgroup:
@@ -60,13 +60,13 @@ def _read_real(text: str) -> float | None:
 def _read_whole(digits: str) -> int | None:
     if digits.startswith("0"):
         return _read_bits(digits, 8) if set(digits) <= set("01234567") else None
-    # Not int() at once: it refuses thousands of digits with an error of its own.
+    # Do not call int() yet: it refuses thousands of digits with a different error.
     value = int(digits) if len(digits) <= len(str(LONGEST)) else LONGEST + 2
     return value if value <= LONGEST + 1 else None
 
 
 def _read_bits(digits: str, base: int) -> int | None:
-    """Read what Java takes for the bits of a long: the highest one is its sign."""
+    """Read the bits of a long, as Java does: the highest one is its sign."""
     value = int(digits, base) if len(digits.lstrip("0")) <= _BITS else 1 << _BITS
     if value >> _BITS:
         return None

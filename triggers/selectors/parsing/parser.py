@@ -1,7 +1,7 @@
-"""From words to a tree: a Pratt parser, whose depth is bounded.
+"""From words to a tree: a Pratt parser with a limited depth.
 
-Precedence, from loose to tight: OR; AND; NOT; comparisons, of which two do not stand in a row; ``+ -``;
-``* /``; signs. Source: Jakarta Messaging 3.1, section 3.8.1.
+Precedence, from loose to tight: OR; AND; NOT; comparisons, but never two in a row; ``+ -``; ``* /``; signs.
+Source: Jakarta Messaging 3.1, section 3.8.1.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ MAX_DEPTH = 100
 
 
 class Power(IntEnum):
-    """How tightly an operator holds what stands beside it."""
+    """How tightly an operator binds its operands."""
 
     OR = 1
     AND = 2
@@ -64,7 +64,7 @@ def parse(text: str, setting: str = "selector", *, paths: bool = False) -> Node:
     """Return the tree of a condition; ``paths`` admits body paths, as filters do.
 
     Raises:
-        SelectorError: it is no condition; ``setting`` is what the error calls it.
+        SelectorError: it is not a condition; the error calls it ``setting``.
     """
     return _Parser(Cursor(text, setting, paths=paths), paths=paths).parse()
 
@@ -88,7 +88,7 @@ class _Parser:
         return tree
 
     def _expression(self, floor: Power) -> Node:
-        """Read everything that holds together at least as tightly as ``floor``."""
+        """Read everything that binds at least as tightly as ``floor``."""
         start = self._cursor.token
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -129,7 +129,7 @@ class _Parser:
                 return self._marked(token, floor)
 
     def _marked(self, token: Token, floor: Power) -> Node:
-        """Read what begins with a symbol or a keyword."""
+        """Read an expression that begins with a symbol or a keyword."""
         cursor = self._cursor
         if cursor.take("TRUE", "FALSE"):
             return Constant(token.text == "TRUE")
@@ -168,7 +168,7 @@ class _Parser:
             case _:
                 test = self._comparison(left, start)
                 if self._power() is Power.COMPARISON:
-                    self._cursor.fail("AND, OR or the end, as comparisons do not stand in a row")
+                    self._cursor.fail("AND, OR or the end, because comparisons cannot follow each other")
                 return test
 
     def _operands(self, left: Node, start: Token, power: Power) -> tuple[Node, ...]:
@@ -215,7 +215,7 @@ class _Parser:
         return node
 
     def _text(self, node: Node, start: Token) -> Identifier | Path:
-        """Return what IN and LIKE look at; of a header that is no text, nothing would ever match."""
+        """Return the operand of IN and LIKE; a header that is not text would never match."""
         identifier = self._identifier(node, start)
         if kind_of(identifier) not in {ValueKind.TEXT, ValueKind.ANY}:
             self._cursor.fail(

@@ -9,7 +9,7 @@ from enum import Enum
 from triggers.selectors.errors import SelectorError
 from triggers.selectors.parsing.numbers import NUMBER, read_number
 
-#: The names that are no identifiers, in any case.
+#: Names that are not identifiers, in upper or lower case.
 KEYWORDS = frozenset(["NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"])
 
 _SPACE = re.compile(r"[ \t\f\r\n]*")
@@ -18,13 +18,13 @@ _SYMBOL = re.compile(r"<>|<=|>=|=(?!=)|[<>+\-*/(),]")
 _PATH_SYMBOL = re.compile(r"[.\[\]]")
 
 #: The Unicode categories of Java's identifiers: letters, letter numbers, currency signs and connectors; then
-#: digits, marks and what is invisible.
+#: digits, marks and invisible characters.
 _LETTERS = frozenset(["Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"])
 _PARTS = _LETTERS | {"Nd", "Mn", "Mc", "Cf"}
 
 
 class Sort(Enum):
-    """The sorts of words; the value says one to a reader."""
+    """The sorts of words; the value names one for a reader."""
 
     NAME = "a name"
     KEYWORD = "a keyword"
@@ -36,7 +36,7 @@ class Sort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word. ``text`` is what it says (of a keyword in capitals), ``position`` counts from 0."""
+    """One word. ``text`` is its text (a keyword in capitals), ``position`` counts from 0."""
 
     sort: Sort
     text: str
@@ -58,7 +58,7 @@ def scan(text: str, setting: str, *, paths: bool) -> list[Token]:
     """Return the words of a text and :attr:`Sort.END`; ``paths`` admits the symbols of body paths.
 
     Raises:
-        SelectorError: something in it is no word.
+        SelectorError: something in it is not a word.
     """
     return list(_words(text, setting, paths=paths))
 
@@ -123,11 +123,11 @@ def _unreadable(text: str, position: int, setting: str, *, paths: bool) -> Selec
         case "'":
             problem, expected = "a text begins and does not end", "a ' after it (' within it is written '')"
         case '"':
-            problem, expected = '" is no quote', "texts in single quotes, such as 'EU'"
+            problem, expected = '" is not a quote', "texts in single quotes, such as 'EU'"
         case "!":
-            problem, expected = "! is no operator", "<> for not equal, or NOT"
+            problem, expected = "! is not an operator", "<> for not equal, or NOT"
         case "=":
-            problem, expected = "== is no operator", "="
+            problem, expected = "== is not an operator", "="
         case "." | "[" if not paths:
             problem, expected = "a selector cannot look into the body", "a header or property, or use filter="
         case other:

@@ -1,14 +1,14 @@
-"""A condition as a tree: what the parser makes, what is compiled, and what is written back as text.
+"""A condition as a tree: the parser makes it, the compiler compiles it, and it can be written back as text.
 
 Sequences of one precedence (``a AND b AND c``, ``a + b - c``) are one node, so that a long condition is wide
-and not deep; what was in parentheses is a node of its own.
+and not deep; an expression in parentheses is a separate node.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-#: What a literal may be.
+#: The values of a literal.
 ConstantValue = bool | int | float | str
 
 ComparisonSign = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -16,7 +16,7 @@ ArithmeticSign = Literal["+", "-", "*", "/"]
 
 
 class ValueKind(Enum):
-    """What an expression can be, as far as its text tells."""
+    """The kinds of an expression, as far as its text shows them."""
 
     CONDITION = "a condition"
     NUMBER = "a number"
@@ -40,7 +40,7 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A place in the body, or a property whose name is no identifier; only filters have these."""
+    """A place in the body, or a property with a name that is not an identifier; only filters have these."""
 
     root: Literal["body", "properties"]
     keys: tuple[str | int, ...]
@@ -73,7 +73,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Whether a number is within two others, these included."""
+    """Whether a number is between two others, inclusive."""
 
     operand: "Node"
     low: "Node"
@@ -83,7 +83,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """Whether a text is one of some."""
+    """Whether a text is in a list."""
 
     operand: Identifier | Path
     values: tuple[str, ...]
@@ -92,7 +92,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Whether a text has a form."""
+    """Whether a text matches a pattern."""
 
     operand: Identifier | Path
     pattern: str
@@ -102,7 +102,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Whether there is nothing."""
+    """Whether the value is missing."""
 
     operand: Identifier | Path
     negated: bool = False
@@ -110,7 +110,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite; of unknown, unknown."""
+    """The opposite; unknown stays unknown."""
 
     operand: "Node"
 

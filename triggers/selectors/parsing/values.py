@@ -1,4 +1,4 @@
-"""What identifiers and paths read from a message."""
+"""Reads the values of identifiers and paths from a message."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Reading:
-    """One message while conditions look at it: its body is read as JSON once, when the first one asks."""
+    """One message while conditions are evaluated: its body is read as JSON once, at the first need."""
 
     __slots__ = ("_body", "_read", "message")
 
@@ -39,7 +39,7 @@ class Reading:
         return self._body
 
     def at(self, keys: tuple[str | int, ...]) -> object:
-        """Return what stands at a place of the body; None where nothing does."""
+        """Return the value at a place of the body; None if it is missing."""
         value: object = self.body
         for key in keys:
             value = _member(value, key)
@@ -65,7 +65,7 @@ def _delivery_count(message: Message) -> int | None:
     return None if message.delivery_count == UNDEFINED_COUNT else message.delivery_count
 
 
-#: The headers a selector may name, and JMS's own properties that :class:`Message` holds in fields.
+#: The headers that a selector may name, and JMS's own properties that :class:`Message` holds in fields.
 SELECTOR_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
     {
         "JMSDeliveryMode": (
@@ -83,7 +83,7 @@ SELECTOR_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
     }
 )
 
-#: What a filter may name besides: it is asked here, after receipt, where these are known.
+#: Further names for a filter: it is evaluated here, after receipt, when these are known.
 FILTER_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
     {
         **SELECTOR_HEADERS,

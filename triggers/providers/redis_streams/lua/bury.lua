@@ -1,18 +1,18 @@
--- Bury: take the names of dead consumers that hold nothing out of the group, where they would stand for ever.
+-- Bury: remove dead consumers that hold nothing from the group, where they would stay for ever.
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle
--- Reply  how many were buried; 0 also where another consumer has looked less than claim_idle ago
+-- Reply  how many were buried; 0 also if another consumer has looked less than claim_idle ago
 --
--- In one step with the look at what they hold. One that lives nevertheless, and only had nothing to do, is made
--- again by its next read, and one that waits in a read by what that reads.
+-- It checks in the same step that they hold nothing. If one is alive after all, and only had nothing to do, its
+-- next read creates it again; if it waits in a read, the next entry does.
 
 --include shared/common
 --include shared/subscriptions
 
 local consumers = string.sub(KEYS[2], 1, -#name - 1)
 
--- Beside the names of consumers; none of them is empty.
+-- The key for the empty name, which no consumer has: it marks the last look.
 if not redis.call('SET', consumers, '', 'NX', 'PX', claim_idle) then return 0 end
 
 local buried = 0

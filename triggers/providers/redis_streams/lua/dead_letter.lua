@@ -1,12 +1,12 @@
 -- Dead letter: move entries to the dead-letter stream, field by field, and acknowledge them.
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
--- ARGV   group, name, token, claim_idle, reason, JMSMessageID's beginning, id ...
+-- ARGV   group, name, token, claim_idle, reason, prefix of the JMSMessageID, id ...
 -- Reply  {id that is pending but cannot be copied here: gone from the stream, or too wide ...}
 
 --include shared/common
 
--- What Lua can hand to one command, less some for the fields added here.
+-- How many words Lua can pass to one command, less some for the fields added here.
 local WIDEST = 7000
 
 local missing = {}

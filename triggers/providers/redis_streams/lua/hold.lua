@@ -1,4 +1,4 @@
--- Hold: let a subscription that nobody consumes stand at a place, so that a trim keeps what comes after it.
+-- Hold: keep a subscription without consumers at an id, so that a trim keeps what comes after it.
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle (the last three not used), id

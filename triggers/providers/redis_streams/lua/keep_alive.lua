@@ -1,8 +1,8 @@
--- Keep alive: what this consumer holds starts to be idle from now, and its name stays its own.
+-- Keep alive: the idle time of what this consumer holds starts again, and it keeps its name.
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, id held ...
--- Reply  {id that is not this consumer's any more ...}; nil when another consumer has the name
+-- Reply  {id that this consumer no longer has ...}; nil when another consumer has the name
 
 --include shared/common
 if not keep_name() then return false end

@@ -1,12 +1,12 @@
--- Leave: give back what is unanswered, then take the consumer out of the group and free its name.
+-- Leave: give back unsettled entries, then remove the consumer from the group and free its name.
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle
--- Reply  1 gone, 0 another consumer has the name by now, and its entries with it
+-- Reply  1 gone, 0 another consumer now has the name and the entries
 
 --include shared/common
 if not has_name() then return 0 end
--- Before anything that fails when the stream is gone.
+-- First, because the later commands fail when the stream is gone.
 redis.call('DEL', KEYS[2])
 repeat
   local ids = {}

@@ -1,20 +1,20 @@
--- Reclaim: take over what is due again: recovered entries whose delay is over, and those of dead consumers.
--- And move messages whose delivery time has come into the stream (see shared/later.lua).
+-- Reclaim: take over entries that are due again: recovered ones after their delay, and those of dead consumers.
+-- It also moves due messages for later delivery into the stream (see shared/later.lua).
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, limit, "alone" | "among others", "all" | "known", id held ...
---        "alone" where no other consumer may hand out anything: what others hold is taken over at once, lest
---        one that was silent and came back hold what comes before
---        "known" after a reply may have been lost: what is pending for this consumer but not among the ids
---        held never reached it, and is taken over at once
+--        "alone" if no other consumer may hand out anything: what others hold is taken over immediately, because
+--        a silent consumer that comes back would otherwise hold earlier entries
+--        "known" after a reply may have been lost: an entry that is pending for this consumer but not among the
+--        ids held never reached it, and is taken over immediately
 -- Reply  {{id, delivery count, {field, value ...}} ...}, {id that is pending but no longer in the stream ...},
---        ms until the next delivery time or -1, 1 where there may be more to take at once, {key that was set aside
---        ...}; nil when another consumer has the name
+--        ms until the next delivery time or -1, 1 if there may be more to take immediately, {new name of a key
+--        that was renamed ...}; nil when another consumer has the name
 
 --include shared/common
 --include shared/later
 
--- How many idle entries one call looks at.
+-- How many idle entries one call checks.
 local SCAN = 1000
 
 if not keep_name() then return false end
@@ -39,7 +39,7 @@ local function release_rivals()
   end
 end
 
--- What somebody else has put among the delayed is no entry's id, or none that is pending: it is dropped.
+-- A member of the delayed set that another program has added is not the id of a pending entry: it is dropped.
 local function release_due()
   set_aside_unless(KEYS[3], 'zset')
   local waiting, due = {}, redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, limit)
@@ -52,8 +52,8 @@ local function release_due()
   if #due == limit then more = 1 end
 end
 
--- Entries that wait for their delay grow idle too: they are made young again, not taken. (That they also stand
--- among the pending, instead of in the sorted set alone, is what keeps them when that key is lost.)
+-- Entries that wait for their delay also become idle: their idle time is reset, and they are not taken. (They are
+-- pending as well, not only in the sorted set, so that they survive a loss of that key.)
 local function find_idle()
   local delayed = redis.call('EXISTS', KEYS[3]) == 1
   local found, early = {}, {}
@@ -72,7 +72,7 @@ end
 local function take_some(rows, entries, gone)
   local ids, taken = {}, {}
   for i, row in ipairs(rows) do ids[i] = row[1] end
-  -- Without JUSTID the delivery count grows by one; what left the stream is dropped from the pending.
+  -- Without JUSTID the delivery count grows by one; entries that left the stream are no longer pending.
   for _, entry in ipairs(#ids > 0 and redis.call('XCLAIM', stream, group, name, 0, unpack(ids)) or {}) do
     if entry then taken[entry[1]] = entry[2] end
   end
@@ -86,7 +86,7 @@ local function take_some(rows, entries, gone)
   end
 end
 
--- What left the stream does not count: else the living would wait behind however much was deleted.
+-- Entries that left the stream do not count: otherwise others would wait behind any number of deleted ones.
 local function take(rows)
   local entries, gone, at = {}, {}, 1
   while at <= #rows and #entries < limit do
@@ -98,8 +98,8 @@ local function take(rows)
   return {entries, gone}
 end
 
--- The dead would otherwise stand in the group for ever. A living one that was only slow is made again by its
--- next read.
+-- Dead consumers would otherwise stay in the group for ever. A consumer that was only slow is created again by
+-- its next read.
 local function bury(rows)
   for _, row in ipairs(rows) do
     local owner = row[2]

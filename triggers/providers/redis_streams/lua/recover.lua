@@ -2,7 +2,7 @@
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, delay (ms), id ...
--- Reply  how many were still this consumer's
+-- Reply  how many this consumer still had
 
 --include shared/common
 if not has_name() then return 0 end

@@ -1,9 +1,9 @@
--- Steps: how far a reader without a subscription gets. Of the entries themselves nothing is sent.
+-- Steps: how far a reader without a subscription gets. The entries themselves are not sent.
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua; those of a consumer are not touched)
 -- ARGV   group, name, token, claim_idle (not used), id to start after, last id or "+", how many entries
--- Reply  entries in the stream, entries ever added (-1 where Redis is older than 7.0), id generated last, first id
---        in the stream or "", entries stepped over, id of the last of these; nil when there is no stream
+-- Reply  entries in the stream, entries ever added (-1 if Redis is older than 7.0), id generated last, first id
+--        in the stream or "", entries stepped over, id of the last of these; nil without a stream
 
 --include shared/common
 --include shared/later

@@ -1,10 +1,10 @@
--- Subscriptions: what each of a stream has not acknowledged and not read, and who consumes it.
+-- Subscriptions: what each one of a stream has not acknowledged and not read, and its consumers.
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua; those of a consumer are not touched)
 -- ARGV   group, name, token, claim_idle (not used)
--- Reply  {{name, pending, unread, living consumers, id of the oldest that it keeps or "", id of the last that it was
---        given} ...}; nil when there is no stream. Unread is -1 where the server does not know: before Redis 7.0,
---        and where entries were deleted out of the middle. Of each, no more than one entry is read: Redis does
+-- Reply  {{name, pending, unread, running consumers, id of the oldest entry that it keeps or "", id of the last entry
+--        that it received} ...}; nil without a stream. Unread is -1 if the server does not know: before Redis 7.0,
+--        and if entries were deleted out of the middle. At most one entry of each is read, because Redis does
 --        nothing else meanwhile, and bodies may be large.
 
 --include shared/common
@@ -13,7 +13,7 @@
 if redis.call('EXISTS', stream) == 0 then return false end
 local first, length = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1], redis.call('XLEN', stream)
 
--- The lag counts what was deleted unread, on some servers: never more than there is.
+-- On some servers the lag counts entries that were deleted unread: limit it to the existing ones.
 local function unread(info, next)
   if not next then return 0 end
   if next[1] == first[1] then return length end

@@ -1,12 +1,12 @@
--- Take over: let everything that others have not answered, or that waits for its delay, be reclaimed at once.
+-- Take over: let all that others have not settled, or that waits for its delay, be reclaimed immediately.
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
--- ARGV   group, name, token, claim_idle, the first id to look at: "-", or "(" and the last one looked at
--- Reply  where to go on, in the form of the last argument; "" at the end; nil when another consumer has the name
+-- ARGV   group, name, token, claim_idle, the first id to check: "-", or "(" and the last one checked
+-- Reply  where to continue, in the form of the last argument; "" at the end; nil when another consumer has the name
 
 --include shared/common
 
--- How many pending entries one call looks at.
+-- How many pending entries one call checks.
 local SCAN = 1000
 
 if not keep_name() then return false end

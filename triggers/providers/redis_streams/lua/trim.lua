@@ -2,13 +2,13 @@
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, how old (ms)
--- Reply  how many were dropped, and a subscription without a living consumer that has kept entries from that for a
---        day, or ""
+-- Reply  how many were dropped, and a subscription without a running consumer that has kept entries from being
+--        dropped for a day, or ""
 
 --include shared/common
 --include shared/subscriptions
 
--- Ids are compared as text: their halves may be wider than a Lua number is exact.
+-- Ids are compared as text: their halves may have more digits than a Lua number holds exactly.
 local function before(a, b)
   if #a ~= #b then return #a < #b end
   return a < b
@@ -48,5 +48,5 @@ if older(oldest, until_then) then
 else
   last = ''
 end
--- Whole nodes only (~): cheap, and never more than asked.
+-- Only whole nodes (~): cheap, and never more than requested.
 return {redis.call('XTRIM', stream, 'MINID', '~', until_then), last}

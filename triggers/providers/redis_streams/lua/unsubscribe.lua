@@ -1,8 +1,8 @@
 -- Unsubscribe: end a subscription that nobody consumes, so that the stream keeps nothing for it.
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua)
--- ARGV   group, name, token, claim_idle (the last three not used), "all": also what it has not acknowledged or not
---        read; else ""
+-- ARGV   group, name, token, claim_idle (the last three not used), "all" to give up unacknowledged and unread
+--        entries; else ""
 -- Reply  "done", "absent", "consumed" or "needed"
 
 --include shared/common

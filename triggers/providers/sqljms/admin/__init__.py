@@ -1,5 +1,5 @@
-"""What an operator sees and does: ``doubtless sqljms``.
+"""The views and actions of an operator: ``doubtless sqljms``.
 
-``admin.py`` has the operations, ``steps.py`` what they are made of inside a transaction, ``views.py`` what
-is shown, ``statements.py`` the SQL.
+``admin.py`` has the operations, ``steps.py`` their parts inside a transaction, ``views.py`` the objects to
+show, ``statements.py`` the SQL.
 """

@@ -1,8 +1,8 @@
-"""Look after SQL-JMS: what waits where and for how long; move, copy, delete, requeue, release, reset.
+"""Administer SQL-JMS: what waits, where and for how long; move, copy, delete, requeue, release, reset.
 
-For the command line and for programs. Every change is one transaction. What a living consumer is handling is
-refused unless ``force`` says otherwise; then that consumer's own removal of the message meets nothing, and an
-atomic trigger rolls its effects back.
+For the command line and for programs. Every change is one transaction. A message that a running consumer is
+handling cannot be changed, unless ``force`` is set. Then that consumer cannot remove the message any more,
+and an atomic trigger rolls its effects back.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,8 +49,8 @@ T = TypeVar("T")
 class Admin:
     """The queues, topics, subscriptions and clients of one database. Blocking; safe between threads.
 
-    Messages wait in ``queue://orders``, or ``topic://orders`` with the name of a subscription; ``orders`` is
-    the queue of this name, or, where there is none, the topic.
+    Messages wait in ``queue://orders``, or ``topic://orders`` with the name of a subscription. ``orders`` is
+    the queue of this name, or, if it does not exist, the topic.
     """
 
     def __init__(self, link: SqlLink) -> None:
@@ -83,7 +83,7 @@ class Admin:
         await self._link.close()
 
     async def clients(self) -> Sequence[ClientView]:
-        """List the consumers that live or have died."""
+        """List the consumers, running or dead."""
         rows = await self.run("listing clients", partial(fetch, statement=sql.CLIENTS))
         return [client_view(row) for row in rows]
 
@@ -107,10 +107,10 @@ class Admin:
     async def entries(
         self, destination: str, subscription: str | None = None, *, limit: int = 50
     ) -> Sequence[EntryView]:
-        """List what waits at a queue or subscription, in the order of its delivery.
+        """List the messages at a queue or subscription, in the order of their delivery.
 
         Raises:
-            NotFoundError: there is no such queue or subscription.
+            NotFoundError: the queue or subscription does not exist.
         """
 
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
@@ -123,7 +123,7 @@ class Admin:
         """Return a message whole, and where it waits.
 
         Raises:
-            NotFoundError: there is none of this number.
+            NotFoundError: no message has this number.
         """
 
         async def read(connection: AnyConnection) -> MessageView:
@@ -146,14 +146,14 @@ class Admin:
         keep: bool = False,
         force: bool = False,
     ) -> Sequence[int]:
-        """Send messages elsewhere, all by default, and take them out; return their numbers.
+        """Send messages elsewhere, all by default, and remove them; return their numbers.
 
-        JMSMessageID, uuid, headers and properties stay; the delivery count starts afresh. To a topic it is
-        sent as any message is: to each subscription. ``keep`` leaves them where they are: a copy.
+        JMSMessageID, uuid, headers and properties stay; the delivery count starts again. A topic sends them
+        to each subscription, as any message. ``keep`` leaves the originals where they are: a copy.
 
         Raises:
-            NotFoundError: there is no such source.
-            HeldError: a living consumer is handling some of them.
+            NotFoundError: the source does not exist.
+            HeldError: a running consumer is handling some of them.
         """
 
         async def work(connection: AnyConnection) -> Sequence[int]:
@@ -173,14 +173,15 @@ class Admin:
         subscription: str | None = None,
         force: bool = False,
     ) -> Sequence[int]:
-        """Send given-up messages back to where they came from, without what was said of their failure.
+        """Send given-up messages back to their origin, without the properties about their failure.
 
-        That is the property ``doubtless_destination``, or what the dead-letter queue is named for. An input
-        whose history says that it has done a message, or that it failed for good, drops or parks it again.
+        The origin is the property ``doubtless_destination``, or else comes from the name of the dead-letter
+        queue. If the history of an input says that a message is done, or failed for good, the input drops or
+        parks it again.
 
         Raises:
-            NotFoundError: there is no such source, or where a message came from is not known: say ``target``.
-            HeldError: a living consumer is handling some of them.
+            NotFoundError: the source does not exist, or the origin of a message is not known: set ``target``.
+            HeldError: a running consumer is handling some of them.
         """
 
         async def work(connection: AnyConnection) -> Sequence[int]:
@@ -207,7 +208,7 @@ class Admin:
         subscription: str | None = None,
         force: bool = False,
     ) -> Sequence[int]:
-        """Take messages out of a queue or subscription, all by default, for good; raises as :meth:`move`."""
+        """Remove messages of a queue or subscription, all by default, for good; raises as :meth:`move`."""
 
         async def work(connection: AnyConnection) -> Sequence[int]:
             where = await source_of(connection, destination, subscription)
@@ -220,7 +221,7 @@ class Admin:
     async def release_now(
         self, destination: str, numbers: Sequence[int] | None = None, *, subscription: str | None = None
     ) -> Sequence[int]:
-        """Make delayed messages of a queue or subscription due now; return those that were not yet."""
+        """Make delayed messages of a queue or subscription due now; return the ones that were not due yet."""
 
         async def work(connection: AnyConnection) -> Sequence[int]:
             where = await source_of(connection, destination, subscription)
@@ -232,11 +233,11 @@ class Admin:
         return await self._changed("releasing messages", work)
 
     async def reset(self, client: str, *, force: bool = False) -> Sequence[int]:
-        """Give back all that a dead client holds; return those where something may be received now.
+        """Give back everything that a dead client holds; return the places with messages to receive now.
 
         Raises:
-            NotFoundError: there is no such client.
-            HeldError: it lives. Forced, it finds itself presumed dead.
+            NotFoundError: the client does not exist.
+            HeldError: it is running. With ``force`` it is treated as dead.
         """
 
         async def work(connection: AnyConnection) -> Sequence[int]:
@@ -251,7 +252,7 @@ class Admin:
         return await self._changed("resetting a client", work)
 
     async def forget(self, client: str, *, force: bool = False) -> None:
-        """Give back all that a dead client holds, and forget it; raises as :meth:`reset`."""
+        """Give back everything that a dead client holds, and forget it; raises as :meth:`reset`."""
         await self.reset(client, force=force)
 
         async def work(connection: AnyConnection) -> None:
@@ -261,11 +262,11 @@ class Admin:
         await self.run("forgetting a client", work)
 
     async def unsubscribe(self, topic: str, subscription: str) -> None:
-        """End a subscription, with all that it has not read.
+        """End a subscription, with all its unread messages.
 
         Raises:
-            NotFoundError: there is none.
-            ConfigurationError: somebody is attached to it.
+            NotFoundError: it does not exist.
+            ConfigurationError: a consumer is attached to it.
         """
         name = Destination.parse(topic).name
         end = partial(clients.end_subscription, topic=name, name=subscription)
@@ -273,11 +274,11 @@ class Admin:
             raise NotFoundError(f"subscription of {name}", subscription)
 
     async def drop(self, destination: str, *, force: bool = False) -> None:
-        """Delete a queue or topic with all that waits there.
+        """Delete a queue or topic with all its messages.
 
         Raises:
-            NotFoundError: there is none.
-            HeldError: a living consumer is handling some of it.
+            NotFoundError: it does not exist.
+            HeldError: a running consumer is handling some of them.
         """
 
         async def work(connection: AnyConnection) -> None:

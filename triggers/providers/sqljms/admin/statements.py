@@ -1,4 +1,4 @@
-"""The statements of those who look after queues, topics, subscriptions and clients."""
+"""The statements to administer queues, topics, subscriptions and clients."""
 
 from functools import partial
 
@@ -6,21 +6,21 @@ from history.sql.statements.dialects import Dialect, Words, statement
 from triggers.providers.sqljms.codec import COLUMNS
 from triggers.providers.sqljms.statements import ByKind, for_each_kind
 
-#: What the words of this module mean.
+#: The words of this module, and their meaning.
 _WORDS: Words = {
     # Whether an id is one of ``:ids``.
     "chosen": {
         Dialect.SQLITE: "IN (SELECT value FROM json_each(:ids))",
         Dialect.POSTGRESQL: "= ANY(CAST(:ids AS BIGINT[]))",
     },
-    # What keeps the chosen entries from being claimed meanwhile; SQLite has one writer.
+    # Keeps the chosen entries from being claimed meanwhile; SQLite has one writer.
     "lock": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE OF e"},
-    # Columns to be shown: for one text that is no UTF-8, SQLite refuses all that a query returns.
+    # Columns to show: if one text is not UTF-8, SQLite refuses all rows of a query.
     "text": {Dialect.SQLITE: "CAST({} AS BLOB)", Dialect.POSTGRESQL: "{}"},
     "number": {Dialect.SQLITE: "CASE WHEN typeof({}) = 'integer' THEN {} END", Dialect.POSTGRESQL: "{}"},
-    # Whether the client ``c`` of a claim is alive, so that the claim is.
+    # Whether the client ``c`` of a claim is alive, so that the claim is valid.
     "alive": "(e.read_state <> 0 AND c.incarnation IS NOT NULL AND c.lease_until >= {now})",
-    # What is counted of the entries ``e`` of a place.
+    # The counts of the entries ``e`` of a place.
     "backlog": """
         COUNT(e.msg_id) AS messages,
         COUNT(CASE WHEN e.read_state <> 0 THEN 1 END) AS held,
@@ -82,12 +82,12 @@ _ENTRIES = """
     ORDER BY e.priority DESC, e.delivery_date, e.msg_id {limit}
 """
 
-# The entries of a place, in the order of their delivery; the first ones, or chosen ones, kept from claims.
+# The entries of a place, in the order of their delivery: the first ones, or, kept from claims, some or all.
 ENTRIES = _for_each_kind(_ENTRIES, which="", limit="LIMIT :limit")
 SOME = _for_each_kind(_ENTRIES, which="AND e.msg_id {chosen}", limit="{lock}")
 ALL = _for_each_kind(_ENTRIES, which="", limit="{lock}")
 
-# Who else has a message, and where.
+# All places that have a message.
 WHERE = _statement("""
     SELECT 'queue' AS kind, q.queue_name AS name, '' AS subscription, q.queue_id AS place, e.msg_id
     FROM dms_queue_entry AS e JOIN dms_queue AS q ON q.queue_id = e.queue_id WHERE e.msg_id {chosen}
@@ -103,7 +103,7 @@ MESSAGES = _statement(
 )
 PROPERTIES = _statement("SELECT msg_id, name, data_type, value FROM dms_msg_properties WHERE msg_id {chosen}")
 
-# Take entries out of a place, or make them claimable now.
+# Remove entries of a place, or make them claimable now.
 DELETE = _for_each_kind("DELETE FROM {entry} WHERE {place} = :place AND msg_id {chosen} RETURNING msg_id")
 DUE_NOW = _for_each_kind("""
     UPDATE {entry} SET delivery_date = {now}
@@ -111,7 +111,7 @@ DUE_NOW = _for_each_kind("""
     RETURNING msg_id
 """)
 
-# A client by its name, and forget it.
+# A client by its name, and how to forget it.
 CLIENT = _statement("""
     SELECT client_id, place_id,
         CASE WHEN incarnation IS NOT NULL AND lease_until >= {now} THEN 1 ELSE 0 END AS alive
@@ -120,5 +120,5 @@ CLIENT = _statement("""
 FORGET_CLIENT = _statement("DELETE FROM dms_client WHERE client_id = :client")
 PRESUME_DEAD = _statement("UPDATE dms_client SET incarnation = NULL WHERE client_id = :client")
 
-# Forget a topic, once it has no subscription.
+# Forget a topic, when it has no subscription any more.
 DROP_TOPIC = _statement("DELETE FROM dms_topic WHERE topic_id = :place")

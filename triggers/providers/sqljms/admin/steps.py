@@ -1,4 +1,4 @@
-"""The steps of looking after SQL-JMS, inside a transaction: find, choose, read, send again, take out."""
+"""The steps to administer SQL-JMS, inside a transaction: find, choose, read, send again, remove."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -21,32 +21,32 @@ from triggers.providers.sqljms.sending.outbox import Outbox
 
 _log = logging.getLogger(__name__)
 
-#: The property of a given-up message that says where it came from.
+#: The property of a given-up message with its origin.
 ORIGIN = "doubtless_destination"
 
-#: The queue of dead letters of a destination begins so.
+#: The prefix of the queue of dead letters of a destination.
 _DEAD_LETTERS = "DLQ."
 
-#: What a given-up message has got besides its own properties.
+#: The properties that a message gets when it is given up.
 _FAILURE_PROPERTIES = ("doubtless_", "dead-letter-reason")
 
 
 class HeldError(DoubtlessError):
-    """A living consumer is handling what was to be changed."""
+    """A running consumer is handling a message that should be changed."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"{problem}: stop it, or use force")
 
 
 class NotFoundError(DoubtlessError):
-    """There is no such thing."""
+    """Something does not exist."""
 
     def __init__(self, what: str, name: str) -> None:
         super().__init__(f"there is no {what} {name!r}")
 
 
 async def find(connection: AnyConnection, text: str) -> tuple[DestinationKind, int]:
-    """Return kind and id of a destination; of a plain name, the queue's before the topic's."""
+    """Return kind and id of a destination; for a plain name, a queue comes before a topic."""
     destination = Destination.parse(text)
     kinds = [destination.kind] if "://" in text else [DestinationKind.QUEUE, DestinationKind.TOPIC]
     for kind in kinds:
@@ -56,11 +56,11 @@ async def find(connection: AnyConnection, text: str) -> tuple[DestinationKind, i
 
 
 async def source_of(connection: AnyConnection, text: str, subscription: str | None) -> Source:
-    """Return a queue, or a subscription of a topic; the only one need not be named.
+    """Return a queue, or a subscription of a topic; the only subscription need not be named.
 
     Raises:
-        NotFoundError: there is none.
-        ConfigurationError: there are several.
+        NotFoundError: it does not exist.
+        ConfigurationError: the topic has several subscriptions.
     """
     kind, number = await find(connection, text)
     if kind is DestinationKind.QUEUE:
@@ -79,9 +79,9 @@ async def source_of(connection: AnyConnection, text: str, subscription: str | No
 
 
 async def address_of(connection: AnyConnection, text: str, *, there: bool = False) -> str:
-    """Return what a sender calls a destination; a plain name that nobody knows is a new queue.
+    """Return a sender's name of a destination; an unknown plain name is a new queue.
 
-    A topic goes by its plain name: as ``topic://`` it would drop what nobody is subscribed to.
+    A topic has its plain name: as ``topic://`` it would drop messages that nobody is subscribed to.
     """
     if "://" in text:
         destination = Destination.parse(text)
@@ -101,8 +101,8 @@ async def chosen_of(
     """Return the chosen messages of a source, in the order of delivery, and keep them from being claimed.
 
     Raises:
-        NotFoundError: one of them is not there.
-        HeldError: a living consumer is handling some of them.
+        NotFoundError: one of them does not exist there.
+        HeldError: a running consumer is handling some of them.
     """
     if numbers is None:
         rows = await fetch(connection, sql.ALL[source.kind], place=source.number)
@@ -128,9 +128,9 @@ async def resend(
     keep: bool = False,
     clean: bool = False,
 ) -> Sequence[int]:
-    """Send the chosen messages of a source to where ``address`` says; take them out unless told to keep.
+    """Send the chosen messages of a source to ``address``; remove them unless told to keep them.
 
-    What is no message stays where it is, and is not among those that are returned.
+    An unreadable message stays where it is, and is not among the returned ones.
     """
     messages = await messages_of(connection, chosen)
     chosen = [number for number in chosen if number in messages]
@@ -143,7 +143,7 @@ async def resend(
 
 
 async def messages_of(connection: AnyConnection, numbers: Sequence[int]) -> dict[int, Message]:
-    """Read messages whole; what is unreadable is logged and left out."""
+    """Read messages whole; an unreadable one is logged and left out."""
     found: dict[int, Message] = {}
     for row in await read_together(connection, numbers, partial(_rows, connection)):
         match received_of(row, None):
@@ -168,7 +168,7 @@ async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[A
 
 
 async def take_out(connection: AnyConnection, source: Source, numbers: Sequence[int]) -> None:
-    """Take messages out of a source, and delete those that nobody else is to read."""
+    """Remove messages from a source, and delete those without another reader."""
     ids = listed(connection, numbers)
     rows = await fetch(connection, sql.DELETE[source.kind], place=source.number, ids=ids)
     gone = [int(row.msg_id) for row in rows]
@@ -177,7 +177,7 @@ async def take_out(connection: AnyConnection, source: Source, numbers: Sequence[
 
 
 def _afresh(message: Message) -> Message:
-    """Return a message as it is sent again: under its JMSMessageID, to be delivered now."""
+    """Return a message for another send: under its JMSMessageID, to be delivered now."""
     fresh = {"destination": None, "delivery_count": -1, "redelivered": False, "delivery_time": None}
     return message.model_copy(update=fresh)
 
@@ -190,7 +190,7 @@ def _cleaned(message: Message) -> Message:
 
 
 def origin_of(source: str, message: Message) -> str:
-    """Return where a given-up message of a source came from.
+    """Return the origin of a given-up message of a source.
 
     Raises:
         NotFoundError: it is not known.

@@ -1,4 +1,4 @@
-"""What is shown of SQL-JMS to those who look after it; instants are aware, ages and sizes are numbers."""
+"""The objects that an operator of SQL-JMS sees; instants are aware, ages and sizes are numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from triggers.providers.sqljms.destinations import DestinationKind
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """A consumer: whether it lives, until when that is presumed, and how many messages it holds."""
+    """A consumer: whether it is alive, until when it counts as alive, and how many messages it holds."""
 
     name: str
     id: int
@@ -23,9 +23,9 @@ class ClientView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """A queue or a subscription: how many messages are there, are being handled, are for later.
+    """A queue or a subscription: how many messages wait, are being handled, are delayed.
 
-    ``oldest`` is for how long the first of those that are due has been so; None where none is.
+    ``oldest`` is for how long the first due message has been due; None if none is due.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """A message at a queue or subscription. ``client`` handles it; ``alive`` says that this client lives."""
+    """A message at a queue or subscription. ``client`` handles it; ``alive`` says whether it is running."""
 
     id: int
     uuid: str
@@ -70,13 +70,13 @@ class EntryView:
     alive: bool
 
 
-#: When something is due whose date is none: SQLite finds that it never is.
+#: The due time of a message with an invalid date: in SQLite it is never due.
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a message waits."""
+    """A place where a message waits."""
 
     kind: str
     name: str
@@ -93,13 +93,13 @@ class MessageView:
 
 
 def client_view(row: AnyRow) -> ClientView:
-    """Return what a row says of a client."""
+    """Return a client from its row."""
     until = None if row.lease_until is None else instant(row.lease_until)
     return ClientView(row.client_name, row.client_id, bool(row.alive), row.held, until)
 
 
 def source_view(kind: DestinationKind, row: AnyRow) -> SourceView:
-    """Return what a row says of a queue or subscription."""
+    """Return a queue or subscription from its row."""
     topic = kind is DestinationKind.TOPIC
     return SourceView(
         kind=kind.value,
@@ -118,12 +118,12 @@ def source_view(kind: DestinationKind, row: AnyRow) -> SourceView:
 
 
 def topic_view(row: AnyRow) -> TopicView:
-    """Return what a row says of a topic."""
+    """Return a topic from its row."""
     return TopicView(row.name, row.id, row.subscriptions, row.messages, bool(row.temp_id))
 
 
 def entry_view(row: AnyRow) -> EntryView:
-    """Return what a row says of an entry; of what is no message, what can be shown."""
+    """Return an entry from its row; for an unreadable message, the readable part."""
     return EntryView(
         id=row.msg_id,
         uuid=_shown(row.uuid) or _shown(row.message_id) or f"ID:{row.msg_id}",

@@ -1,4 +1,4 @@
-"""Look after the limbo: what waits there, for what and until when; release it now, or drop it."""
+"""Administer the limbo: what waits there, for what and until when; release it now, or drop it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from triggers.providers.sqljms.receiving.entries import listed
 async def list_limbo(
     limbo: Limbo, *, input_name: str | None = None, limit: int = 50
 ) -> tuple[Sequence[Waiting], int]:
-    """Return what waits, the next to be due first, and how many there are; of one input, or of all."""
+    """Return the waiting messages, the next to be due first, and their number; of one input, or of all."""
 
     async def read(connection: AnyConnection) -> tuple[Sequence[Waiting], int]:
         rows = await fetch(connection, sql.WAITING, input=input_name, limit=limit)
@@ -27,7 +27,7 @@ async def get_from_limbo(limbo: Limbo, number: int) -> Waiting:
     """Return one message that waits.
 
     Raises:
-        NotFoundError: there is none of this number, or it cannot be read.
+        NotFoundError: no message has this number, or it cannot be read.
     """
     found = await limbo.run("reading limbo", partial(read_inside, ids=[number]), atomic=False)
     if not found:
@@ -36,11 +36,11 @@ async def get_from_limbo(limbo: Limbo, number: int) -> Waiting:
 
 
 async def release_from_limbo(limbo: Limbo, numbers: Sequence[int], *, force: bool = False) -> Sequence[int]:
-    """Make messages due now; return those that were not yet.
+    """Make messages due now; return the ones that were not due yet.
 
     Raises:
-        NotFoundError: one of them is not there.
-        HeldError: somebody is busy with one of them.
+        NotFoundError: one of them does not exist there.
+        HeldError: a process is busy with one of them.
     """
 
     async def work(connection: AnyConnection) -> Sequence[int]:
@@ -52,7 +52,7 @@ async def release_from_limbo(limbo: Limbo, numbers: Sequence[int], *, force: boo
 
 
 async def drop_from_limbo(limbo: Limbo, numbers: Sequence[int], *, force: bool = False) -> Sequence[int]:
-    """Take messages out for good; raises as :func:`release_from_limbo`."""
+    """Remove messages for good; raises as :func:`release_from_limbo`."""
 
     async def work(connection: AnyConnection) -> Sequence[int]:
         await _check(connection, limbo, numbers, force=force)

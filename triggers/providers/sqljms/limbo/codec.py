@@ -16,7 +16,7 @@ from triggers.providers.sqljms.codec import COLUMNS, decode, encode
 #: The codes of message classes: the original's are not published, so these are in alphabetical order.
 CLASS_TYPES = {"BytesMessage": 1, "MapMessage": 2, "ObjectMessage": 3, "StreamMessage": 4, "TextMessage": 5}
 
-#: A property that is null: it has no value, and the column wants one.
+#: A property that is null: it has no value, and the column needs one.
 _NULL = 0
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -38,9 +38,9 @@ class Again:
 class Waiting:
     """A message that waits in limbo.
 
-    ``component`` and ``port`` are the source and the output port it is to leave by at ``due``; with ``again``
-    the component and input port that it is to be handed to. ``failures`` counts failures to send. ``token``
-    is whose it is until ``held_until``. ``limbo`` is the name of who put it in.
+    ``component`` and ``port`` are the source and the output port for the message at ``due``; with ``again``
+    they are the component and input port that get it. ``failures`` counts failures to send. Until
+    ``held_until`` the message belongs to the holder of ``token``. ``limbo`` names the one who put it in.
     """
 
     id: int
@@ -58,7 +58,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a message, by table; those of tables that it has none in are empty."""
+    """The rows of a message, by table; empty for tables that have none."""
 
     state: dict[str, Any]
     message: dict[str, Any]
@@ -70,7 +70,7 @@ class Rows:
 
 
 def rows_of(number: int, message: Message, again: Again | None) -> Rows:
-    """Return the rows of a message, but for when it is due and who put it there.
+    """Return the rows of a message, without its due time and without the name of who put it there.
 
     Raises:
         ConfigurationError: a header or the name of a property cannot be stored.
@@ -104,7 +104,7 @@ def rows_of(number: int, message: Message, again: Again | None) -> Rows:
 
 
 def _state(number: int, message: Message, again: Again | None, columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of ours; what waits for an input waits there under the digest of its uuid."""
+    """Return the row of our table; a message for an input waits there under the digest of its uuid."""
     waits = again is not None and message.uuid is not None
     return {
         "msg_id": number,
@@ -127,10 +127,10 @@ def _delay(number: int, message: Message, again: Again, columns: dict[str, Any])
 
 
 def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> Waiting:
-    """Return what the rows of a message say.
+    """Return the message from its rows.
 
     Raises:
-        UndecodableError: they are no message: somebody else wrote them.
+        UndecodableError: they are not a message: another program wrote them.
     """
     again = None
     if row.again:
@@ -187,14 +187,14 @@ def _message_of(row: AnyRow, properties: Sequence[Sequence[Any]], again: Again |
     )
     if again is not None:
         return message.model_copy(update={"redelivered": True})
-    # It was not sent yet: it has no count, and the JMSMessageID that its sender gave it, if any.
+    # It was not sent yet: it has no count, and its JMSMessageID only if its sender gave one.
     return message.model_copy(
         update={"delivery_count": -1, "redelivered": False, "message_id": row.message_id}
     )
 
 
 def due_millis(moment: datetime) -> int:
-    """Return an instant in whole milliseconds since 1970, not before it."""
+    """Return an instant in whole milliseconds since 1970, rounded up."""
     return ceil((moment - instant(0)) / _MILLISECOND)
 
 

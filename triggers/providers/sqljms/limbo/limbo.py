@@ -1,8 +1,8 @@
-"""The limbo: where messages wait in a database until they are due, to be sent or to be tried again.
+"""The limbo: messages wait in a database until they are due, to be sent or to be tried again.
 
-Whoever takes messages has them for a while, under a token of its own, and gives them back, puts them off or
-takes them out under that token: a stale one changes nothing. So any process may release what any other has
-put in, and one that dies delays what it had by no more than its lease.
+A process takes messages for a while, under its own token. Under that token it gives them back, puts them off
+or removes them: a stale token changes nothing. So any process may release what another has put in. If a
+process dies, its messages are late by at most its lease.
 """
 
 import copy
@@ -47,19 +47,19 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-#: The input of those that wait to be sent.
+#: The input of messages that wait to be sent.
 NO_INPUT = ""
 
-#: For how long somebody is presumed busy with what it took, unless it says so again.
+#: For how long a process counts as busy with what it took, unless it renews this.
 DEFAULT_LEASE = timedelta(seconds=60)
 
-#: Answers the instant that counts as now, in milliseconds since 1970; None means the server's clock.
+#: Returns the instant that counts as now, in milliseconds since 1970; None means the server's clock.
 Clock = Callable[[], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A message that is to wait until ``due``, or, where that is None, for the delay of ``again``."""
+    """A message that must wait until ``due``, or, if that is None, for the delay of ``again``."""
 
     component: str
     port: str
@@ -69,7 +69,7 @@ class Entry:
 
 
 class Taken(NamedTuple):
-    """What was taken: messages, and rows that are none."""
+    """The result of a take: messages, and unreadable rows."""
 
     waiting: Sequence[Waiting]
     odd: Sequence[OddWaiting]
@@ -109,7 +109,7 @@ class Limbo:
         clock: Clock = lambda: None,
         asyncio: bool = False,
     ) -> "Limbo":
-        """Open the limbo at ``sqlite:///file.db`` or ``postgresql://...``; nothing is connected yet.
+        """Open the limbo at ``sqlite:///file.db`` or ``postgresql://...``; it does not connect yet.
 
         Raises:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
@@ -142,11 +142,11 @@ class Limbo:
             raise ProviderUnavailableError("the limbo", doing) from (error.__cause__ or error)
 
     async def prepare(self) -> None:
-        """See to the tables now, and not at the first use; raises as :meth:`run`."""
+        """Make sure of the tables now, and not at the first use; raises as :meth:`run`."""
         await self.run("looking for its tables", _nothing, atomic=False)
 
     async def put(self, entries: Sequence[Entry]) -> None:
-        """Let messages wait. What waits for an input already, by its uuid, is left as it is."""
+        """Let messages wait. A message that already waits for an input, by its uuid, stays as it is."""
         if entries:
             await self.run("putting messages in", partial(self.put_inside, entries=entries))
 
@@ -181,11 +181,11 @@ class Limbo:
         }
 
     async def take(self, input_name: str = NO_INPUT, *, limit: int = 100) -> Sequence[Waiting]:
-        """Take what is due: for an input, which counts as the beginning of an attempt, or to be sent."""
+        """Take due messages: for an input, which counts as the beginning of an attempt, or to be sent."""
         return (await self.take_all(input_name, limit=limit)).waiting
 
     async def take_all(self, input_name: str = NO_INPUT, *, limit: int = 100) -> Taken:
-        """Take as :meth:`take`, with the rows that are no message, which are to be parked and taken out."""
+        """Take as :meth:`take`, with the unreadable rows, which the caller must park and remove."""
         return await self.run(
             "taking messages", partial(self._take, input_name=input_name, limit=limit, token=uuid4().hex)
         )
@@ -208,7 +208,7 @@ class Limbo:
         return Taken(found, odd)
 
     async def next_due(self, input_name: str) -> timedelta | None:
-        """Return how long it takes until something is due for an input; None where nothing waits."""
+        """Return the time until something is due for an input; None if nothing waits."""
 
         async def look(connection: AnyConnection) -> timedelta | None:
             ((due,),) = await fetch(connection, sql.NEXT, input=input_name)
@@ -218,7 +218,7 @@ class Limbo:
         return await self.run("looking for messages", look, atomic=False)
 
     async def renew(self, taken: Sequence[Waiting | OddWaiting]) -> None:
-        """Say that somebody is still busy with these."""
+        """Report that a process is still busy with these."""
         for token, ids in _by_token(taken).items():
             work = partial(self._renew, token=token, ids=ids)
             await self.run("renewing leases", work)
@@ -228,13 +228,13 @@ class Limbo:
         await execute(connection, sql.RENEW, at=self.clock(), token=token, ids=chosen, lease=lease)
 
     async def give_back(self, taken: Sequence[Waiting | OddWaiting]) -> None:
-        """Let these go, as if nobody had taken them."""
+        """Give these back, as if nobody had taken them."""
         for token, ids in _by_token(taken).items():
             work = partial(self._let_go, token=token, ids=ids, change=-1, pause=None, error=None)
             await self.run("giving messages back", work)
 
     async def put_off(self, taken: Waiting, pause: timedelta, *, error: str, failed: bool = True) -> bool:
-        """Let one wait for so long from now on; False where it is somebody else's by now.
+        """Let one wait for so long from now on; False if another process has it now.
 
         ``failed`` counts a failure to send; attempts of an input were counted when it was taken.
         """
@@ -264,11 +264,11 @@ class Limbo:
         return mine
 
     async def take_out(self, taken: Sequence[Waiting | OddWaiting]) -> Sequence[int]:
-        """Forget these; return the ids of those that were still held."""
+        """Forget these; return the ids of the ones that were still held."""
         return await self.run("taking messages out", partial(take_out_inside, taken=taken))
 
     def for_asyncio(self, url: str) -> "Limbo":
-        """Return the limbo at a URL for an event loop, as this one is set."""
+        """Return the limbo at a URL for an event loop, with the settings of this one."""
         return Limbo.from_url(url, name=self.name, lease=self.lease, clock=self.clock, asyncio=True)
 
     async def close(self) -> None:
@@ -277,7 +277,7 @@ class Limbo:
 
 
 async def take_out_inside(connection: AnyConnection, taken: Sequence[Waiting | OddWaiting]) -> Sequence[int]:
-    """Forget messages as a part of a step; return the ids of those that were still held."""
+    """Forget messages as a part of a step; return the ids of the ones that were still held."""
     gone: list[int] = []
     for token, ids in _by_token(taken).items():
         chosen = listed(connection, ids)
@@ -287,7 +287,7 @@ async def take_out_inside(connection: AnyConnection, taken: Sequence[Waiting | O
 
 
 async def clear_inside(connection: AnyConnection, ids: Sequence[int]) -> None:
-    """Delete what is left of messages whose state is gone."""
+    """Delete the rest of messages that have no state any more."""
     if ids:
         for statement in sql.CLEAR:
             await execute(connection, statement, ids=listed(connection, ids))
@@ -308,7 +308,7 @@ async def _enter(connection: AnyConnection, name: str) -> int:
 
 
 async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
-    """Read messages whole, in the order in which they are due; what is no message is logged and left."""
+    """Read messages whole, in the order in which they are due; an unreadable one is logged and left."""
     found, problems = await _read_each(connection, ids)
     for number, problem in problems.items():
         _log.error("message %d in limbo is unreadable, and is parked when it is due: %s", number, problem)
@@ -318,7 +318,7 @@ async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence
 async def _read_each(
     connection: AnyConnection, ids: Sequence[int]
 ) -> tuple[Sequence[Waiting], dict[int, str]]:
-    """Return what can be read, and by number what is wrong with the others."""
+    """Return the readable messages, and by number what is wrong with the others."""
     problems: dict[int, str] = {}
     if not ids:
         return [], problems
@@ -347,7 +347,7 @@ async def _read(connection: AnyConnection, ids: Sequence[int], problems: dict[in
     for row in await fetch(connection, sql.READ, ids=chosen):
         try:
             found.append(waiting_of(row, by_id.get(row.msg_id, ())))
-        except Exception as error:  # noqa: BLE001  (whatever stands in a row, the others go on)
+        except Exception as error:  # noqa: BLE001  (an odd row must not stop the others)
             problems[int(row.msg_id)] = problem_of(error)
     return found
 

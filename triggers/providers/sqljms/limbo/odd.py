@@ -1,4 +1,4 @@
-"""Rows in limbo that are no message: they are taken as others are, whole, and parked by whoever took them."""
+"""Unreadable rows in limbo: they are taken as others are, whole, and parked by the process that took them."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +15,7 @@ _TABLES: Final = LIMBO_TABLES[1:]
 
 def _raw(table: Table) -> Statement:
     names = [column.name for column in table.columns]
-    # SQLite cannot hand over text that is no UTF-8.
+    # SQLite cannot return text that is not UTF-8.
     blobs = ", ".join(f"CAST({name} AS BLOB) AS {name}" for name in names)
     return statement(
         sqlite=f"SELECT {blobs} FROM {table.name} WHERE msg_id = :id",  # noqa: S608  (ours)
@@ -23,13 +23,13 @@ def _raw(table: Table) -> Statement:
     )
 
 
-# What there is of a message, table by table.
+# The rows of a message, table by table.
 RAW: Final = {table.name: _raw(table) for table in _TABLES}
 
 
 @dataclass(frozen=True, slots=True)
 class OddWaiting:
-    """What was taken and cannot be read: its fields as bytes, and what is wrong with them."""
+    """A taken message that cannot be read: its fields as bytes, and what is wrong with them."""
 
     id: int
     token: str | None
@@ -38,7 +38,7 @@ class OddWaiting:
 
 
 async def odd_inside(connection: AnyConnection, number: int, token: str, problem: str) -> OddWaiting:
-    """Read what there is of a message, as bytes."""
+    """Read the rows of a message, as bytes."""
     fields: dict[bytes, bytes] = {b"msg_id": str(number).encode()}
     for table in _TABLES:
         rows = await fetch(connection, RAW[table.name], id=number)

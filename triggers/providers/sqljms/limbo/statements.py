@@ -8,7 +8,7 @@ from functools import partial
 
 from history.sql.statements.dialects import Dialect, Words, statement
 
-#: What the words of this module mean.
+#: The words of this module, and their meaning.
 _WORDS: Words = {
     "due": """
         SELECT s.msg_id FROM dms_limbo_msg AS m JOIN dms_limbo_state AS s ON s.msg_id = m.msg_id
@@ -24,7 +24,7 @@ _WORDS: Words = {
         LEFT JOIN dms_limbo_replyto AS r ON r.msg_id = m.msg_id
         LEFT JOIN dms_limbo_delay AS d ON d.msg_id = m.msg_id
         LEFT JOIN dms_limbo AS l ON l.limbo_id = m.limbo_id""",
-    # SQLite's columns hold text, too, which is greater than any number: it is due, or nobody would find it.
+    # SQLite's columns may hold text, which is greater than any number: it counts as due, so that it is found.
     "past": {
         Dialect.SQLITE: "(m.delivery_date <= {at} OR m.delivery_date >= '')",
         Dialect.POSTGRESQL: "m.delivery_date <= {at}",
@@ -50,13 +50,13 @@ DRAW_IDS = _statement(
     postgresql="SELECT nextval('dms_limbo_ids') FROM generate_series(1, CAST(:count AS INTEGER))",
 )
 
-# Who puts messages here.
+# The names of those who put messages here.
 ENTER = _statement(
     "INSERT INTO dms_limbo (limbo_name, limbo_id) VALUES (:name, :id) ON CONFLICT (limbo_name) DO NOTHING"
 )
 WHO = _statement("SELECT limbo_id FROM dms_limbo WHERE limbo_name = :name")
 
-# Put a message in. It waits for one input once: of a second copy nothing is written at all.
+# Put a message in. It waits for one input once: a second copy writes nothing.
 PUT_STATE = _statement("""
     INSERT INTO dms_limbo_state
         (msg_id, input, digest, uuid, message_id, timestamp, delivery_mode, priority, last_error)
@@ -87,7 +87,7 @@ PUT_DELAY = _statement("""
             :message_id, :redelivered, :destination)
 """)
 
-# Take what is due for an input, or, for the input '', what is to be sent; nobody else has it for a while.
+# Take due messages for an input, or, for the input '', those to be sent; nobody else has them for a while.
 # PostgreSQL could evaluate a plain subquery that skips locked rows more than once.
 TAKE = _statement(
     sqlite="""
@@ -114,20 +114,20 @@ READ_PROPS = _statement("""
     WHERE p.msg_id {chosen}
 """)
 
-# When the next message of an input is due, and whether nobody is busy with it.
+# When the next message of an input is due and free.
 NEXT = _statement("""
     SELECT MIN(CASE WHEN COALESCE(s.lease_until, 0) > m.delivery_date THEN s.lease_until
                ELSE m.delivery_date END) AS next
     FROM dms_limbo_msg AS m JOIN dms_limbo_state AS s ON s.msg_id = m.msg_id WHERE s.input = :input
 """)
 
-# Of those that were taken under :token, and by nobody else since: say that somebody is still busy with them.
+# Renew the lease of messages that were taken under :token, and by nobody else since.
 RENEW = _statement("""
     UPDATE dms_limbo_state SET lease_until = {at} + CAST(:lease AS BIGINT)
     WHERE token = :token AND msg_id {chosen}
 """)
 
-# The same: let them go.
+# The same messages: give them back.
 LET_GO = _statement("""
     UPDATE dms_limbo_state SET token = NULL, lease_until = NULL, last_error = COALESCE(:error, last_error)
     WHERE token = :token AND msg_id {chosen}
@@ -137,7 +137,7 @@ PUT_OFF = _statement(
     "UPDATE dms_limbo_msg SET delivery_date = {at} + CAST(:pause AS BIGINT) WHERE msg_id {chosen}"
 )
 
-# The same: take them out; then the rest of them.
+# The same messages: remove them; then their other rows.
 TAKE_OUT = _statement("DELETE FROM dms_limbo_state WHERE token = :token AND msg_id {chosen} RETURNING msg_id")
 CLEAR = (
     _statement("DELETE FROM dms_limbo_delay WHERE msg_id {chosen}"),
@@ -148,7 +148,7 @@ CLEAR = (
     _statement("DELETE FROM dms_limbo_msg WHERE msg_id {chosen}"),
 )
 
-# What waits, the next one first; of one input, or of all.
+# The waiting messages, the next one first; of one input, or of all.
 WAITING = _statement("""
     SELECT m.msg_id FROM dms_limbo_msg AS m JOIN dms_limbo_state AS s ON s.msg_id = m.msg_id
     WHERE s.input = COALESCE(CAST(:input AS TEXT), s.input)
@@ -158,13 +158,13 @@ HOW_MANY = _statement(
     "SELECT COUNT(*) FROM dms_limbo_state WHERE input = COALESCE(CAST(:input AS TEXT), input)"
 )
 
-# Whether somebody is busy with messages; kept so until the end of the transaction.
+# Whether a process is busy with messages; the lock keeps it so until the end of the transaction.
 _BUSY = """
     SELECT msg_id, CASE WHEN COALESCE(lease_until, 0) > {at} THEN 1 ELSE 0 END AS busy
     FROM dms_limbo_state WHERE msg_id {chosen}"""
 BUSY = _statement(sqlite=_BUSY, postgresql=f"{_BUSY} FOR UPDATE")
 
-# Make what nobody is busy with due at once; :force, whoever is.
+# Make free messages due immediately; with :force, busy ones as well.
 RELEASE_NOW = _statement("""
     UPDATE dms_limbo_msg SET delivery_date = {at}
     WHERE msg_id {chosen} AND delivery_date > {at} AND msg_id IN (
@@ -173,7 +173,7 @@ RELEASE_NOW = _statement("""
     RETURNING msg_id
 """)
 
-# Take out what nobody is busy with; :force, whoever is.
+# Remove free messages; with :force, busy ones as well.
 DROP = _statement("""
     DELETE FROM dms_limbo_state
     WHERE msg_id {chosen} AND {free}

@@ -1,4 +1,4 @@
-"""The tables of messages that wait: delayed ones, and those of inputs that failed and will be tried again.
+"""The tables of waiting messages: delayed ones, and those of inputs that failed and will be tried again.
 
 =================  ==================================================================================
 dms_limbo          who has put messages here, by name; nothing depends on it
@@ -9,8 +9,8 @@ dms_limbo_replyto  JMSReplyTo, as UTF-8
 dms_limbo_body     the body: bytes, text as UTF-8, or JSON
 dms_limbo_props    the properties, as text, and, of ours, JMSXGroupID and JMSXGroupSeq
 dms_limbo_ptypes   the types of the properties; 0 for one that is null
-dms_limbo_delay    of a message that is tried again: the terms, and the headers that it came with
-dms_limbo_state    (ours) who is busy with a message and for how long; whose input it waits for, and the
+dms_limbo_delay    for a message that is tried again: the terms, and the headers that it came with
+dms_limbo_state    (ours) who is busy with a message and for how long; the input that it waits for, the
                    digest of its uuid, so that it waits there once; its uuid, the headers that the other
                    tables have no column for, and why it failed last
 =================  ==================================================================================
@@ -138,7 +138,7 @@ LIMBO_TABLES = (
     LIMBO_STATE,
 )
 
-#: PostgreSQL's ids: a counter in a row would make every sender wait for the end of the one before it.
+#: PostgreSQL's ids: a counter in a row would make every sender wait for the end of the previous one.
 LIMBO_IDS = Sequence("dms_limbo_ids")
 
 # SQLite has one writer at a time anyway.
@@ -148,7 +148,7 @@ MARK_LIMBO_IDS = statement(
 
 
 async def limbo_exists(connection: AnyConnection) -> bool:
-    """Whether the tables are there.
+    """Whether the tables exist.
 
     Raises:
         ConfigurationError: another program made some of them.

@@ -1,7 +1,7 @@
 """The way out: one consumer of a queue or a subscription.
 
-``receiver.py`` is the consumer, ``entries.py`` claims, takes out and gives back, ``clients.py`` and
-``client_statements.py`` know consumers by name and lease, ``connection.py`` is the consumer's way to the
-database, ``odd_rows.py`` reads rows that SQLite cannot hand over. ``pinning.py`` is for readers that read
+``receiver.py`` is the consumer, ``entries.py`` claims, removes and gives back, ``clients.py`` and
+``client_statements.py`` know consumers by name and lease, ``connection.py`` connects the consumer to the
+database, ``odd_rows.py`` reads rows that SQLite cannot return. ``pinning.py`` is for readers that read
 again, such as Spark.
 """

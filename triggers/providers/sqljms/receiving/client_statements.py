@@ -3,23 +3,23 @@
 from history.sql.statements.dialects import Dialect, statement
 from triggers.providers.sqljms.statements import for_each_kind
 
-# A client by its name, and whether it lives. Nobody else may take it meanwhile.
+# A client by its name, and whether it is alive. Nobody else may take it meanwhile.
 _FIND = """SELECT client_id, incarnation, place_id, lease_until > {now} AS alive FROM dms_client
     WHERE client_name = :name"""
 FIND = statement(sqlite=_FIND, postgresql=_FIND + " FOR UPDATE")
 
-# Be known from now on.
+# Add a client.
 ADD = statement(
     "INSERT INTO dms_client (client_name, client_id) VALUES (:name, :client) ON CONFLICT DO NOTHING"
 )
 
-# Live, and for so long.
+# Begin a life, for so long.
 LIVE = statement(
     "UPDATE dms_client SET incarnation = :incarnation, lease_until = {now} + :lease, place_id = :place"
     " WHERE client_id = :client"
 )
 
-# Live on; nothing where another incarnation has the name, or the reaper came.
+# Renew a life; nothing happens if another incarnation has the name, or the reaper came.
 RENEW = statement(
     "UPDATE dms_client SET lease_until = {now} + :lease"
     " WHERE client_id = :client AND incarnation = :incarnation RETURNING client_id"
@@ -30,7 +30,7 @@ LEAVE = statement(
     "DELETE FROM dms_client WHERE client_id = :client AND incarnation = :incarnation RETURNING client_id"
 )
 
-# Whose lease is over; on PostgreSQL one reaper at a time has each.
+# Clients with an ended lease; on PostgreSQL one reaper at a time has each.
 _DEAD = "SELECT client_id FROM dms_client WHERE lease_until < {now} AND incarnation IS NOT NULL"
 REAP = statement(
     "UPDATE dms_client SET incarnation = NULL WHERE client_id {dead} RETURNING client_id, place_id",
@@ -45,10 +45,10 @@ REAP = statement(
 # Whether there is anything to reap, without a lock.
 ANY_DEAD = statement(_DEAD + " LIMIT 1")
 
-# Forget who has been silent for too long.
+# Forget clients that have been silent for too long.
 FORGET = statement("DELETE FROM dms_client WHERE incarnation IS NULL AND lease_until < {now} - :afterlife")
 
-# Who listens to a queue.
+# The receivers of a queue.
 ADD_RECEIVER = statement(
     "INSERT INTO dms_queue_recv (client_id, receiver_id, queue_id) VALUES (:client, :client, :queue)"
     " ON CONFLICT DO NOTHING"
@@ -64,7 +64,7 @@ SUBSCRIPTION = statement(
     postgresql="SELECT durable FROM dms_topic_sub WHERE subscriber_id = :place FOR UPDATE",
 )
 
-# What has expired, whoever it is for.
+# Expired messages, for any reader.
 EXPIRED = statement(
     "SELECT msg_id FROM dms_msg WHERE expiration <> 0 AND expiration <= {now} ORDER BY expiration LIMIT 1000"
 )
@@ -75,7 +75,7 @@ DELETE_EXPIRED = for_each_kind(
     WHERE read_state = 0 AND msg_id = ANY (CAST(:ids AS BIGINT[])) RETURNING msg_id""",
 )
 
-# Whether anybody else lives there.
+# Whether another client is alive there.
 SHARED = statement("SELECT 1 FROM dms_client WHERE place_id = :place AND incarnation IS NOT NULL LIMIT 1")
 
 # A subscription by the names.
@@ -84,7 +84,7 @@ NAMED = statement(
     " WHERE t.topic_name = :topic AND s.subscriber_name = :name"
 )
 
-# Nobody is attached any more.
+# Mark a subscription: nobody is attached any more.
 DETACH = statement("UPDATE dms_topic_sub SET active = 0 WHERE subscriber_id = :place")
 
 # Delete all entries of a place.

@@ -1,7 +1,7 @@
-"""Consumers as the database knows them: a name, an id, a lease, and what becomes of those who are silent.
+"""Consumers as the database knows them: a name, an id, a lease, and what happens to silent ones.
 
-The id stays with the name for a day after the last word, so that who comes back under it finds what it held.
-An incarnation is one life of a client: two at once are refused.
+The id stays with the name for a day after the last renewal, so that a consumer that comes back under it finds
+what it held. An incarnation is one life of a client: two at a time are refused.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from triggers.providers.sqljms.link import OTHERS, reserve
 from triggers.providers.sqljms.receiving import client_statements as sql
 from triggers.providers.sqljms.receiving.entries import Source, count_down, let_others, listed, release_all
 
-#: How long a client is remembered after its last word, in milliseconds: one day.
+#: How long a client is remembered after its last renewal, in milliseconds: one day.
 AFTERLIFE = 86_400_000
 
 
@@ -31,7 +31,7 @@ async def take_name(connection: AnyConnection, name: str, incarnation: str) -> A
     """Return the row of a client's name, which is made if need be; in a transaction.
 
     Raises:
-        ConfigurationError: somebody lives under it.
+        ConfigurationError: a running client has this name.
     """
     found = await fetch(connection, sql.FIND, name=name)
     if not found:
@@ -43,19 +43,19 @@ async def take_name(connection: AnyConnection, name: str, incarnation: str) -> A
         raise ConfigurationError(
             "name",
             f"{name!r} is the name of another consumer that is alive",
-            "give each consumer a name of its own, or wait for the end of its lease",
+            "give each consumer its own name, or wait for the end of its lease",
         )
     return row
 
 
 async def renew(connection: AnyConnection, client: Client, lease: int) -> bool:
-    """Live on for so many milliseconds; False where the reaper came, or somebody else has the name."""
+    """Renew a life for so many milliseconds; False if the reaper came, or another client has the name."""
     values = {"client": client.number, "incarnation": client.incarnation, "lease": lease}
     return bool(await fetch(connection, sql.RENEW, **values))
 
 
 async def remove_dead(connection: AnyConnection, clients: Sequence[tuple[int, int | None]]) -> Sequence[int]:
-    """Give back all that clients hold, given with their sources; end what ends with them; in a transaction.
+    """Give back all that dead clients (given with sources) hold; end what ends with them; in a transaction.
 
     Returns the sources where something may be received now.
     """
@@ -75,7 +75,7 @@ async def remove_dead(connection: AnyConnection, clients: Sequence[tuple[int, in
 
 
 async def _detach(connection: AnyConnection, source: int) -> None:
-    """Mark a subscription as inactive where nobody is left, or end it where it is not durable."""
+    """If nobody is left, mark a subscription as inactive, or end it if it is not durable."""
     found = await fetch(connection, sql.SUBSCRIPTION, place=source)
     if not found or await fetch(connection, sql.SHARED, place=source):
         return
@@ -86,16 +86,16 @@ async def _detach(connection: AnyConnection, source: int) -> None:
 
 
 async def unsubscribe(connection: AnyConnection, subscriber: int) -> None:
-    """End a subscription, with all that it has not read; in a transaction."""
+    """End a subscription, with all its unread messages; in a transaction."""
     await empty(connection, Source(DestinationKind.TOPIC, subscriber))
     await execute(connection, sql.UNSUBSCRIBE, place=subscriber)
 
 
 async def end_subscription(connection: AnyConnection, topic: str, name: str) -> bool:
-    """End a subscription that nobody is attached to; False where there is none; in a transaction.
+    """End a subscription that nobody is attached to; False if it does not exist; in a transaction.
 
     Raises:
-        ConfigurationError: somebody is.
+        ConfigurationError: a consumer is attached.
     """
     found = await fetch(connection, sql.NAMED, topic=topic, name=name)
     for (subscriber,) in found:
@@ -109,14 +109,14 @@ async def end_subscription(connection: AnyConnection, topic: str, name: str) -> 
 
 
 async def drop_queue(connection: AnyConnection, queue: int) -> None:
-    """Delete a queue with all that is in it; in a transaction."""
+    """Delete a queue with all its messages; in a transaction."""
     await empty(connection, Source(DestinationKind.QUEUE, queue))
     await execute(connection, sql.DROP_RECEIVERS, place=queue)
     await execute(connection, sql.DROP_QUEUE, place=queue)
 
 
 async def empty(connection: AnyConnection, source: Source) -> Sequence[int]:
-    """Delete all entries of a source, and the messages that nobody else is to read; in a transaction."""
+    """Delete all entries of a source, and the messages without another reader; in a transaction."""
     rows = await fetch(connection, sql.EMPTY[source.kind], place=source.number)
     unread = [int(number) for (number,) in rows]
     if unread:
@@ -125,7 +125,7 @@ async def empty(connection: AnyConnection, source: Source) -> Sequence[int]:
 
 
 async def sweep(connection: AnyConnection) -> int:
-    """Delete what has expired and nobody holds, a thousand messages at most; in a transaction."""
+    """Delete expired messages that nobody holds, at most a thousand; in a transaction."""
     expired = [int(number) for (number,) in await fetch(connection, sql.EXPIRED)]
     if not expired:
         return 0
@@ -142,7 +142,7 @@ async def sweep(connection: AnyConnection) -> int:
 
 
 async def remove_expired(connection: AnyConnection) -> Sequence[int]:
-    """Remove the clients whose lease is over; return the sources where something may be received now."""
+    """Remove the clients with an ended lease; return the sources where something may be received now."""
     dead = [(int(row.client_id), row.place_id) for row in await fetch(connection, sql.REAP)]
     await execute(connection, sql.FORGET, afterlife=AFTERLIFE)
     return await remove_dead(connection, dead) if dead else ()

@@ -1,4 +1,4 @@
-"""A consumer's way to the database: on PostgreSQL a connection of its own, which is told of new messages."""
+"""A consumer's connection to the database: on PostgreSQL a separate one, with notifications of messages."""
 
 import os
 from dataclasses import dataclass, field
@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ConsumerConnection:
-    """Steps of one consumer, from one thread (or task) at a time but for :meth:`run_beside`.
+    """Steps of one consumer, from one thread (or task) at a time except :meth:`run_beside`.
 
-    Its own connection keeps prepared statements, and is told when something is sent to its source. SQLite has
-    one connection for all.
+    Its connection keeps prepared statements, and gets a notification when something is sent to its source.
+    SQLite has one connection for all.
     """
 
     link: SqlLink
@@ -45,11 +45,11 @@ class ConsumerConnection:
 
     @property
     def dialect(self) -> Dialect:
-        """Whose SQL to speak."""
+        """The SQL dialect to use."""
         return self.link.dialect
 
     async def run(self, doing: str, work: Step[T], *, atomic: bool = False) -> T:
-        """Do one step; ``atomic`` when it has several statements that stand or fall together.
+        """Do one step; use ``atomic`` if all its statements must succeed or fail together.
 
         Raises:
             ProviderUnavailableError: the server did not answer; it is unknown what it did.
@@ -86,7 +86,7 @@ class ConsumerConnection:
         return await self.link.run(doing, work)
 
     async def attend(self, source: int) -> None:
-        """Be told from now on of what comes to a queue or subscription."""
+        """Listen from now on for messages to a queue or subscription."""
         if self.dialect is Dialect.SQLITE:
             condition = CONDITIONS.of(await self.link.identity())
             self._listener = Listener(condition, asyncio=self.link.is_asyncio)
@@ -98,12 +98,12 @@ class ConsumerConnection:
             await self._connected("listening")
 
     def note(self) -> None:
-        """Look for messages after this: what is sent from now on ends a wait."""
+        """Look for messages after this call: from now on, a send ends a wait."""
         if self._listener is not None:
             self._listener.note()
 
     def rest(self) -> None:
-        """Note that there was something."""
+        """Note that messages were found."""
         if self._listener is not None:
             self._listener.rest()
 
@@ -121,7 +121,7 @@ class ConsumerConnection:
         await self.run("waiting for messages", wait)
 
     async def wake_others(self, source: int) -> None:
-        """Tell the other consumers of a source that there is something."""
+        """Tell the other consumers of a source that there are messages."""
         if self._listener is not None:
             CONDITIONS.notify(await self.link.identity())
         else:
@@ -133,8 +133,8 @@ class ConsumerConnection:
             await self.run("waking others", tell)
 
     async def is_at_home(self, history: HistoryStore) -> bool | None:
-        """Whether a history's transactions see the tables of this database; None where it does not answer."""
-        from history.sql.history import SqlHistory  # noqa: PLC0415  (whoever has no SQL history need not load it)
+        """Whether a history's transactions see the tables of this database; None if it does not answer."""
+        from history.sql.history import SqlHistory  # noqa: PLC0415  (without a SQL history it need not be loaded)
 
         if not isinstance(history, SqlHistory):
             return False
@@ -156,7 +156,7 @@ class ConsumerConnection:
 
     async def _connected(self, doing: str) -> AnyConnection:
         if self._process != os.getpid():
-            # A forked child must not speak on its parent's connection.
+            # A forked child must not use its parent's connection.
             keep(self._connection)
             self._connection, self._process = None, os.getpid()
         if self._connection is None:

@@ -1,6 +1,6 @@
-"""What a consumer does with entries: claim, take out, give back; every step fenced by client and token.
+"""The steps of a consumer on entries: claim, remove, give back; every step is fenced by client and token.
 
-All functions work inside a transaction on SQLite; on PostgreSQL each is as good outside of one.
+All functions work inside a transaction on SQLite; on PostgreSQL each also works outside of one.
 """
 
 import json
@@ -27,7 +27,7 @@ class Source:
 
 
 def listed(connection: AnyConnection, numbers: Sequence[int]) -> Any:
-    """Return numbers as the statements take them."""
+    """Return numbers in the form that the statements take."""
     return json.dumps(list(numbers)) if connection.dialect.name == Dialect.SQLITE else list(numbers)
 
 
@@ -39,10 +39,10 @@ async def is_anything(connection: AnyConnection, source: Source, client: int) ->
 async def claim(
     connection: AnyConnection, source: Source, *, client: int, incarnation: str, token: int, limit: int
 ) -> Sequence[EitherRow]:
-    """Hand out up to ``limit`` entries that are due, counted as delivered once more; return their rows.
+    """Hand out up to ``limit`` due entries, counted as delivered once more; return their rows.
 
-    None to a client of whom another life, or none, is known: it may have been in another database, of which
-    this is an older copy, and the source have been another one there.
+    A client with another known life, or none, gets nothing: it may come from a newer state of a database that
+    was restored, where its source was another one.
     """
     values = {"place": source.number, "client": client, "token": token}
     if connection.dialect.name == Dialect.POSTGRESQL:
@@ -64,13 +64,13 @@ async def claim(
 
 
 async def tame(connection: AnyConnection, source: Source) -> None:
-    """Give entries of a priority that JMS has not the nearest one; before that they are never delivered."""
+    """Set priorities that JMS does not have to the nearest one; before, these entries are never delivered."""
     if await fetch(connection, sql.ODD[source.kind], place=source.number):
         await execute(connection, sql.TAME[source.kind], place=source.number)
 
 
 async def next_due(connection: AnyConnection, source: Source) -> int | None:
-    """Return in how many milliseconds the next entry will be due; None where there is none."""
+    """Return in how many milliseconds the next entry will be due; None without entries."""
     ((pause,),) = await fetch(connection, sql.NEXT_DUE[source.kind], place=source.number)
     return None if pause is None else int(pause)
 
@@ -78,9 +78,9 @@ async def next_due(connection: AnyConnection, source: Source) -> int | None:
 async def remove(
     connection: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int]
 ) -> Sequence[int]:
-    """Take out what is held, by message and token, and what nobody is left to read.
+    """Remove what is held, by message and token, and messages that nobody is left to read.
 
-    Returns the messages of those whose claim still stood: the rest was taken away.
+    Returns the messages with a claim that was still valid: the others were taken away.
     """
     gone = [
         number
@@ -96,12 +96,12 @@ async def remove(
 def remove_at_end(
     transaction: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int]
 ) -> bool:
-    """Have what is held taken out with the COMMIT, or nothing be committed; False where that cannot be."""
+    """Remove what is held with the COMMIT, or let the COMMIT fail; False if that is not possible."""
     return ride(transaction, sql.REMOVE_ALL[source.kind], _claims(transaction, source, client, claims))
 
 
 async def count_down(connection: AnyConnection, messages: Sequence[int]) -> None:
-    """Note that messages have one reader less; delete those that have none; in a transaction."""
+    """Note that messages have one reader less; delete messages without readers; in a transaction."""
     ids = listed(connection, messages)
     if connection.dialect.name == Dialect.POSTGRESQL:
         await execute(connection, sql.READ_NO_MORE, ids=ids)
@@ -113,7 +113,7 @@ async def count_down(connection: AnyConnection, messages: Sequence[int]) -> None
 async def release(
     connection: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int], delay: int
 ) -> Sequence[int]:
-    """Give back what is held, by message and token, for ``delay`` milliseconds later; return what was."""
+    """Give back what is held, by message and token, for ``delay`` milliseconds later; return the messages."""
     values = _claims(connection, source, client, claims)
     rows = await fetch(connection, sql.RELEASE[source.kind], **values, delay=delay)
     return await _marked(connection, rows)
@@ -122,20 +122,20 @@ async def release(
 async def release_all(
     connection: AnyConnection, source: Source, clients: Sequence[int], known: Sequence[int] = ()
 ) -> Sequence[int]:
-    """Give back what clients hold, but for the messages that are known; return what was."""
+    """Give back what clients hold, except the known messages; return the messages."""
     ids = {"clients": listed(connection, clients), "known": listed(connection, known)}
     rows = await fetch(connection, sql.RELEASE_ALL[source.kind], place=source.number, **ids)
     return await _marked(connection, rows)
 
 
 async def orphaned(connection: AnyConnection, source: Source) -> Sequence[int]:
-    """Return the clients that hold something and do not live."""
+    """Return the clients that hold something and are not alive."""
     rows = await fetch(connection, sql.ORPHANED[source.kind], place=source.number)
     return [int(client) for (client,) in rows]
 
 
 async def take_over(connection: AnyConnection, source: Source, client: int) -> None:
-    """Take all that others hold away, in its first order, and let nobody else claim; in a transaction."""
+    """Take away all that others hold, in its first order, and let nobody else claim; in a transaction."""
     values = {"place": source.number, "client": client}
     await execute(connection, sql.SEIZE[source.kind], **values)
     await _marked(connection, await fetch(connection, sql.ROB[source.kind], **values))
@@ -143,7 +143,7 @@ async def take_over(connection: AnyConnection, source: Source, client: int) -> N
 
 
 async def let_others(connection: AnyConnection, source: Source, clients: Sequence[int]) -> None:
-    """Let others claim again, if it was one of these clients that let nobody."""
+    """Let others claim again, if one of these clients had stopped them."""
     ids = listed(connection, clients)
     await execute(connection, sql.UNSEIZE[source.kind], place=source.number, clients=ids)
 
@@ -158,7 +158,7 @@ async def _marked(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence
 def _claims(
     connection: AnyConnection, source: Source, client: int, claims: Mapping[int, int]
 ) -> dict[str, Any]:
-    # Tokens are unique to one claim, so two lists are as good as pairs.
+    # Tokens are unique to one claim, so two lists work as well as pairs.
     tokens = sorted(set(claims.values()))
     return {
         "place": source.number,

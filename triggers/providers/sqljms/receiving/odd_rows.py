@@ -1,7 +1,7 @@
-"""Rows that SQLite itself cannot hand over: text that is no UTF-8, bytes where JSON is made of a property.
+"""Rows that SQLite cannot return: text that is not UTF-8, bytes where JSON is made of a property.
 
-SQLite's columns take any type, and one such row makes a query fail for all that it was to return. So what was
-asked for together is asked for one by one then, and of the odd one its bytes are read.
+SQLite's columns take any type, and one such row makes a query fail for all its rows. Then the messages are
+read one by one, and the odd one is read as bytes.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ from triggers.providers.sqljms.codec import COLUMNS
 
 _RAW = ", ".join(f"CAST({name} AS BLOB) AS {name}" for name in COLUMNS)
 
-# A message as bytes, whatever stands in it; only SQLite is asked.
+# A message as bytes, whatever its row contains; for SQLite only.
 RAW = statement(sqlite=f"SELECT {_RAW} FROM dms_msg WHERE msg_id = :number", postgresql="SELECT 1")  # noqa: S608
 
 RAW_PROPERTIES = statement(
@@ -37,7 +37,7 @@ class OddRow:
     fields: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
 
 
-#: A row of a message, or what there is of it.
+#: A row of a message, or its bytes.
 EitherRow: TypeAlias = "AnyRow | OddRow"
 
 #: Reads the rows of messages, by their numbers, in their order.
@@ -48,7 +48,7 @@ async def read_each(connection: AnyConnection, numbers: Sequence[int], read: Rea
     """Read messages one by one, after reading them together has failed.
 
     Raises:
-        DBAPIError: something else is wrong than what stands in a row.
+        DBAPIError: the error does not come from the content of a row.
     """
     found: list[EitherRow] = []
     for number in numbers:
@@ -63,7 +63,7 @@ async def read_each(connection: AnyConnection, numbers: Sequence[int], read: Rea
 
 
 async def read_together(connection: AnyConnection, numbers: Sequence[int], read: ReadRows) -> list[EitherRow]:
-    """Read messages together, or where one of them is odd one by one."""
+    """Read messages together; if one of them is odd, read them one by one."""
     try:
         return list(await read(numbers))
     except DBAPIError as error:
@@ -73,8 +73,8 @@ async def read_together(connection: AnyConnection, numbers: Sequence[int], read:
 
 
 def is_of_a_row(error: DBAPIError) -> bool:
-    """Whether a query failed because of what stands in a row, which another row need not share."""
-    # pysqlite gives no code for text that it cannot decode; SQL functions fail with the plainest one.
+    """Whether a query failed because of the content of a row, which another row need not share."""
+    # pysqlite gives no code for text that it cannot decode; SQL functions fail with the general error code.
     code = getattr(error.orig, "sqlite_errorcode", None)
     return isinstance(error.orig, sqlite3.Error) and code in {None, sqlite3.SQLITE_ERROR}
 

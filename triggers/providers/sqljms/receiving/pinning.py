@@ -1,12 +1,12 @@
 """Entries pinned to a reader that reads them again and again, until it says that it is done with them.
 
-Ids of messages are no offsets: their order is not that of commits, and what is consumed is gone. So a reader
-claims entries as a consumer does, in lots with growing numbers: ``read_state`` holds the lot, and a lot has
-the same entries until it is taken out. Lots are an offset.
+Message ids cannot serve as offsets: their order is not that of commits, and consumed messages are deleted. So
+a reader claims entries as a consumer does, in lots with growing numbers. ``read_state`` holds the lot, and a
+lot has the same entries until it is removed. The number of the lot is the offset.
 
-The reader is a client whose lease ends in a thousand years: no reaper gives back what it holds, and nobody
-changes it without ``--force``. Its incarnation is one line of lots: who takes its name over gives it another
-one, and all that the old one asks is answered with nothing.
+The reader is a client with a lease of a thousand years: no reaper gives back what it holds, and nobody
+changes it without ``--force``. Its incarnation is one line of lots. If another process takes the name over,
+it gets a new line, and every request for the old one returns nothing.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from triggers.providers.sqljms.receiving.entries import Source, listed
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow, read_together
 from triggers.providers.sqljms.statements import for_each_kind
 
-#: How long a reader is presumed alive, in milliseconds: a thousand years.
+#: How long a reader counts as alive, in milliseconds: a thousand years.
 LIFELONG = 1000 * 365 * 86_400_000
 
 NOW = statement("SELECT {now} AS now")
@@ -47,13 +47,13 @@ LOOK = for_each_kind(
     },
 )
 
-# The place of a reader, and who has it for itself. Nobody may take it over until this is committed.
+# The place of a reader, and its exclusive client. Nobody may take it over until this is committed.
 OPEN = for_each_kind(
     "SELECT exclusive_client_id FROM {parent} WHERE {place} = :place",
     "SELECT exclusive_client_id FROM {parent} WHERE {place} = :place FOR SHARE",
 )
 
-# Pin what is due and has not expired, in the order of delivery.
+# Pin entries that are due and have not expired, in the order of delivery.
 PIN = for_each_kind(
     """UPDATE {entry} SET handling_client_id = :client, read_state = :lot, delivery_count = delivery_count + 1
     WHERE {place} = :place AND msg_id IN (
@@ -84,7 +84,7 @@ PIN = for_each_kind(
     RETURNING e.msg_id""",
 )
 
-#: What a reader has pinned, as long as it is still the one.
+#: The entries that a reader has pinned, as long as it still owns its name.
 _PINNED = """FROM dms_client AS c
     JOIN {entry} AS e ON e.{place} = c.place_id AND e.handling_client_id = c.client_id
     WHERE c.client_name = :name AND c.incarnation = :incarnation
@@ -102,7 +102,7 @@ NUMBERS = for_each_kind(
     words={"pinned": _PINNED},
 )
 
-# Messages whole, as a claim returns them; nobody counts how often they are read.
+# Messages whole, as a claim returns them; reads are not counted.
 MESSAGES = for_each_kind(
     """SELECT {message}, {properties}, -1 AS delivery_count FROM dms_msg AS m
     WHERE m.msg_id IN (SELECT value FROM json_each(:ids))""",
@@ -112,7 +112,7 @@ MESSAGES = for_each_kind(
 
 
 class Lot(NamedTuple):
-    """Entries pinned together: their number among the lots, and how many they are."""
+    """Entries pinned together: the number of their lot, and how many they are."""
 
     number: int
     entries: int
@@ -120,7 +120,7 @@ class Lot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """A line of lots: of which reader, of which place, since who took the name over."""
+    """A line of lots: of one reader and place, since the last takeover of the name."""
 
     destination: Destination
     reader: str
@@ -133,7 +133,7 @@ class Pins:
 
     @property
     def kind(self) -> DestinationKind:
-        """Whose entries they are."""
+        """The kind of the place."""
         return self.destination.kind
 
 
@@ -141,7 +141,7 @@ async def attach(connection: AnyConnection, pins: Pins) -> int:
     """Make the reader, the queue, or the topic and the reader's subscription; return the place's id.
 
     In a transaction. Raises:
-        ConfigurationError: there is a subscription of this name that is not durable.
+        ConfigurationError: a subscription of this name exists that is not durable.
     """
     client = await _client(connection, pins.name)
     number = await find_or_make(connection, pins.destination)
@@ -154,7 +154,7 @@ async def attach(connection: AnyConnection, pins: Pins) -> int:
 
 
 async def take_over(connection: AnyConnection, pins: Pins) -> None:
-    """Begin a line of lots; what the name has pinned before is part of it; in a transaction."""
+    """Begin a line of lots; it includes what the name has pinned before; in a transaction."""
     number = await attach(connection, pins)
     client = int((await _client(connection, pins.name)).client_id)
     if pins.kind is DestinationKind.QUEUE:
@@ -176,10 +176,10 @@ async def _client(connection: AnyConnection, name: str) -> AnyRow:
 async def pin(
     connection: AnyConnection, pins: Pins, *, after: int, until: int, limit: int, again: bool = False
 ) -> Lot | None:
-    """Pin a lot of what is due up to an instant, and return it; it may have nothing; in a transaction.
+    """Pin a lot of entries due up to an instant, and return it; it may be empty; in a transaction.
 
-    ``again`` returns the lot that a call may have pinned whose answer was lost. None where the line is not
-    the reader's any more.
+    ``again`` returns the lot that an earlier call may have pinned before its answer was lost. None if the
+    reader does not own the line any more.
 
     Raises:
         ConfigurationError: an ordered consumer has the place for itself.
@@ -202,7 +202,7 @@ async def pin(
 
 
 async def lots(connection: AnyConnection, pins: Pins, *, after: int, upto: int = 2**62) -> Sequence[Lot]:
-    """Return the lots after one, up to another; none where the line is not the reader's any more."""
+    """Return the lots after one, up to another; none if the reader does not own the line any more."""
     values = {"name": pins.name, "incarnation": pins.incarnation, "after": after, "upto": upto}
     return [Lot(*row) for row in await fetch(connection, LOTS[pins.kind], **values)]
 
@@ -216,7 +216,7 @@ async def numbers(connection: AnyConnection, pins: Pins, *, after: int, upto: in
 async def messages(
     connection: AnyConnection, kind: DestinationKind, ids: Sequence[int]
 ) -> Sequence[EitherRow]:
-    """Return the rows of messages, in the order of ``ids``; without those that are gone."""
+    """Return the rows of messages, in the order of ``ids``; without deleted ones."""
 
     async def read(numbers: Sequence[int]) -> Sequence[AnyRow]:
         return await fetch(connection, MESSAGES[kind], ids=listed(connection, numbers))
@@ -226,7 +226,7 @@ async def messages(
 
 
 async def take_out(connection: AnyConnection, pins: Pins, lot: int) -> None:
-    """Take the entries of a lot out, and what nobody is left to read; in a transaction."""
+    """Remove the entries of a lot, and messages that nobody is left to read; in a transaction."""
     found = await fetch(connection, client_statements.FIND, name=pins.name)
     pinned = await numbers(connection, pins, after=lot - 1, upto=lot)
     if found and pinned:
@@ -235,7 +235,7 @@ async def take_out(connection: AnyConnection, pins: Pins, lot: int) -> None:
 
 
 async def is_anything(connection: AnyConnection, pins: Pins) -> bool:
-    """Whether :func:`pin` may find something to pin: for who asks often, and locks nothing."""
+    """Whether :func:`pin` may find something to pin: for frequent calls, because it locks nothing."""
     values = {"name": pins.name, "incarnation": pins.incarnation}
     ((there,),) = await fetch(connection, LOOK[pins.kind], **values)
     return bool(there)

@@ -1,4 +1,4 @@
-"""One consumer of a queue or of a topic's subscription: claims, answers, and removes dead consumers."""
+"""One consumer of a queue or of a topic's subscription: claims, settles, and removes dead consumers."""
 
 import logging
 import secrets
@@ -40,7 +40,7 @@ from triggers.providers.sqljms.settings import SqlJmsSettings
 
 _log = logging.getLogger(__name__)
 
-#: How often one consumer looks for what has expired, in seconds.
+#: How often one consumer looks for expired messages, in seconds.
 SWEEP_INTERVAL = 60.0
 
 #: The most messages of one claim.
@@ -49,7 +49,7 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Who a consumer is: what it receives from, for which subscription, and its name among its like."""
+    """The identity of a consumer: its source, its subscription, and its name among other consumers."""
 
     destination: Destination
     subscription: str
@@ -65,8 +65,8 @@ class Name:
 class SqlReceiver:
     """A consumer; see :class:`~triggers.providers.sqljms.provider.SqlJms`.
 
-    The handle of what :meth:`receive` returns is message and token. When ``receive`` or an answer raises
-    ProviderUnavailableError, nothing is held any more: nobody knows what the server did, and the next
+    The handle of what :meth:`receive` returns is message and token. After ``receive`` or an acknowledgement
+    raises ProviderUnavailableError, nothing is held any more: nobody knows what the server did. The next
     ``receive`` gives back what this consumer may hold, with a greater count.
     """
 
@@ -103,7 +103,7 @@ class SqlReceiver:
         """Take the name, and attach to the queue or subscription, which are made if need be.
 
         Raises:
-            ConfigurationError: a living consumer has the name.
+            ConfigurationError: a running consumer has the name.
         """
         times = self._connection.link.times_replaced
         if times != self._times_replaced:
@@ -149,14 +149,14 @@ class SqlReceiver:
                     return received
                 await self._connection.wait(min(rest, await self._until_due()))
         except BaseException:
-            # Also a cancelled wait: the server may have handed over what nobody here has seen.
+            # A cancelled wait ends here too: the server may have handed over messages that nobody here saw.
             self._forget()
             raise
 
     async def _look_around(self) -> None:
         """Come back from being presumed dead; remove the dead; find what a lost answer left behind.
 
-        In another file than before nobody knows this consumer, or another one has its number.
+        If the file was replaced, nobody there knows this consumer, or another one has its number.
         """
         if self._lost or self._times_replaced != self._connection.link.times_replaced:
             await self.open()
@@ -176,7 +176,7 @@ class SqlReceiver:
                 await self._connection.run("sweeping", clients.sweep, atomic=True)
 
     async def _look_for_dead(self) -> None:
-        # Whoever is late must not be removed for it, least of all by itself.
+        # A late consumer must not be removed for it, least of all by itself.
         if not await self._connection.run("keeping alive", self._renewal):
             await self.open()
         if await self._connection.run(
@@ -218,11 +218,11 @@ class SqlReceiver:
         """Return how long to wait, in seconds, if nobody wakes us."""
         interval = min(self._settings.poll_interval.total_seconds(), self._reap_due - time.monotonic())
         pause = await self._connection.run("looking ahead", partial(entries.next_due, source=self._source))
-        # What is due and was not handed out is being handed to somebody else, or held up.
+        # An entry that is due and was not handed out is being claimed by another consumer, or delayed.
         return interval if pause is None or pause <= 0 else min(interval, pause / 1000)
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Delete these entries, and the messages that nobody else is to read."""
+        """Delete these entries, and the messages that nobody else reads."""
         claims = self._still_claimed(received)
         if claims:
             with self._answering():
@@ -276,7 +276,7 @@ class SqlReceiver:
         self._drop(claims)
 
     async def shares(self, history: HistoryStore) -> bool:
-        """Whether a transaction of this history can take entries out: whether it is the same database."""
+        """Whether a transaction of this history can remove entries: whether it is the same database."""
         known = self._shares.get(id(history))
         if known is None:
             known = await self._connection.is_at_home(history)
@@ -285,7 +285,7 @@ class SqlReceiver:
         return known or False
 
     async def acknowledge_inside(self, transaction: AnyConnection, received: Sequence[Received]) -> bool:
-        """Delete these entries on a connection that has a transaction open; False where some are not ours."""
+        """Delete these entries on a connection with an open transaction; False if some are not ours."""
         claims = self._still_claimed(received)
         if len(claims) < len(received):
             return False
@@ -299,11 +299,11 @@ class SqlReceiver:
         return len(gone) == len(received)
 
     def note_acknowledged(self, received: Sequence[Received]) -> None:
-        """Hold these no more: their transaction is committed."""
+        """Stop holding these: their transaction is committed."""
         self._drop([_handle(delivery)[0] for delivery in received])
 
     async def take_over_all(self) -> None:
-        """Take what all others hold, and what was recovered, and let nobody else receive before the close."""
+        """Take what other receivers hold, and recovered messages; no other receives until this one closes."""
         take = partial(entries.take_over, source=self._source, client=self._client.number)
         try:
             if self._lost:
@@ -330,7 +330,7 @@ class SqlReceiver:
         return await clients.renew(connection, self._client, _milliseconds(self._settings.lease))
 
     async def close(self) -> None:
-        """Give back what is not answered, and leave."""
+        """Give back unsettled messages, and leave."""
         if self._closed:
             return
         self._closed = True
@@ -358,7 +358,7 @@ class SqlReceiver:
         self._unknown = True
 
     def _still_claimed(self, received: Sequence[Received]) -> dict[int, int]:
-        """Return message and token of those whose handle is the last that there was."""
+        """Return message and token of the deliveries with the latest handle."""
         handles = [_handle(delivery) for delivery in received]
         return {number: token for number, token in handles if self._held.get(number) == token}
 
@@ -368,7 +368,7 @@ class SqlReceiver:
 
 
 def received_of(row: EitherRow, handle: object) -> Received:
-    """Return what a row is: a message, or the unreadable delivery that it is kept as."""
+    """Return a row as a message, or as an unreadable delivery."""
     if isinstance(row, OddRow):
         return Unreadable(row.fields, encodable(row.problem), handle, str(row.msg_id))
     return read(
@@ -380,7 +380,7 @@ def received_of(row: EitherRow, handle: object) -> Received:
 
 
 def _has_expired(row: EitherRow) -> bool:
-    # What is no number is no message, either: it is handed over as unreadable.
+    # If it is not a number, the row is not a message: it is handed over as unreadable.
     return not isinstance(row, OddRow) and type(row.expiration) is int and 0 < row.expiration <= row.now
 
 

@@ -1,4 +1,4 @@
-"""Sending for a whole provider: what it knows of destinations, in its own transactions or in somebody's."""
+"""Sending for a whole provider: it remembers destinations, and uses its own transactions or a caller's."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,7 @@ class Outbox:
         self._numbers: dict[Destination, int] = {}
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
-        """Send messages in a transaction of their own, and return their JMSMessageIDs.
+        """Send messages in a separate transaction, and return their JMSMessageIDs.
 
         Raises:
             ConfigurationError: one of them cannot be stored.
@@ -44,7 +44,7 @@ class Outbox:
         return [name for outgoing in batches for name in outgoing.names]
 
     async def _send_all(self, target: Destination, batches: Sequence[Outgoing]) -> None:
-        """Send in one statement where all is known; else in a transaction that makes what is missing."""
+        """Send in one statement if everything is known; else in a transaction that makes what is missing."""
         channel = await self._link.channel()
         number = self._numbers.get(target)
 
@@ -70,7 +70,7 @@ class Outbox:
 
         Raises:
             ConfigurationError: one of them cannot be stored.
-            sqlalchemy.exc.DBAPIError: the database refused; the transaction is its owner's.
+            sqlalchemy.exc.DBAPIError: the database refused; the owner of the transaction must end it.
         """
         await self._link.prepared(connection)
         target = Destination.parse(destination)
@@ -80,7 +80,7 @@ class Outbox:
             outgoing = Outgoing.of(piece, await self._link.message_ids(connection, len(piece)), target)
             await posting.post(connection, outgoing)
             names += outgoing.names
-        # What was made here may be rolled back: whoever sends next looks again, if it is not there.
+        # The transaction may be rolled back: if the destination is then missing, the next send looks again.
         self._know(target, posting)
         return names
 
@@ -89,7 +89,7 @@ class Outbox:
             self._numbers[target] = posting.number
 
     def wake(self) -> None:
-        """Wake who waits in this process; PostgreSQL wakes by itself."""
+        """Wake the waiting consumers of this process; PostgreSQL wakes by itself."""
         identity = self._link.known_identity
         if self._link.dialect is Dialect.SQLITE and identity is not None:
             CONDITIONS.notify(identity)
@@ -99,7 +99,7 @@ class TransactionOutbox:
     """Sends in the transaction that a connection has open: all is committed with it, or nothing is.
 
     ``send`` and ``send_batch`` are for a blocking connection, ``asend`` and ``asend_batch`` for an asyncio
-    one. Errors of the database are SQLAlchemy's own, as of the connection's other statements.
+    one. Errors of the database are SQLAlchemy's errors, as for the connection's other statements.
     """
 
     def __init__(self, outbox: Outbox, connection: AnyConnection) -> None:
@@ -107,7 +107,7 @@ class TransactionOutbox:
         self._connection = connection
 
     def send(self, destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
-        """Send one message; see :class:`~triggers.providers.outgoing.SendOptions` for what can be said of it.
+        """Send one message; see :class:`~triggers.providers.outgoing.SendOptions` for its options.
 
         Raises:
             ConfigurationError: it can never be sent so.

@@ -1,7 +1,7 @@
 """The way in: messages and their entries, in as few statements as there are kinds of rows.
 
-On PostgreSQL one statement writes the messages, their entries and their properties, and wakes who waits.
-Sent twice, because the answer was lost, it changes nothing the second time.
+On PostgreSQL one statement writes the messages, their entries and their properties, and wakes waiting
+consumers. If it is sent twice, because the answer was lost, it changes nothing the second time.
 """
 
 import json
@@ -34,7 +34,7 @@ PIECE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Messages under their ids, as rows: what can be written twice without harm."""
+    """Messages under their ids, as rows, which can be written twice without harm."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -57,7 +57,7 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Posting:
-    """Messages of one call on their way to a destination, whose id may be known."""
+    """Messages of one call on their way to a destination; its id may be known."""
 
     destination: Destination
     number: int | None
@@ -67,9 +67,9 @@ class Posting:
     async def post(
         self, connection: AnyConnection, outgoing: Outgoing, *, in_transaction: bool = True
     ) -> bool:
-        """Write messages; return whether there is anybody to read it, and so anything was written.
+        """Write messages; return whether anybody can read them, because otherwise nothing is written.
 
-        Makes the destination and a reader, where there may be one, only inside a transaction.
+        It makes the destination and a reader, if one is allowed, only inside a transaction.
         """
         for last in (False, True):
             if self.number is not None:
@@ -83,7 +83,7 @@ class Posting:
         return False
 
     async def _write(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
-        """Write the rows; return for whom."""
+        """Write the rows; return the readers."""
         if connection.dialect.name == Dialect.SQLITE:
             return await self._write_each(connection, number, outgoing)
         columns: list[Any] = [list(column) for column in zip(*outgoing.rows, strict=True)]
@@ -114,12 +114,12 @@ class Posting:
 
 
 def pieces(messages: Sequence[Message]) -> Sequence[Sequence[Message]]:
-    """Split messages into what one statement writes."""
+    """Split messages into pieces for one statement each."""
     return [messages[start : start + PIECE] for start in range(0, len(messages), PIECE)]
 
 
 async def _prepare(connection: AnyConnection, destination: Destination) -> int | None:
-    """Make a destination, and somebody to wait for; return its id, if it is to be sent to."""
+    """Make a destination, and a reader to wait for; return its id, if messages may be sent there."""
     if destination.is_temporary:
         found = await fetch(connection, FIND[destination.kind], name=destination.name)
         return int(found[0][0]) if found else None

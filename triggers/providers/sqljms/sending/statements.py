@@ -15,7 +15,7 @@ PROPERTY: Sequence[str] = ("p_msg_id", "p_data_type", "p_name", "p_value")
 #: The messages of a call, as PostgreSQL's relation ``w``.
 _SENT = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in COLUMNS.items())
 
-#: What of a message's row is told by the sender as it is.
+#: The columns of a message's row that the sender sets as they are.
 _PLAIN = ", ".join(f"w.{name}" for name in COLUMNS if name != "timestamp")
 _PLAIN_NAMES = ", ".join(name for name in COLUMNS if name != "timestamp")
 
@@ -46,8 +46,8 @@ _SEND = """
         THEN CAST(pg_notify(:channel || CAST(r.id AS TEXT), '') AS TEXT) END
     FROM readers AS r"""
 
-#: Who gets a message. In a database that was restored, or made anew, the id that a sender has remembered may
-#: be that of another destination.
+#: The readers of a message. In a restored or recreated database, the id that a sender has remembered may
+#: belong to another destination.
 _READERS = {
     DestinationKind.QUEUE: """SELECT queue_id AS id FROM dms_queue
         WHERE queue_id = :destination AND queue_name = :expected_name""",
@@ -56,11 +56,11 @@ _READERS = {
             SELECT 1 FROM dms_topic WHERE topic_id = :destination AND topic_name = :expected_name)""",
 }
 
-# SQLite: the same, by itself.
+# SQLite: the same, as a separate statement.
 READERS = {kind: statement(sqlite=text, postgresql="SELECT 1") for kind, text in _READERS.items()}
 
 
-# Nobody may end while somebody sends: the lock keeps a reader from being deleted until the commit.
+# The lock keeps a reader from being deleted until the commit: nobody may end during a send.
 SEND = {
     kind: statement(
         sqlite="SELECT 1",

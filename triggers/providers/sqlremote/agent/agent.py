@@ -1,8 +1,8 @@
 """The agent of a link: reads, applies, reports and sends, again and again, one agent for a link at a time.
 
-Applying is the trigger's business: :meth:`Agent.step` hands out an
-:class:`~triggers.providers.sqlremote.protocol.inbox.Apply`, and goes on once :meth:`Agent.applied`
-tells how far it was stored.
+The trigger applies the work: :meth:`Agent.step` hands out an
+:class:`~triggers.providers.sqlremote.protocol.inbox.Apply`, and continues after :meth:`Agent.applied` says
+how far it was stored.
 """
 
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ from triggers.providers.sqlremote.agent.outgoing import OutgoingHalf
 from triggers.providers.sqlremote.protocol.inbox import Apply
 from triggers.providers.sqlremote.protocol.subscriber import next_poll
 
-#: How often an agent says that it lives, and looks whether its link was stopped.
+#: How often an agent renews its lease, and checks whether its link was stopped.
 LOOK: Final = timedelta(seconds=1)
 
 #: How often old log is deleted.
@@ -32,8 +32,8 @@ PRUNE: Final = timedelta(seconds=10)
 class Agent:
     """Runs one end of a link; not safe between threads.
 
-    ``batch`` says that no further poll follows: what is missing is asked for at once. Unless it ``applies``
-    or ``sends``, it only reports, and hears reports.
+    With ``batch`` no further poll follows: missing messages are requested immediately. Unless it ``applies``
+    or ``sends``, it only sends and receives reports.
     """
 
     end: End
@@ -65,11 +65,12 @@ class Agent:
         return self._due if held is None else min(self._due, held)
 
     async def step(self) -> Apply | None:
-        """Go on until there is something to apply, or nothing to do before :attr:`due`.
+        """Continue until there is something to apply, or nothing to do before :attr:`due`.
 
         Raises:
-            ProviderUnavailableError: database or carrier are away, or another agent has the link; call again.
-            ConfigurationError: there is no such link.
+            ProviderUnavailableError: database or carrier do not answer, or another agent has the link; call
+                again.
+            ConfigurationError: the link does not exist.
         """
         async with self._anew_on_failure():
             if self.end.row is None:
@@ -91,7 +92,7 @@ class Agent:
             await self.incoming.applied(done)
 
     async def store_alone(self, handing: Handing) -> None:
-        """Store the watermark of work that is done, or parked, elsewhere.
+        """Store the watermark of work that was done, or parked, elsewhere.
 
         Raises:
             ProviderUnavailableError: as :meth:`step`.
@@ -102,14 +103,14 @@ class Agent:
     def hold(self, delay: timedelta) -> None:
         """Hand nothing out for a while, and then one transaction at a time; read and send meanwhile.
 
-        The row is read again: a transaction that was skipped was stored, although it is given back.
+        The row is read again: a skipped transaction was stored, although it is given back.
         """
         self.end.row = None
         self.incoming.held = self.end.clock() + delay
         self.incoming.alone = True
 
     async def halt(self, reason: str) -> None:
-        """Let the link stand still until somebody decides."""
+        """Stop the link until somebody decides."""
         async with self._anew_on_failure():
             await self.end.halt(reason)
 
@@ -152,7 +153,7 @@ class Agent:
 
     @asynccontextmanager
     async def _anew_on_failure(self) -> AsyncGenerator[None]:
-        """Begin anew with what is stored, whatever fails: the states may be ahead of it."""
+        """Begin again with the stored row after any failure: the states may be ahead of it."""
         try:
             yield
         except (LinkLostError, HistoryUnavailableError) as error:

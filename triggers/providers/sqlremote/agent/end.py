@@ -1,4 +1,4 @@
-"""One end of a link while its agent runs it: the row, the two states, and the way to database and carrier."""
+"""One end of a link while its agent runs it: the row, the two states, and the database and carrier."""
 
 import logging
 import os
@@ -28,12 +28,12 @@ from triggers.providers.sqlremote.settings import LinkSettings
 
 _log = logging.getLogger(__name__)
 
-#: How long an agent that is not heard of is presumed alive.
+#: How long a silent agent counts as alive.
 LEASE: Final = timedelta(minutes=1)
 
 
 class LinkBusyError(ProviderUnavailableError):
-    """Another agent runs the link; this one waits until that one has left, or is known to be dead."""
+    """Another agent runs the link; this one waits until the other has left, or is known to be dead."""
 
     def __init__(self, link: str, agent: str) -> None:
         super().__init__(f"link {link}", f"taking it: {agent} runs it")
@@ -51,7 +51,7 @@ def new_token() -> str:
 
 @dataclass(slots=True)
 class End:
-    """What an agent holds of its link. Only the row survives it."""
+    """The state of an agent for its link. Only the row survives it."""
 
     link: str
     settings: LinkSettings
@@ -70,7 +70,7 @@ class End:
     subscriber: Subscriber = field(init=False)
     #: The checksum of the last transaction applied.
     digest: bytes | None = None
-    #: Why the link stands still.
+    #: Why the link is stopped.
     stopped: str | None = None
     #: The greatest offset given out here, as of the last poll.
     log_end: Offset = ORIGIN
@@ -80,11 +80,11 @@ class End:
         self.seal = self.settings.seal()
 
     async def open(self) -> None:
-        """Take the link, and begin with what is stored.
+        """Take the link, and begin with the stored row.
 
         Raises:
             LinkBusyError: another agent has it.
-            ConfigurationError: there is no such link.
+            ConfigurationError: the link does not exist.
         """
         watermarks = self.history.watermarks
         found = await watermarks.read(self.link)
@@ -113,10 +113,10 @@ class End:
             self.hooks.begin(self.link)
 
     async def store(self) -> None:
-        """Store what has changed.
+        """Store the changes.
 
         Raises:
-            LinkLostError: the link is somebody else's by now.
+            LinkLostError: another agent has the link now.
         """
         row = self._opened
         outgoing, incoming = self.publisher.columns, self.subscriber.columns
@@ -130,13 +130,13 @@ class End:
             self.note_stored()
 
     def note_stored(self) -> None:
-        """Note that the row is as the states are."""
+        """Note that the row matches the states."""
         row = self._opened
         stored = replace(row.watermark, outgoing=self.publisher.columns, incoming=self.subscriber.columns)
         self.row = replace(row, watermark=stored)
 
     async def put(self, packet: Packet) -> None:
-        """Hand a message to the carrier."""
+        """Pass a message to the carrier."""
         there = self.settings.outbox
         trailer = trailer_of(packet)
         sealed = self.seal.close(encode(packet), sender=self.settings.inbox, receiver=there, trailer=trailer)
@@ -144,7 +144,7 @@ class End:
         self.hooks.message_sent(self.link, str(packet.header))
 
     async def say(self) -> Report:
-        """Return what goes out with every message about the other direction, once that is stored."""
+        """Return the report about the other direction for every outgoing message, after storing it."""
         report = sub.report_of(self.subscriber, self.horizon())
         now = self.clock()
         self.subscriber = sub.reported(self.subscriber, report, now=now, settings=self.receiving)
@@ -152,21 +152,21 @@ class End:
         return report
 
     async def halt(self, reason: str) -> None:
-        """Let the link stand still until somebody decides."""
+        """Stop the link until somebody decides."""
         await self.history.watermarks.stop(self.link, reason)
         self.stopped = reason
         _log.error("link %s stopped: %s", self.link, reason, extra={"trigger": f"link:{self.link}"})
         self.hooks.shutdown(self.link, reason)
 
     async def look(self) -> None:
-        """Say that this agent lives, and see whether somebody has stopped or started the link.
+        """Renew the lease of this agent, and check whether somebody has stopped or started the link.
 
         Raises:
-            LinkLostError: the link is somebody else's by now, or was reset.
+            LinkLostError: another agent has the link now, or the link was reset.
         """
         row = await self.history.watermarks.stay(self.link, self.token, LEASE)
         if self.stopped is not None and row.stopped is None:
-            self.row = None  # begin anew: what alarmed it is gone
+            self.row = None  # begin again: the cause of the alarm is gone
         self.stopped = row.stopped
 
     async def close(self) -> None:
@@ -184,7 +184,7 @@ class End:
 
 
 def _is_dead(agent: str) -> bool:
-    """Whether an agent is known to be dead: a process of this host that is there no longer."""
+    """Whether an agent is known to be dead: its process on this host does not exist any more."""
     host, _, rest = agent.partition(":")
     process = rest.partition(":")[0]
     if host != socket.gethostname() or not process.isdigit():

@@ -1,4 +1,4 @@
-"""The eleven moments at which an agent calls code of the user's."""
+"""The eleven moments at which an agent calls code of the user."""
 
 from pkgutil import resolve_name
 from typing import Any
@@ -7,50 +7,50 @@ from history.errors import ConfigurationError
 
 
 class Hooks:
-    """Does nothing; override what you need. A hook must not commit, and what it raises ends the run.
+    """Does nothing; override what you need. A hook must not commit, and an exception of it ends the run.
 
-    ``link`` is the link's name. ``message_missing`` tells that the peer is asked to send again.
+    ``link`` is the link's name.
     """
 
     def begin(self, link: str) -> None:
-        """Tell that an agent has taken a link."""
+        """Run when an agent has taken a link."""
 
     def end(self, link: str, exit_code: int) -> None:
-        """Tell that it leaves: 0 in order, 1 where the link stands still."""
+        """Run when the agent leaves: 0 in order, 1 if the link is stopped."""
 
     def shutdown(self, link: str, reason: str) -> None:
-        """Tell that a link stops until somebody decides."""
+        """Run when a link stops until somebody decides."""
 
     def receive_begin(self, link: str) -> None:
-        """Tell that a poll begins."""
+        """Run when a poll begins."""
 
     def receive_end(self, link: str) -> None:
-        """Tell that it has ended."""
+        """Run when a poll has ended."""
 
     def send_begin(self, link: str) -> None:
-        """Tell that the log is looked through."""
+        """Run before the log is searched for work to send."""
 
     def send_end(self, link: str) -> None:
-        """Tell that all that may go has gone."""
+        """Run when everything that may be sent has been sent."""
 
     def message_sent(self, link: str, header: str) -> None:
-        """Tell that the carrier took a message."""
+        """Run when the carrier took a message."""
 
     def message_missing(self, link: str) -> None:
-        """Tell that messages were declared lost."""
+        """Run when messages were declared lost, and the peer should send again."""
 
     def message_apply_begin(self, link: str, offset: int) -> None:
-        """Tell that a transaction is handed to the trigger."""
+        """Run when a transaction is handed to the trigger."""
 
     def message_apply_end(self, link: str, offset: int) -> None:
-        """Tell that it is done with."""
+        """Run when the trigger is done with the transaction."""
 
 
 def load_hooks(name: str | None) -> Hooks:
     """Return the hooks that ``package.module:object`` names: an object, or a class to be called.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: the object does not exist.
     """
     if name is None:
         return Hooks()

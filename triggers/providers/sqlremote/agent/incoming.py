@@ -1,4 +1,4 @@
-"""What an agent does for the receiving half: read the inbox, judge, and find what is to be applied next."""
+"""The receiving half of an agent: read the inbox, judge, and find what to apply next."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from triggers.providers.sqlremote.protocol.sealing import UntrustedError
 
 @dataclass(slots=True)
 class IncomingHalf:
-    """Reads the inbox, message by message. Unless it ``applies``, work is left where it is.
+    """Reads the inbox, message by message. Unless it ``applies``, work stays where it is.
 
     While ``held``, nothing is handed out; ``alone`` hands out one transaction at a time.
     """
@@ -79,7 +79,7 @@ class IncomingHalf:
         end.hooks.receive_end(end.link)
 
     async def applied(self, done: Apply) -> None:
-        """Go on from what the database has committed."""
+        """Continue after what the database has committed."""
         end = self.end
         turn = sub.applied(end.subscriber, done, now=end.clock(), settings=end.receiving)
         end.subscriber, end.digest = turn.state, checksum(done.transactions[-1].data)
@@ -112,7 +112,7 @@ class IncomingHalf:
             await self._judge(packet, name)
 
     async def _set_aside(self, name: str, problem: str) -> None:
-        """Keep a message that cannot be read where nobody reads it again; it counts as never arrived."""
+        """Move an unreadable message to where nobody reads it again; it counts as never arrived."""
         end, kept = self.end, name
         if isinstance(end.carrier, SettingAside):
             kept = await settled(end.carrier.set_aside(end.settings.inbox, name))
@@ -137,7 +137,7 @@ class IncomingHalf:
         await self._take(sub.receive(end.subscriber, packet, name, now=end.clock(), settings=end.receiving))
 
     async def _leave(self, packet: Packet, name: str) -> None:
-        """Leave work to somebody who applies it; answer a probe all the same."""
+        """Leave work to an agent that applies it; answer a probe anyway."""
         end = self.end
         if packet.is_control:
             due = end.subscriber.report_due or packet.probe
@@ -147,9 +147,9 @@ class IncomingHalf:
             self._heard.add(name)
 
     def _meet(self, packet: Packet) -> None:
-        """Learn the epoch of a peer of whom nothing was heard, and who begins at the beginning.
+        """Learn the epoch of an unknown peer that begins at the beginning.
 
-        One that does not is asked for what came before, and then stops with an alarm.
+        If it does not, this end requests the earlier work, and then stops with an alarm.
         """
         columns = self.end.subscriber.columns
         if columns.epoch == UNKNOWN_EPOCH and columns.log_received == ORIGIN:
@@ -158,9 +158,9 @@ class IncomingHalf:
             )
 
     def _differs(self, packet: Packet) -> bool:
-        """Whether a message holds other work under the offset that was applied last.
+        """Whether a message has other work under the offset that was applied last.
 
-        Nothing else shows that a publisher was restored and has committed as much again since.
+        Nothing else shows that a publisher was restored and has committed the same amount again since.
         """
         columns, digest = self.end.subscriber.columns, self.end.digest
         if digest is None or packet.epoch != columns.epoch or packet.header.is_part:

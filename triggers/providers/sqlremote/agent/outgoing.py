@@ -1,4 +1,4 @@
-"""What an agent does for the sending half: hear reports, let time pass, send what may go."""
+"""The sending half of an agent: receive reports, let time pass, send what may go."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,7 +17,7 @@ from triggers.providers.sqlremote.publication.log import Log
 #: How many pages of the log are sent before the inbox is read again.
 PAGES: Final = 4
 
-#: How many chains of transactions are kept that were sent, and not confirmed yet.
+#: How many chains of sent and unconfirmed transactions are kept.
 MOST_TAILS: Final = 10_000
 
 
@@ -28,7 +28,7 @@ class OutgoingHalf:
     end: End
     log: Log = field(init=False)
     _opened: datetime | None = None
-    #: The chains of the log up to offsets that the peer has not confirmed, as far as they are known here.
+    #: The known chains of the log up to offsets that the peer has not confirmed.
     _tails: dict[Offset, bytes] = field(default_factory=dict[Offset, bytes])
     _epoch: Epoch | None = None
 
@@ -36,7 +36,7 @@ class OutgoingHalf:
         self.log = Log(self.end.history.watermarks, self.end.settings.publication, self.end.link)
 
     async def hear(self, report: Report) -> None:
-        """Take a report of the peer's."""
+        """Process a report of the peer."""
         end = self.end
         asked = pub.questioned(end.publisher, report, end.log_end)
         tail = None if asked is None else await self.tail(asked)
@@ -56,7 +56,7 @@ class OutgoingHalf:
         return self._tails[offset]
 
     def _keep_tails(self, columns: Outgoing) -> None:
-        """Keep what may be asked for soon, and where to go on; the rest is read again."""
+        """Keep chains that may be needed soon, and the place to continue; the others are read again."""
         tails, confirmed = self._tails, columns.confirm_sent
         if tails.get(confirmed) != columns.chain or self._epoch != columns.epoch:
             tails, self._epoch = {confirmed: columns.chain or b""}, columns.epoch
@@ -77,7 +77,7 @@ class OutgoingHalf:
         self._tails[upto] = tail
 
     async def tick(self) -> None:
-        """Honour a request that has waited; probe where confirmations fail to come."""
+        """Serve a request that has waited; probe if confirmations do not come."""
         await self._carry_out(
             pub.tick(self.end.publisher, now=self.end.clock(), settings=self.end.publishing)
         )
@@ -103,7 +103,7 @@ class OutgoingHalf:
                 end.publisher = pub.sent(
                     end.publisher, packet.header, now=end.clock(), settings=end.publishing
                 )
-            # Once a page: what was sent and not stored is sent again, and thrown away there.
+            # Once a page: what was sent and not stored is sent again, and the peer discards it.
             await end.store()
         else:
             return end.publisher.may_send

@@ -1,4 +1,4 @@
-"""Messages that nobody of the link has signed: kept aside, whole, with an event; never applied."""
+"""Messages without a valid signature of the link: parked whole, with an event; never applied."""
 
 import logging
 import os
@@ -15,17 +15,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Parks such messages in the link's database, each once: the carrier's name tells those alike apart."""
+    """Parks such messages in the link's database, each once: the carrier's name distinguishes equal ones."""
 
     history: LinkHistory
     link: str
 
     async def keep(self, name: str, data: bytes, problem: str) -> None:
-        """Keep a message, and tell of it; when this returns it may be deleted from the carrier."""
+        """Keep a message, and raise an event; when this returns it may be deleted from the carrier."""
         await self._keep({b"message": data, b"name": os.fsencode(name)}, problem)
 
     async def keep_name(self, name: str, kept: str, problem: str) -> None:
-        """Note one that cannot be read, by its name and where it is kept, and tell of it."""
+        """Note an unreadable message, by its name and the place where it is kept, and raise an event."""
         fields = {b"name": os.fsencode(name), b"kept": os.fsencode(kept)}
         await self._keep(fields, problem)
 

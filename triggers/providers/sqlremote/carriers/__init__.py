@@ -1,4 +1,4 @@
-"""What carries the messages of links.
+"""Carriers for the messages of links.
 
 ``carrier.py`` is the protocol, ``contract.py`` the suite that a carrier must pass, ``opening.py`` goes
 from a URL to one. ``directory.py`` carries by files, ``table.py`` by a SQL table, ``over_provider.py`` by

@@ -1,7 +1,7 @@
-"""The protocol of a carrier: inboxes by address, in which messages lie until they are deleted.
+"""The protocol of a carrier: inboxes by address, in which messages stay until they are deleted.
 
-A carrier may lose, double, reorder and garble: the link stands all of that. The methods may be coroutines, or
-plain functions; the agent awaits what can be awaited.
+A carrier may lose, double, reorder and garble: the link tolerates all of that. The methods may be coroutines,
+or plain functions; the agent awaits what can be awaited.
 """
 
 import re
@@ -15,14 +15,14 @@ _ADDRESS: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 class CarrierUnavailableError(ProviderUnavailableError):
-    """The carrier did not answer: what was to be put may have arrived, and is put again."""
+    """The carrier did not answer: a message to put may have arrived, and is put again."""
 
     def __init__(self, doing: str) -> None:
         super().__init__("the link's carrier", doing)
 
 
 class UnreadableMessageError(Exception):
-    """One message cannot be read, though the carrier can: the others are read."""
+    """One message cannot be read, although the carrier works: the others are read."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name} cannot be read: {problem}")
@@ -30,10 +30,10 @@ class UnreadableMessageError(Exception):
 
 @runtime_checkable
 class SettingAside(Protocol):
-    """A carrier that can take a message that it cannot read out of an inbox, without losing it."""
+    """A carrier that can move an unreadable message out of an inbox, without losing it."""
 
     def set_aside(self, address: str, name: str) -> Awaitable[str] | str:
-        """Take it out, and return where it is kept."""
+        """Move it out, and return where it is kept."""
         ...
 
 
@@ -55,17 +55,17 @@ class Carrier(Protocol):
         """Return a message; it stays until it is deleted.
 
         Raises:
-            KeyError: there is none of that name.
-            UnreadableMessageError: this one cannot be read.
+            KeyError: the inbox has no message of that name.
+            UnreadableMessageError: this message cannot be read.
         """
         ...
 
     def delete(self, address: str, names: Iterable[str]) -> Awaitable[None] | None:
-        """Take messages out of an inbox; one that is not there is no error."""
+        """Delete messages of an inbox; a missing message is not an error."""
         ...
 
     def close(self) -> Awaitable[None] | None:
-        """Give back what the carrier holds open."""
+        """Close what the carrier holds open."""
         ...
 
 
@@ -73,7 +73,7 @@ def check_address(address: str) -> str:
     """Return an address that is a plain name.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not.
     """
     if _ADDRESS.fullmatch(address) is None:
         raise ConfigurationError(

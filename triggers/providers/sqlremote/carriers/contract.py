@@ -1,11 +1,11 @@
-"""What any carrier must do; subclass it with a fixture ``carrier``."""
+"""The checks for any carrier; subclass it with a fixture ``carrier``."""
 
 from history.bridge import settled
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 
 
 class CarrierContract:
-    """Inboxes by address, whose messages lie there, whole, until they are deleted."""
+    """Inboxes by address, in which messages stay whole until they are deleted."""
 
     async def test_what_is_put_is_listed_in_order_and_read_whole(self, carrier: Carrier) -> None:
         sent = [b"one", b"", bytes(range(256)) * 300]
@@ -45,7 +45,7 @@ class CarrierContract:
             await settled(carrier.get("there", name))
         except KeyError:
             return
-        raise AssertionError("it was deleted, and is read all the same")
+        raise AssertionError("it was deleted, and can still be read")
 
     async def test_inboxes_are_apart(self, carrier: Carrier) -> None:
         await settled(carrier.put("there", b"one"))

@@ -1,7 +1,7 @@
 """A carrier of files: one folder per address, one file per message, as the original's FILE system.
 
 A message is written under a hidden name, flushed to the disk and renamed, so that nobody reads half of it.
-The folder may be shared by NFS, Samba, rsync or a person with a stick: what else lies there is left alone.
+The folder may be shared by NFS, Samba, rsync or a person with a stick: other files in it are not touched.
 """
 
 import errno
@@ -22,29 +22,29 @@ from triggers.providers.sqlremote.carriers.carrier import (
     check_address,
 )
 
-#: How the name of a message ends.
+#: The suffix of a message's name.
 SUFFIX: Final = ".msg"
 
-#: How the name of one that is being written begins.
+#: The prefix of a message that is being written.
 HIDDEN: Final = "."
 
-#: The folder, inside an inbox, of what cannot be read.
+#: The folder for unreadable messages, inside an inbox.
 ASIDE: Final = "unreadable"
 
-#: Neither what a symbolic link names is opened, nor is a pipe waited for; Windows has neither flag.
+#: Do not open the target of a symbolic link, and do not wait for a pipe; Windows has neither flag.
 _NO_FOLLOWING: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
-#: What says nothing of a file: too many are open, memory is short, the network folder is away.
+#: Errors that do not concern the file: too many are open, memory is short, the network folder is away.
 _OF_EVERYTHING: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ENETDOWN}
 )
 
-#: After how many seconds a half-written file is nobody's any more.
+#: After so many seconds a half-written file counts as abandoned.
 ABANDONED: Final = 24 * 3600.0
 
 
 class DirectoryCarrier:
-    """Messages as files below ``folder``. ``largest`` bytes of a message are read at most, and one more.
+    """Messages as files below ``folder``. It reads at most ``largest`` bytes of a message, and one more.
 
     Guarantee: none by itself; a message that was put is on the disk, whole, until it is deleted.
     """
@@ -55,7 +55,7 @@ class DirectoryCarrier:
         self._token = f"{os.getpid():x}-{secrets.token_hex(4)}"
         self._numbers = count()
         self._ready: set[str] = set()
-        #: What can neither be read nor moved away: it is left alone.
+        #: Messages that can neither be read nor moved: they are skipped.
         self._left: set[tuple[str, str]] = set()
 
     def put(self, address: str, data: bytes) -> None:
@@ -67,7 +67,7 @@ class DirectoryCarrier:
             hidden = inbox / (HIDDEN + name)
             try:
                 with hidden.open("xb") as file:
-                    # Who may not read the folder may not read what is moved out of it.
+                    # A user who may not read the folder may not read what is moved out of it.
                     allowed = stat.S_IMODE(inbox.stat().st_mode) | stat.S_IRUSR | stat.S_IWUSR
                     hidden.chmod(stat.S_IMODE(os.fstat(file.fileno()).st_mode) & allowed)
                     file.write(data)
@@ -80,7 +80,7 @@ class DirectoryCarrier:
             _flush_folder(inbox)
 
     def list(self, address: str) -> Sequence[str]:
-        """Name the messages of an inbox, oldest first; other files are nobody's business."""
+        """Return the names of the messages of an inbox, oldest first; other files are ignored."""
         with _translated("reading the inbox"), os.scandir(self._inbox(address)) as entries:
             return sorted(
                 entry.name
@@ -92,10 +92,10 @@ class DirectoryCarrier:
             )
 
     def get(self, address: str, name: str) -> bytes:
-        """Read a message; of one that is too long, as much as shows that it is."""
+        """Read a message; if it is too long, only as much as shows that."""
         file = self._inbox(address) / name
         try:
-            # Nobody but its owner says what a link points to, and a pipe would be waited for.
+            # Only the owner decides what a link points to, and a read would wait for a pipe.
             handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | _NO_FOLLOWING)
         except FileNotFoundError as error:
             raise KeyError(name) from error
@@ -112,9 +112,9 @@ class DirectoryCarrier:
             os.close(handle)
 
     def set_aside(self, address: str, name: str) -> str:
-        """Take a message that cannot be read out of the inbox, by its name, and keep it; return where it is.
+        """Move an unreadable message out of the inbox, by its name, and keep it; return where it is.
 
-        One that cannot be moved either is left where it is, and not named again by this process.
+        If it cannot be moved either, it stays where it is, and this process does not list it again.
         """
         inbox = self._inbox(address)
         kept = inbox / ASIDE / f"{time.time_ns():020}-{name}"
@@ -127,7 +127,7 @@ class DirectoryCarrier:
         return str(kept)
 
     def _unreadable(self, address: str, name: str, error: OSError) -> Exception:
-        """Return what an error is: of one file, or, where nothing else can be read either, of them all."""
+        """Return the meaning of an error: for one file, or, if nothing else can be read either, for all."""
         try:
             self._inbox(address).stat()
         except OSError:
@@ -145,7 +145,7 @@ class DirectoryCarrier:
                     (inbox / name).unlink(missing_ok=True)
 
     def has(self, address: str) -> bool:
-        """Whether there is an inbox; reading one makes it."""
+        """Whether an inbox exists; reading one makes it."""
         return (self._folder / check_address(address)).is_dir()
 
     def close(self) -> None:
@@ -169,13 +169,13 @@ def _translated(doing: str) -> Generator[None]:
 
 
 def _sweep(inbox: Path) -> None:
-    """Remove what a sender that died has left half-written."""
+    """Remove half-written files of a dead sender."""
     for file in inbox.glob(f"{HIDDEN}*{SUFFIX}"):
         try:
             if time.time() - file.lstat().st_mtime > ABANDONED:
                 file.unlink(missing_ok=True)
         except OSError:
-            continue  # gone by now, or nothing that a sender left
+            continue  # gone by now, or not a sender's file
 
 
 def _flush_folder(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """A carrier in memory that loses, doubles, reorders and garbles, for tests and first steps.
 
-What befalls a message is asked for, not drawn here, so that a test can write it down, and a failure shrink.
+The caller chooses each message's fate, so that a test can write it down, and a failure can shrink.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ from random import Random
 
 
 class Fate(Enum):
-    """What befalls a message on its way."""
+    """The fate of a message on its way."""
 
     ARRIVES = "arrives"
     IS_LOST = "is lost"
@@ -37,8 +37,8 @@ def seeded_fates(seed: int, *, fault_rate: float) -> Callable[[], Fate]:
 class LossyCarrier:
     """Inboxes by address, in memory; not safe between threads.
 
-    ``fate`` is asked once for each message that is put, and may be replaced at any time. What is late arrives
-    after ``delay`` readings of its inbox.
+    ``fate`` is called once for each message that is put, and may be replaced at any time. A late message
+    arrives after ``delay`` readings of its inbox.
 
     Guarantee: none, on purpose. With :func:`always_arrives`, each message is listed, in order, until deleted.
     """
@@ -96,17 +96,17 @@ class LossyCarrier:
         """Return a message; it stays until it is deleted.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: the inbox has no message of that name.
         """
         return self._inboxes[address][name]
 
     def delete(self, address: str, names: Iterable[str]) -> None:
-        """Take messages out of an inbox; one that is not there is no error."""
+        """Delete messages of an inbox; a missing message is not an error."""
         for name in names:
             self._inboxes.get(address, {}).pop(name, None)
 
     def close(self) -> None:
-        """Do nothing: what is under way stays, as if somebody carried it."""
+        """Do nothing: messages on their way stay, as if somebody carried them."""
 
     def _add(self, inbox: dict[str, bytes], data: bytes) -> None:
         inbox[f"m{next(self._names)}"] = data

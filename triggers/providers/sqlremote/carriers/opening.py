@@ -21,8 +21,8 @@ def open_carrier(url: str, *, name: str, largest: int, open_provider: OpenProvid
     two after ``sqljms+``, or that of another provider.
 
     Raises:
-        ConfigurationError: the URL is for something else, or a provider's and ``open_provider`` was not
-            given, or (MissingExtraError) a driver is missing.
+        ConfigurationError: the URL is for something else, or names a provider without ``open_provider``, or
+            (MissingExtraError) a driver is missing.
     """
     with guarded(url, "carrier"):
         parts = urlsplit(url)
@@ -50,5 +50,5 @@ def open_carrier(url: str, *, name: str, largest: int, open_provider: OpenProvid
                 ProviderCarrier,
             )
 
-            # Without that word, the URL of a database is a table of its own.
+            # Without ``sqljms+``, the URL of a database means a table of messages.
             return ProviderCarrier(open_provider(url.removeprefix("sqljms+")), name=name)

@@ -17,9 +17,9 @@ NO_WAIT: Final = timedelta(milliseconds=1)
 class ProviderCarrier:
     """Messages through Redis Streams or any other provider; one agent receives for an address.
 
-    What is read and not deleted is delivered again, once the agent has left or is known to be dead.
+    A message that was read and not deleted comes again, once the agent has left or is known to be dead.
 
-    Guarantee: none by itself; the provider's own, as far as it keeps what it was sent.
+    Guarantee: none by itself; the provider's guarantee, as far as it keeps what it was sent.
     """
 
     def __init__(self, provider: Provider, *, name: str) -> None:
@@ -34,7 +34,7 @@ class ProviderCarrier:
         await self._provider.send(address, [Message(body=data)])
 
     async def list(self, address: str) -> Sequence[str]:
-        """Fetch what has arrived, and name all that is not deleted."""
+        """Fetch what has arrived, and return the names of everything that is not deleted."""
         receiver = self._receivers.get(address)
         if receiver is None:
             receiver = self._receivers[address] = await self._provider.open_receiver(
@@ -48,7 +48,7 @@ class ProviderCarrier:
         return list(unanswered)
 
     async def get(self, address: str, name: str) -> bytes:
-        """Return a message; of one that the provider could not read, its fields."""
+        """Return a message; if the provider could not read it, its fields."""
         match self._held.get(address, {})[name]:
             case Arrival(message=message):
                 body = message.body
@@ -66,7 +66,7 @@ class ProviderCarrier:
             unanswered.pop(name, None)
 
     async def close(self) -> None:
-        """Give back what is not deleted, and leave the provider."""
+        """Give back everything that is not deleted, and leave the provider."""
         for receiver in self._receivers.values():
             await receiver.close()
         self._receivers.clear()

@@ -17,7 +17,7 @@ PUT = statement("INSERT INTO doubtless_link_mail (address, data) VALUES (:addres
 
 LIST = statement("SELECT number FROM doubtless_link_mail WHERE address = :address ORDER BY number")
 
-# A column of SQLite holds text as well, and text that is no UTF-8 could not be fetched.
+# A column of SQLite may hold text, and text that is not UTF-8 could not be fetched.
 GET = statement(
     sqlite="SELECT CAST(data AS BLOB) AS data FROM doubtless_link_mail "
     "WHERE number = :number AND address = :address",
@@ -47,7 +47,7 @@ class TableCarrier:
         await self._run("putting a message", partial(execute, statement=PUT, address=address, data=data))
 
     async def list(self, address: str) -> Sequence[str]:
-        """Name the messages of an inbox, in the order of their numbers."""
+        """Return the names of the messages of an inbox, in the order of their numbers."""
         rows = await self._run("reading the inbox", partial(fetch, statement=LIST, address=address))
         return [str(number) for (number,) in rows]
 

@@ -1,6 +1,6 @@
-"""The file of an extract: a line that says what it is, a line for each row, a line that ends it.
+"""The file of an extract: a first line that describes it, a line for each row, a last line that ends it.
 
-The last line holds a checksum of all lines before it: a file that was cut off, or changed, is not loaded.
+The last line holds a checksum of all earlier lines: a file that was cut off, or changed, is not loaded.
 """
 
 import base64
@@ -34,10 +34,10 @@ class Shape(BaseModel):
 
 
 class Begin(BaseModel):
-    """What an extract is, and where both directions begin with it.
+    """The contents of an extract, and where both directions begin with it.
 
-    ``epoch`` and ``offset`` are those of the log of the end that was extracted. ``peer_epoch`` and
-    ``peer_offset`` are those that the log of the other end, which loads it, goes on with.
+    ``epoch`` and ``offset`` belong to the log of the end that was extracted. With ``peer_epoch`` and
+    ``peer_offset`` the log of the other end continues, which loads the extract.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -61,14 +61,14 @@ class Writer:
     _digest: Any = field(default_factory=blake2b)
 
     def begin(self, begin: Begin) -> None:
-        """Write what the extract is."""
+        """Write the description of the extract."""
         self._line(begin.model_dump(mode="json"))
 
     def row(self, table: int, values: Sequence[Any]) -> None:
         """Write a row of the table of that number.
 
         Raises:
-            ConfigurationError: a value is of a type that the file does not know.
+            ConfigurationError: a value has a type that the file does not know.
         """
         self._line([table, *map(_encoded, values)])
         self.rows += 1
@@ -86,7 +86,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """A file that was found whole."""
+    """A file that was checked and is whole."""
 
     path: Path
     begin: Begin
@@ -105,7 +105,7 @@ def opened(path: Path) -> Extract:
     """Check a file from its first to its last line.
 
     Raises:
-        ConfigurationError: it is no extract, was cut off or was changed.
+        ConfigurationError: it is not an extract, was cut off or was changed.
     """
     with _as_problems_of(path), path.open("rb") as file:
         first = file.readline()
@@ -136,7 +136,7 @@ def _unusable(path: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(str(path), problem, "write one with: doubtless sqlremote extract")
 
 
-#: How values are written that JSON does not have, by their types; subtypes before their supertypes.
+#: How to write values that JSON does not have, by their types; subtypes before their supertypes.
 _WRITTEN: Final[Sequence[tuple[type | tuple[type, ...], str, Callable[[Any], Any]]]] = (
     ((bytes, bytearray, memoryview), "bytes", lambda value: base64.b64encode(value).decode("ascii")),
     (Decimal, "decimal", str),

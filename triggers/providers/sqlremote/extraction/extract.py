@@ -1,11 +1,11 @@
 """Extract one end of a link: its tables into a file, and this end reset to it, in one transaction.
 
-The link's row and the counter of the log are locked first, in the order in which everybody locks them. So no
-work of the peer's is applied, and nothing that is published is committed, between the first table and the
-last; what is committed later has a later offset, and is sent to the end that loads the file.
+The link's row and the counter of the log are locked first, in the order that everybody uses. So between the
+first table and the last no work of the peer is applied, and nothing that is published is committed. A later
+commit has a later offset, and is sent to the end that loads the file.
 
-A process that dies before the commit leaves nothing but a hidden file. One that dies after it, and before the
-file has its name, leaves a link whose peer stops with EPOCH_MISMATCH until another extract is loaded.
+A process that dies before the commit leaves only a hidden file. If it dies after the commit, and before the
+file has its name, the link's peer stops with EPOCH_MISMATCH until another extract is loaded.
 """
 
 import os
@@ -27,7 +27,7 @@ from triggers.providers.sqlremote.extraction.document import Begin, Writer
 from triggers.providers.sqlremote.extraction.tables import rows_of, shape_of, tables_of, take_time
 from triggers.providers.sqlremote.links import Links, fresh_epoch
 
-#: How far the peer's log jumps when it loads an extract: further than anybody commits without being heard.
+#: The jump of the peer's log when it loads an extract: further than anybody commits unnoticed.
 JUMP: Final = 2**32
 
 # Nobody publishes until this transaction ends.
@@ -44,13 +44,13 @@ async def extract(
     tables: Sequence[str] = (),
     beyond: tuple[Epoch, Offset] | None = None,
 ) -> Begin:
-    """Write the tables of a link into a new file, and begin anew behind it, in both directions.
+    """Write the tables of a link into a new file, and begin again behind it, in both directions.
 
-    ``tables`` are those of the link's settings, unless they are named; parents before children. ``beyond`` is
-    what :func:`~.load.load` has asked for: where the log of the other end is.
+    ``tables`` are by default those of the link's settings; parents before children. ``beyond`` is the
+    position of the other end's log, which :func:`~.load.load` has requested.
 
     Raises:
-        ConfigurationError: there is no such link or table, none is named, or the file is there already.
+        ConfigurationError: the link or a table does not exist, no table is named, or the file exists already.
         HistoryUnavailableError: the database did not answer.
     """
     names = tables or links.link(link).tables
@@ -97,7 +97,7 @@ def _hidden(file: Path) -> Path:
     """Return the name under which a file is written.
 
     Raises:
-        ConfigurationError: it is there already.
+        ConfigurationError: it exists already.
     """
     if file.exists():
         raise ConfigurationError("file", f"{file} is there already", "name another file")
@@ -106,7 +106,7 @@ def _hidden(file: Path) -> Path:
 
 def _write(connection: Connection, hidden: Path, begin: Begin, tables: Sequence[Table]) -> None:
     hidden.unlink(missing_ok=True)
-    # Others have no business with what is in the tables.
+    # Other users must not read the contents of the tables.
     hidden.touch(mode=0o600)
     with hidden.open("wb") as opened:
         writer = Writer(opened)
@@ -135,10 +135,10 @@ async def locked(connection: AnyConnection, link: str) -> tuple[LinkRow, Offset]
 
 
 def later_than(known: Epoch) -> Epoch:
-    """Return a new epoch that sorts after a known one, although that one's clock may be ahead of ours.
+    """Return a new epoch that sorts after a known one, even if the known one's clock is ahead of ours.
 
     Raises:
-        ConfigurationError: the known one is not of our form, and nothing of our form sorts after it.
+        ConfigurationError: the known one does not have our form, and nothing of our form sorts after it.
     """
     fresh = fresh_epoch()
     if fresh > known:

@@ -1,7 +1,7 @@
-"""Load an extract of the peer's into this end of a link, and begin anew with it, in one transaction.
+"""Load an extract of the peer into this end of a link, and begin again with it, in one transaction.
 
-All rows of its tables are replaced. The log here goes on behind an offset that the extract has set, under an
-epoch that it has named, so the end that was extracted knows already where this one begins. A process that
+All rows of its tables are replaced. The log here continues behind an offset that the extract has set, under
+an epoch that it has named. So the end that was extracted already knows where this one begins. A process that
 dies leaves everything as it was, or everything loaded.
 """
 
@@ -22,24 +22,24 @@ from triggers.providers.sqlremote.extraction.extract import locked
 from triggers.providers.sqlremote.extraction.tables import replace, take_time
 from triggers.providers.sqlremote.links import Links
 
-# What of this end's own work its peer has not confirmed.
+# How much of this end's work its peer has not confirmed.
 COUNT_UNCONFIRMED: Final = statement(
     """SELECT COUNT(*) FROM doubtless_link_log
     WHERE publication = :publication AND commit_offset > :confirmed AND (origin IS NULL OR origin <> :link)"""
 )
 
-# The log goes on behind this offset.
+# The log continues behind this offset.
 JUMP_TO: Final = statement("UPDATE doubtless_link_end SET last_offset = :offset, operations = 0 WHERE id = 1")
 
 
 async def load(links: Links, link: str, file: Path, *, discard: bool = False) -> Extract:
-    """Replace the rows of an extract's tables, and begin anew with it, in both directions.
+    """Replace the rows of an extract's tables, and begin again with it, in both directions.
 
     ``discard`` gives up what was published here and not confirmed by the peer: the extract overwrites it.
 
     Raises:
-        ConfigurationError: the file is no extract, an older one, or was loaded already; a table is missing;
-            something here is not confirmed; or the log here is ahead of what the extract allows for.
+        ConfigurationError: the file is not an extract, is an older one, or was loaded already; a table is
+            missing; something here is not confirmed; or the log here is ahead of what the extract allows for.
         HistoryUnavailableError: the database did not answer, or refused a row.
     """
     settings = links.link(link)
@@ -92,7 +92,7 @@ def _refuse_old(row: LinkRow, begin: Begin) -> None:
 
 
 def _refuse_behind(row: LinkRow, last: Offset, begin: Begin) -> None:
-    """Refuse an extract that would let the log here go on where it has been before."""
+    """Refuse an extract that would let the log here repeat offsets."""
     epoch = row.watermark.outgoing.epoch
     if begin.peer_epoch <= epoch or begin.peer_offset < last:
         raise ConfigurationError(

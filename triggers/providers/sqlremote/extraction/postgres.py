@@ -1,7 +1,7 @@
-"""How values of PostgreSQL travel: as the text that it writes, where Python has none that is the same.
+"""The form of PostgreSQL's values in the file: PostgreSQL's own text if Python has no equal value.
 
-For Python an interval of one month is one of 30 days, JSON's null is SQL's, a long number within JSON loses
-digits, and infinity is no date. What PostgreSQL has written as text it reads as it was.
+In Python an interval of one month equals 30 days, JSON's null equals SQL's, a long number within JSON loses
+digits, and infinity is not a date. PostgreSQL reads its own text back without a change.
 """
 
 import json
@@ -32,17 +32,17 @@ from sqlalchemy import cast as as_type
 
 from history.sql.statements.dialects import quoted_name
 
-#: Columns of these have values that Python has as well.
+#: Python has the same values for columns of these types.
 _SAME: Final = (Boolean, Integer, Numeric, String, LargeBinary, Uuid)
 
-#: Most of these have: all but infinity, and what is before the year 1 or beyond 9999.
+#: Python has most values of these types: all but infinity, and years before 1 or beyond 9999.
 _INSTANTS: Final[Mapping[type, Callable[[str], Any]]] = {
     Date: date.fromisoformat,
     DateTime: datetime.fromisoformat,
     Time: time.fromisoformat,
 }
 
-#: So that text means the same at both ends; and a table may take longer than any statement of a link.
+#: Text must mean the same at both ends; and a table may take longer than any statement of a link.
 SETTINGS: Final = (
     "SET LOCAL statement_timeout = 0",
     "SET LOCAL datestyle = 'ISO, YMD'",
@@ -50,7 +50,7 @@ SETTINGS: Final = (
     "SET LOCAL lc_monetary = 'C'",
 )
 
-# The types of a table's columns, without the lengths: a cast to one of these would cut a text silently.
+# The types of a table's columns, without lengths: a cast to a type with a length would silently cut a text.
 _TYPES: Final = text(
     "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
     "WHERE attrelid = to_regclass(quote_ident(:table)) AND attnum > 0 AND NOT attisdropped"
@@ -71,7 +71,7 @@ def reading(table: Table) -> Select[Any]:
 
 
 def as_read(table: Table, row: Sequence[Any]) -> Sequence[Any]:
-    """Return the values of a row that was read so; an instant that Python has is one again."""
+    """Return the values of a row from :func:`reading`; an instant that Python has becomes one again."""
     return [_instant(column, value) for column, value in zip(table.columns, row, strict=True)]
 
 
@@ -88,7 +88,7 @@ def _instant(column: Column[Any], value: Any) -> Any:
 def inserting(connection: Connection, table: str, columns: Sequence[str]) -> TextClause:
     """Return the statement that inserts values as :func:`as_text` writes them, as ``p0``, ``p1`` ...
 
-    A column that counts by itself, ALWAYS, is given its value all the same.
+    Even a column that counts by itself, ALWAYS, gets its value.
     """
     found: Sequence[Any] = connection.execute(_TYPES, {"table": table}).all()
     types = dict[str, str](found)
@@ -99,7 +99,7 @@ def inserting(connection: Connection, table: str, columns: Sequence[str]) -> Tex
 
 
 def as_text(value: Any) -> Any:
-    """Return a value as PostgreSQL reads it, whatever its column is; bytes and None as they are."""
+    """Return a value as PostgreSQL reads it, for any column; bytes and None as they are."""
     match value:
         case None | bytes() | str():
             return value

@@ -1,4 +1,4 @@
-"""The rows of tables, read and replaced, inside a transaction; the tables are the application's own."""
+"""The rows of the application's tables, read and replaced, inside a transaction."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from history.sql.statements.dialects import Dialect
 from triggers.providers.sqlremote.extraction import postgres
 from triggers.providers.sqlremote.extraction.document import Extract, Shape
 
-#: How many rows are read, or inserted, at once.
+#: How many rows are read, or inserted, at a time.
 AT_ONCE: Final = 1000
 
 # The counter of a column, if it has one.
@@ -34,10 +34,10 @@ def _is_postgres(connection: Connection) -> bool:
 def tables_of(connection: Connection, names: Sequence[str], *, raw: bool) -> Sequence[Table]:
     """Return tables as the database has them, without columns that it computes itself.
 
-    ``raw`` takes the values of SQLite as they are stored, whatever its columns are declared as.
+    ``raw`` takes the values of SQLite as they are stored, whatever the declared types of its columns.
 
     Raises:
-        ConfigurationError: there is none of a name.
+        ConfigurationError: a table does not exist.
     """
     return [_table(connection, name, raw=raw and connection.dialect.name == Dialect.SQLITE) for name in names]
 
@@ -54,7 +54,7 @@ def _table(connection: Connection, name: str, *, raw: bool) -> Table:
     columns = [column for column in found.columns if column.computed is None]
     if raw:
         return Table(name, MetaData(), *(Column[Any](column.name) for column in columns))
-    # JSON comes as the text that it is.
+    # JSON comes as its text.
     kinds = (None if isinstance(column.type, JSON) else column.type for column in columns)
     return Table(
         name, MetaData(), *(Column(column.name, kind) for column, kind in zip(columns, kinds, strict=True))
@@ -62,7 +62,7 @@ def _table(connection: Connection, name: str, *, raw: bool) -> Table:
 
 
 def shape_of(table: Table) -> Shape:
-    """Return what a file says of a table."""
+    """Return the description of a table for a file."""
     return Shape(name=table.name, columns=tuple(column.name for column in table.columns))
 
 
@@ -76,10 +76,10 @@ def rows_of(connection: Connection, table: Table) -> Iterator[Sequence[Any]]:
 
 
 def replace(connection: Connection, extract: Extract) -> None:
-    """Replace what is in the tables by what is in the file.
+    """Replace the rows of the tables by those of the file.
 
     Raises:
-        ConfigurationError: a table, or one of its columns, is not there, or the database refuses a row.
+        ConfigurationError: a table, or one of its columns, does not exist, or the database refuses a row.
     """
     shapes = extract.begin.tables
     raw = extract.begin.dialect == Dialect.SQLITE
@@ -88,9 +88,9 @@ def replace(connection: Connection, extract: Extract) -> None:
         missing = [name for name in shape.columns if name not in table.columns]
         if missing:
             raise ConfigurationError(
-                "tables", f"{table.name} has no column {', '.join(missing)} here", "add it, or extract anew"
+                "tables", f"{table.name} has no column {', '.join(missing)} here", "add it, or extract again"
             )
-    # Children before parents, which stand first.
+    # Children before parents, which come first in the list.
     for table in reversed(tables):
         with _as_refusals(table):
             connection.execute(delete(table))
@@ -103,7 +103,7 @@ def replace(connection: Connection, extract: Extract) -> None:
 
 @contextmanager
 def _as_refusals(table: Table) -> Generator[None]:
-    """Say what the database says of its tables: it is there, and will say the same again."""
+    """Turn errors about the tables into refusals: the database answers, and would say the same again."""
     try:
         yield
     except (DataError, IntegrityError, ProgrammingError) as error:
@@ -111,8 +111,8 @@ def _as_refusals(table: Table) -> Generator[None]:
         words = getattr(diagnosis, "message_primary", None) or str(error.orig)
         raise ConfigurationError(
             "tables",
-            f"the database refuses what is to become of {table.name}: {words}",
-            "name parents before their children, and all that hang together; or mend the table here",
+            f"the database refuses the new rows of {table.name}: {words}",
+            "name parents before their children, and all connected tables; or correct the table here",
         ) from error
 
 
@@ -128,7 +128,7 @@ def _insert(connection: Connection, table: Table, shape: Shape, rows: Iterator[l
 
 
 def _count_on(connection: Connection, table: Table) -> None:
-    """Let the counters of columns go on behind what is there; SQLite's do by themselves."""
+    """Let the counters of columns continue behind the greatest value; SQLite's do so by themselves."""
     if not _is_postgres(connection):
         return
     for column in table.columns:

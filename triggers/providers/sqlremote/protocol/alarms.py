@@ -1,7 +1,7 @@
-"""What stops a link until somebody decides: one end is not the one that the other knew.
+"""Alarms, which stop a link until somebody decides: one end does not match what the other end knows.
 
-The original has no such alarms. Without them a restored subscriber asks for ever for what its publisher
-thinks confirmed, and the new work of a restored publisher is thrown away as duplicates.
+The original has no such alarms. Without them a restored subscriber asks for ever for work that its publisher
+considers confirmed. And the new work of a restored publisher is discarded as duplicates.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from typing import Final
 
 from history.store.watermark import Epoch, Offset
 
-#: How one end gets what the other one has.
+#: How one end gets the data of the other one.
 _EXTRACT: Final = "run doubtless sqlremote extract at the end that is right, and load it at the other one"
 
 
 class AlarmKind(StrEnum):
-    """Why a link stands still."""
+    """Why a link is stopped."""
 
     SUBSCRIBER_REGRESSED = "SUBSCRIBER_REGRESSED"
     AHEAD_OF_LOG = "AHEAD_OF_LOG"
@@ -36,7 +36,7 @@ class Alarm:
 
 
 def regressed(asked: Offset, confirmed: Offset) -> Alarm:
-    """Return the alarm of a publisher whose subscriber asks for what it confirmed already."""
+    """Return the alarm of a publisher if its subscriber asks for work that it confirmed already."""
     return Alarm(
         AlarmKind.SUBSCRIBER_REGRESSED,
         f"the peer confirmed work up to {confirmed}, and now asks for everything after {asked}: "
@@ -47,7 +47,7 @@ def regressed(asked: Offset, confirmed: Offset) -> Alarm:
 
 
 def ahead_of_log(confirmed: Offset, log_end: Offset, log_send: Offset) -> Alarm:
-    """Return the alarm of a publisher whose subscriber has more than its log, or than was let out of it."""
+    """Return the alarm of a publisher if its subscriber has more than its log, or than was sent from it."""
     ends = confirmed > log_end
     seen = f"the log here ends at {log_end}" if ends else f"nothing beyond {log_send} was sent from here"
     return Alarm(
@@ -58,7 +58,7 @@ def ahead_of_log(confirmed: Offset, log_end: Offset, log_send: Offset) -> Alarm:
 
 
 def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
-    """Return the alarm of an end that is told of another incarnation of a log than it knows."""
+    """Return the alarm of an end if the peer names another incarnation of a log than it knows."""
     return Alarm(
         AlarmKind.EPOCH_MISMATCH,
         f"the peer speaks of the log {theirs}, and the log known here is {known}: "
@@ -68,7 +68,7 @@ def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
 
 
 def peer_differs(received: Offset) -> Alarm:
-    """Return the alarm of a publisher whose subscriber has applied other work than stands in the log here."""
+    """Return the alarm of a publisher if its subscriber has applied other work than the log here has."""
     return Alarm(
         AlarmKind.LOG_DIFFERS,
         f"up to offset {received} the peer has applied other work than the log here holds: "
@@ -78,7 +78,7 @@ def peer_differs(received: Offset) -> Alarm:
 
 
 def log_differs(received: Offset) -> Alarm:
-    """Return the alarm of a subscriber that is sent other work under the offset that it applied last."""
+    """Return the alarm of a subscriber that gets other work under the offset that it applied last."""
     return Alarm(
         AlarmKind.LOG_DIFFERS,
         f"the peer sends other work under offset {received} than was applied here: "

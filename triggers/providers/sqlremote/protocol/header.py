@@ -1,8 +1,8 @@
 """The header of a message: ``(resend_count-previous_offset-last_offset-sequence)``.
 
-Offsets are of COMMITs in the publisher's log and are padded to ten digits, as in
-``(0-0000923200-0000923357-0)``; ``sequence`` numbers the parts of one transaction. What a message is can be
-read from the header alone:
+Offsets belong to COMMITs in the publisher's log and are padded to ten digits, as in
+``(0-0000923200-0000923357-0)``; ``sequence`` numbers the parts of one transaction. The header shows the kind
+of a message:
 
 ===============  ========  ==================================================================
 offsets          sequence  kind
@@ -34,11 +34,11 @@ _FORM = re.compile(rf"\({_COUNT}-{_OFFSET}-{_OFFSET}-{_COUNT}\)")
 
 
 class HeaderError(ValueError):
-    """This is no header, so its message counts as one that never arrived."""
+    """The text is not a header, so its message counts as one that never arrived."""
 
 
 class PacketKind(Enum):
-    """What a message holds."""
+    """The contents of a message."""
 
     SINGLE = "one or more whole transactions"
     FIRST = "first part"
@@ -48,7 +48,7 @@ class PacketKind(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Header:
-    """What a message is known by. The order of headers of one resend count is the order of sending.
+    """The identity of a message. The order of headers of one resend count is the order of sending.
 
     All four fields tell a message from another. The original names three, but a publisher that died before it
     stored ``log_sent`` sends the same range again, perhaps in greater groups: equal start, other end.
@@ -87,7 +87,7 @@ class Header:
 
     @property
     def kind(self) -> PacketKind:
-        """What the message holds."""
+        """The contents of the message."""
         if self.previous_offset == self.last_offset:
             return PacketKind.MIDDLE if self.sequence else PacketKind.FIRST
         return PacketKind.LAST if self.sequence else PacketKind.SINGLE

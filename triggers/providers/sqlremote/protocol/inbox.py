@@ -1,4 +1,4 @@
-"""The state of a receiving end, its settings, and what it may ask its runner to do."""
+"""The state of a receiving end, its settings, and the actions that it may ask of its runner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ class SubscriberSettings:
 
     Args:
         message_size: bytes of a message at most, the same at both ends; a longer one counts as garbled.
-        patience: polls in a row without anything new before what is missing is asked for again.
+        patience: polls in a row without anything new before missing messages are requested again.
         poll_interval: from the end of one poll to the start of the next.
         max_gap_age: how long a gap may last, however much else arrives; also how long the next part of a
             transaction may take.
         max_gap_messages: how many messages are kept behind a gap.
-        repeat_after: how often a request is repeated until something is heard.
+        repeat_after: how often a request is repeated until something arrives.
         group: how many small transactions are applied in one database transaction at most.
 
     Raises:
@@ -58,7 +58,7 @@ class Held(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What was thrown away since the process started; the original counts none of it."""
+    """The number of discarded messages since the process started; the original counts none of it."""
 
     stale: int = 0
     duplicate: int = 0
@@ -72,7 +72,7 @@ class Tally(NamedTuple):
         return self._replace(**{counter: getattr(self, counter) + 1})
 
 
-#: Of a process that has just started.
+#: For a process that has just started.
 NOTHING_THROWN_AWAY = Tally()
 
 
@@ -80,8 +80,9 @@ NOTHING_THROWN_AWAY = Tally()
 class Subscriber:
     """A subscriber to one publisher. Only ``columns`` survives its process.
 
-    ``cache`` holds what waits, ``announced`` how far the publisher said it has sent. ``patience`` is how many
-    polls are left, None without a gap. ``waiting_since`` is when the gap was seen, or the last part came.
+    ``cache`` holds waiting messages, ``announced`` is how far the publisher says it has sent. ``patience`` is
+    how many polls are left, None without a gap. ``waiting_since`` is the time of the gap, or of the last
+    part.
     """
 
     columns: Incoming
@@ -100,15 +101,15 @@ class Subscriber:
     def gap(self) -> bool:
         """Whether something is missing before what was seen.
 
-        Parts that are contiguous and merely not all here are no gap until something behind them is seen: the
-        original leaves that open, and a request less is sent this way.
+        Contiguous parts that have not all arrived are not a gap until something behind them is seen. The
+        original leaves that open, and this saves a request.
         """
         received = self.columns.log_received
         return self.announced > received or has_hole(self.cache, received)
 
 
 class Apply(NamedTuple):
-    """To be done in one database transaction: run these, store these columns.
+    """Action: in one database transaction, run these and store these columns.
 
     ``chain`` is that of what was applied before, None if it is not known.
     """
@@ -124,13 +125,13 @@ class Apply(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """To be done: take these messages out of the inbox."""
+    """Action: delete these messages from the inbox."""
 
     handles: tuple[str, ...]
 
 
 class SendReport(NamedTuple):
-    """To be done: send this report, in a message of its own or in one that goes out anyhow."""
+    """Action: send this report, in a separate message or in one that goes out anyhow."""
 
     report: Report
 
@@ -139,7 +140,7 @@ Action = Apply | Delete | SendReport | Alarm
 
 
 class Turn(NamedTuple):
-    """What a subscriber has become, and what is to be done, in order. An alarm is reported once."""
+    """The new state of a subscriber, and its actions, in order. An alarm is reported once."""
 
     state: Subscriber
     actions: tuple[Action, ...] = ()

@@ -1,8 +1,8 @@
 """A message of a link as bytes: one line of text, the records, a checksum of all.
 
-The original says nothing of control traffic at the level of headers. Here every message of either kind may
-carry a :class:`Report` about the other direction, which is the confirmation and the resend request in one; a
-control message carries nothing else but what its sender has sent so far, as the header
+The original does not define control traffic at the level of headers. Here every message of either kind may
+carry a :class:`Report` about the other direction, which is both the confirmation and the resend request.
+Apart from that, a control message only says how far its sender has sent, as the header
 ``(resend_count-log_sent-log_sent-0)``. Control messages take no offset and no sequence number.
 """
 
@@ -40,13 +40,13 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a subscriber says of the other direction, in every message that it sends.
+    """The report of a subscriber about the other direction, in every message that it sends.
 
-    ``log_received`` confirms the publisher's log up to there; ``rereceive_count``, where it is greater than
-    the publisher's ``resend_count``, asks for everything after. Both only grow, so repeating it is harmless.
-    ``asking`` says that nothing was heard since messages were declared lost. ``chain`` is that of all work
-    up to ``log_received`` (see :mod:`chain`), None if it is not known; of what was received, it is empty
-    where the peer does not know it yet, and None where the peer knows nothing of chains.
+    ``log_received`` confirms the publisher's log up to there. If ``rereceive_count`` is greater than the
+    publisher's ``resend_count``, it asks for everything after. Both only grow, so repeating it is harmless.
+    With ``asking``, nothing arrived since messages were declared lost. ``chain`` covers all work up to
+    ``log_received`` (see :mod:`chain`), None if it is not known. In a received report it is empty if the peer
+    does not know it yet, and None if the peer knows nothing of chains.
     """
 
     epoch: Epoch
@@ -60,8 +60,8 @@ class Report:
 class Packet:
     """One message of a link.
 
-    ``epoch`` is that of the sender's log. Without records it is a control message, whose header tells how far
-    its sender has sent; ``probe`` asks for a report. ``chain`` is that of all work up to the header's
+    ``epoch`` is that of the sender's log. Without records it is a control message, with a header that says
+    how far its sender has sent; ``probe`` asks for a report. ``chain`` covers all work up to the header's
     previous offset, None if the sender does not tell.
     """
 
@@ -79,10 +79,10 @@ class Packet:
 
 
 def capacity(message_size: int) -> int:
-    """Return how many bytes of records a message of ``message_size`` bytes has room for.
+    """Return how many bytes of records fit into a message of ``message_size`` bytes.
 
     Raises:
-        ConfigurationError: it has none.
+        ConfigurationError: none fit.
     """
     if message_size < MIN_MESSAGE_SIZE:
         problem = f"{message_size} bytes leave no room for work"
@@ -117,7 +117,7 @@ def decode(data: bytes, limit: int = DEFAULT_MESSAGE_SIZE) -> Packet:
         raise MangledError("the checksum does not match")
     line, newline, body = sealed.partition(b"\n")
     if not newline:
-        raise MangledError("there is no line of text")
+        raise MangledError("the line of text is missing")
     return _checked(_read(line, unpack(body)))
 
 
@@ -126,9 +126,9 @@ def _read(line: bytes, records: tuple[Record, ...]) -> Packet:
         mark, kind, header, epoch, *about = line.decode("ascii").split(" ")
         parsed = Header.parse(header)
     except (HeaderError, ValueError) as error:
-        raise MangledError("the line of text is not that of a message") from error
+        raise MangledError("the line of text does not belong to a message") from error
     if mark != _MARK or kind not in {"data", "probe", "control"} or (kind == "data") != bool(records):
-        raise MangledError("the message is of no kind that is known here")
+        raise MangledError("the kind of the message is unknown here")
     return Packet(parsed, _epoch(epoch), records, _report(about), probe=kind == "probe")
 
 
@@ -141,23 +141,23 @@ def _report(about: list[str]) -> Report | None:
             count = _number(rereceive_count, MAX_COUNT)
             return Report(_epoch(epoch), Offset(offset), count, asking == "1")
         case _:
-            raise MangledError("what it says of the other direction cannot be read")
+            raise MangledError("the report about the other direction cannot be read")
 
 
 def _epoch(text: str) -> Epoch:
     if _EPOCH.fullmatch(text) is None:
-        raise MangledError("there is no epoch")
+        raise MangledError("the epoch is missing")
     return Epoch(text)
 
 
 def _number(text: str, most: int) -> int:
     if _NUMBER.fullmatch(text) is None or int(text) > most:
-        raise MangledError("there is no number where one belongs")
+        raise MangledError("a number is missing")
     return int(text)
 
 
 def _checked(packet: Packet) -> Packet:
-    """Hold the records to the header.
+    """Check the records against the header.
 
     Raises:
         MangledError: they contradict each other.
@@ -171,5 +171,5 @@ def _checked(packet: Packet) -> Packet:
         ascending = all(first < other for first, other in pairwise(offsets))
         fits = ascending and offsets[0] > header.previous_offset and offsets[-1] == header.last_offset
     if not fits:
-        raise MangledError("the records are not those that the header announces")
+        raise MangledError("the records do not match the header")
     return packet

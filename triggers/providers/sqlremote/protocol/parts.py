@@ -1,11 +1,11 @@
 """Transactions cut into messages of a limited size, and put together again.
 
-A transaction that fits travels whole, together with as many of its successors as fit. One that does not is
-followed by its own checksum and cut into parts of equal size. The cut depends on nothing but the bytes of the
-transaction and the size, so parts of two sendings fit together; who changes the size raises the resend count.
+A transaction that fits travels whole, together with as many of its successors as fit. A larger one gets its
+checksum at its end and is cut into parts of equal size. The cut depends only on the bytes of the transaction
+and the size, so parts of two sendings fit together. After a change of the size the resend count is raised.
 
-A record is an offset of 8 bytes, a length of 4 and the bytes. Every part tells the COMMIT of its transaction,
-although the header of a part does not: parts of different transactions cannot be mistaken for each other.
+A record is an offset of 8 bytes, a length of 4 and the bytes. Every part names the COMMIT of its transaction,
+although the header of a part does not: parts of different transactions cannot be confused.
 """
 
 import struct
@@ -23,14 +23,14 @@ _PREFIX = struct.Struct(">QI")
 
 
 class MangledError(ValueError):
-    """Bytes are not what was sent; they count as never arrived."""
+    """The bytes are not the ones that were sent; they count as never arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
     """One committed transaction: the offset of its COMMIT and its operations, as bytes.
 
-    ``origin`` is the peer whose work it applies; None for the application's own.
+    ``origin`` is the peer if the work came from it; None for the application's own work.
     """
 
     offset: Offset
@@ -39,14 +39,14 @@ class Transaction:
 
 
 class Record(NamedTuple):
-    """A transaction or a part of one, inside a message; ``offset`` is that of its COMMIT."""
+    """A transaction or a part of one, inside a message; ``offset`` belongs to its COMMIT."""
 
     offset: Offset
     data: bytes
 
 
 class Draft(NamedTuple):
-    """What one message will hold, before it has a resend count."""
+    """The contents of a future message, before it has a resend count."""
 
     previous_offset: Offset
     last_offset: Offset
@@ -60,9 +60,9 @@ def checksum(data: bytes) -> bytes:
 
 
 def cut(previous: Offset, transactions: Iterable[Transaction], capacity: int) -> Iterator[Draft]:
-    """Cut transactions, in the order of their offsets, into messages whose records need ``capacity`` bytes.
+    """Cut transactions, in the order of their offsets, into messages with ``capacity`` bytes for records.
 
-    ``previous`` is the last COMMIT of the message before. Lazy: one message's worth is held at a time.
+    ``previous`` is the last COMMIT of the previous message. Lazy: one message's worth is held at a time.
     """
     group: list[Record] = []
     free = capacity
@@ -91,7 +91,7 @@ def join(parts: Sequence[bytes]) -> bytes:
     """Put together what :func:`split` cut.
 
     Raises:
-        MangledError: the checksum is another one: a part is missing, or is of another cut.
+        MangledError: the checksum differs: a part is missing, or comes from another cut.
     """
     sealed = b"".join(parts)
     data, seal = sealed[:-DIGEST_SIZE], sealed[-DIGEST_SIZE:]
@@ -129,7 +129,7 @@ def _whole(previous: Offset, group: Sequence[Record]) -> Draft:
 
 
 def _parts(previous: Offset, transaction: Transaction, capacity: int) -> Iterator[Draft]:
-    # The checksum makes two parts at least: a transaction that needs no cut does not get here.
+    # The checksum makes at least two parts: a transaction that needs no cut does not get here.
     parts = split(transaction.data, capacity - _PREFIX.size)
     for sequence, part in enumerate(parts):
         last = transaction.offset if sequence == len(parts) - 1 else previous

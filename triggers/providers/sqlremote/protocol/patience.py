@@ -1,10 +1,10 @@
-"""When a subscriber asks for what is missing.
+"""When a subscriber asks for missing messages.
 
-A gap that opens is given ``patience`` polls. Anything new from the publisher, even if it does not help,
-starts them again; a poll that brings nothing new takes one away, and with the last one what is missing is
-declared lost: what waits is thrown away, and everything after ``log_received`` is asked for. The original
-ends here. A publisher that always has something new would be waited for without an end, so a gap may also
-grow too old or keep too much; and where no further poll follows, it is asked for at once.
+A new gap gets ``patience`` polls. Anything new from the publisher, even if it does not help, starts them
+again; a poll without anything new takes one away. After the last one the missing messages are declared lost:
+waiting messages are discarded, and everything after ``log_received`` is requested. The original ends here.
+But a publisher that always has something new would be waited for without an end. So a gap may also grow too
+old or keep too much. If no further poll follows, the request goes out immediately.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from triggers.providers.sqlremote.protocol.inbox import Delete, Subscriber, Subs
 
 
 def watched(state: Subscriber, now: datetime, settings: SubscriberSettings, *, new: bool) -> Subscriber:
-    """Look for a gap after something changed; ``new`` says that a message came that was not here before."""
+    """Look for a gap after a change; ``new`` says that a message came that was not here before."""
     if not state.gap:
         since = (now if new else state.waiting_since or now) if state.cache else None
         return replace(state, patience=None, waiting_since=since, fresh=state.fresh or new)
@@ -37,7 +37,7 @@ def tired(state: Subscriber) -> Subscriber:
 
 
 def loses_patience(state: Subscriber, now: datetime, settings: SubscriberSettings, *, final: bool) -> bool:
-    """Whether what is missing is to be asked for."""
+    """Whether to request what is missing."""
     too_old = state.waiting_since is not None and now - state.waiting_since >= settings.max_gap_age
     if state.patience is None:
         return too_old
@@ -45,7 +45,7 @@ def loses_patience(state: Subscriber, now: datetime, settings: SubscriberSetting
 
 
 def losses(state: Subscriber) -> tuple[Subscriber, tuple[Delete, ...]]:
-    """Declare what is missing lost: ask for it, and throw away what waits, which will be sent again too."""
+    """Declare missing messages lost: request them, and discard waiting ones, which will be sent again."""
     state, deletes = dropped(state, state.cache)
     state = replace(
         state,
@@ -61,7 +61,7 @@ def losses(state: Subscriber) -> tuple[Subscriber, tuple[Delete, ...]]:
 
 
 def dropped(state: Subscriber, headers: Iterable[Header]) -> tuple[Subscriber, tuple[Delete, ...]]:
-    """Keep some messages no longer, here and in the inbox."""
+    """Stop keeping some messages, here and in the inbox."""
     gone = set(headers)
     if not gone:
         return state, ()

@@ -1,16 +1,16 @@
-"""The sending end of a link: what happens to it, what it becomes, what is to be done.
+"""The sending end of a link: the events, the next state, and the actions.
 
 Pure: the time (aware UTC), the end of the log and the transactions are handed in. The runner
 
 1. stores ``columns`` whenever they changed, before it carries out actions;
 2. opens the gate when the schedule says so: :func:`let_send`;
-3. hands the messages of :func:`packets` to the carrier, tells :func:`sent` after each, and begins again from
+3. hands the messages of :func:`packets` to the carrier, calls :func:`sent` after each, and begins again from
    the log once :func:`hear` or :func:`tick` has changed ``columns.resend_count``;
 4. calls :func:`hear` for the report in every message that comes in, and :func:`tick` now and then.
 
-All but ``columns`` may be lost: the peer repeats its requests, and the rest is only patience. Where the
-original leaves something open (a lost request, a lost last message, a confirmation after a reset, restored
-databases), the docstrings say what is done here.
+All but ``columns`` may be lost: the peer repeats its requests, and the rest is only patience. The original
+leaves some cases open (a lost request, a lost last message, a confirmation after a reset, restored
+databases). The docstrings say what we do there.
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
@@ -36,7 +36,7 @@ class PublisherSettings:
     Args:
         message_size: bytes of a message at most; the same at both ends.
         resend_urgency: how long a request waits, so that several share one reading of the log.
-        probe_after: how long confirmations may fail to come before the peer is told what was sent.
+        probe_after: how long confirmations may be missing before the peer gets a message about what was sent.
 
     Raises:
         ConfigurationError: a message has no room for work, or a duration is negative.
@@ -49,13 +49,13 @@ class PublisherSettings:
     def __post_init__(self) -> None:
         capacity(self.message_size)
         if self.resend_urgency < timedelta(0):
-            raise ConfigurationError("resend_urgency", "is negative", "give zero to answer at once")
+            raise ConfigurationError("resend_urgency", "is negative", "give zero to answer immediately")
         if self.probe_after <= timedelta(0):
             raise ConfigurationError("probe_after", "is not positive", "give a time to wait")
 
 
 class Resend(NamedTuple):
-    """A request that waits: the count it asks for, and when it is honoured."""
+    """A request that waits: its resend count, and when it is served."""
 
     resend_count: int
     due: datetime
@@ -65,8 +65,8 @@ class Resend(NamedTuple):
 class Publisher:
     """A publisher towards one peer. Only ``columns`` survives its process.
 
-    ``greets`` says that the peer is to be asked what it has, until it has said so: a publisher that was
-    restored, and has nothing to send, would not hear otherwise that the peer has more.
+    With ``greets`` it asks the peer what the peer has, until the peer has answered. Otherwise a restored
+    publisher with nothing to send would not learn that the peer has more.
     """
 
     columns: Outgoing
@@ -83,13 +83,13 @@ class Publisher:
 
 
 class Announce(NamedTuple):
-    """To be done: send a control message; a ``probe`` asks for a report."""
+    """Action: send a control message; a ``probe`` asks for a report."""
 
     probe: bool
 
 
 class Turn(NamedTuple):
-    """What a publisher has become, and what is to be done, in order. An alarm is reported once."""
+    """The new state of a publisher, and its actions, in order. An alarm is reported once."""
 
     state: Publisher
     actions: tuple[Announce | Alarm, ...] = ()
@@ -98,8 +98,8 @@ class Turn(NamedTuple):
 def opened(columns: Outgoing, settings: PublisherSettings, *, greets: bool = True) -> Publisher:
     """Begin a run with the stored columns; one that never sends need not greet.
 
-    With another message size the transactions are cut otherwise, and all that is not confirmed is sent again
-    under a greater resend count: parts of two cuts must not meet in one transaction.
+    Another message size cuts the transactions differently. Then everything unconfirmed is sent again under a
+    greater resend count: parts of two cuts must not meet in one transaction.
     """
     if columns.chain is None and columns.confirm_sent == ORIGIN:
         columns = replace(columns, chain=chain.first(ORIGIN))
@@ -110,7 +110,7 @@ def opened(columns: Outgoing, settings: PublisherSettings, *, greets: bool = Tru
 
 
 def let_send(state: Publisher, log_end: Offset) -> Publisher:
-    """Open the gate up to the end of the log, or of what is backed up, if only that may leave."""
+    """Open the gate up to the end of the log, or, if only backed-up work may leave, up to the end of that."""
     return replace(state, columns=watermark.let_send(state.columns, log_end))
 
 
@@ -129,8 +129,8 @@ def packets(
     """Build the messages that may go now, in order; lazily, so that little is held at a time.
 
     ``transactions`` are the eligible ones after ``log_sent``, in the order of their offsets; ``report`` is
-    what this end says of the other direction. ``tails`` are the chains of the log up to some offsets; where
-    that of ``log_sent`` is among them, those of what goes are added, and told.
+    this end's report about the other direction. ``tails`` are the chains of the log up to some offsets. If
+    the chain of ``log_sent`` is among them, the chains of the sent transactions are added, and sent.
     """
     columns = state.columns
     tails = {} if tails is None else tails
@@ -150,7 +150,7 @@ def packets(
 def _chained(
     start: Offset, transactions: Iterable[Transaction], tails: MutableMapping[Offset, bytes]
 ) -> Iterator[Transaction]:
-    """Note the chain up to each transaction that passes, if it is known where they begin."""
+    """Note the chain up to each transaction that passes, if the chain at their start is known."""
     tail = tails.get(start)
     for transaction in transactions:
         if tail is not None:
@@ -161,7 +161,7 @@ def _chained(
 def sent(state: Publisher, header: Header, *, now: datetime, settings: PublisherSettings) -> Publisher:
     """Note that the carrier took a message.
 
-    One that was built before a reset counts, but moves nothing: the peer throws it away as stale.
+    A message that was built before a reset counts, but moves nothing: the peer discards it as stale.
     """
     columns = watermark.note_sent(
         state.columns,
@@ -178,14 +178,14 @@ def sent(state: Publisher, header: Header, *, now: datetime, settings: Publisher
 def announcement(
     state: Publisher, *, probe: bool, report: Report | None = None, tail: bytes | None = None
 ) -> Packet:
-    """Return the control message that tells how far was sent; ``tail`` is the chain up to there, if known."""
+    """Return the control message that says how far was sent; ``tail`` is the chain up to there, if known."""
     columns = state.columns
     header = Header(columns.resend_count, columns.log_sent, columns.log_sent, 0)
     return Packet(header, columns.epoch, (), report, probe, tail)
 
 
 def questioned(state: Publisher, report: Report, log_end: Offset) -> Offset | None:
-    """Return the offset up to which :func:`hear` wants to know the chain of the log here; None for none."""
+    """Return the offset for which :func:`hear` needs the chain of the log here; None for none."""
     columns = state.columns
     known = columns.chain is not None and report.epoch == columns.epoch
     reaches = columns.confirm_sent <= report.log_received <= min(log_end, columns.log_send)
@@ -203,22 +203,22 @@ def hear(
 ) -> Turn:
     """Take a report: first its offset as a confirmation, then its count as a request for all that follows.
 
-    The original adds one to ``resend_count`` for each request. Here the count in the report is taken over if
-    it is greater, so that a request may be repeated until it is heard. One that was honoured is answered
-    again while the peer still asks. A report of an earlier epoch is late, and ignored.
+    The original adds one to ``resend_count`` for each request. Here a greater count in the report replaces
+    ours, so that a request may be repeated until it arrives. A served request is answered again while the
+    peer still asks. A report of an earlier epoch is late, and ignored.
 
-    ``log_end`` is the greatest offset that was ever given out, however much of the log was deleted since. A
-    confirmation is bounded by it and by the gate, which was stored before anything went through it: a
-    high-water mark of what was sent would be lost in the very crash after which it is needed. Where a
-    restored log has grown as far again, the chains tell: ``tail`` is that of the log here, see
-    :func:`questioned`.
+    ``log_end`` is the greatest offset that was ever given out, however much of the log was deleted since. It
+    limits a confirmation, and so does the gate, which was stored before anything went through it. A
+    high-water mark of what was sent would not do: it would be lost in the very crash after which it is
+    needed. If a restored log has grown to the same length again, the chains show it: ``tail`` is the chain of
+    the log here, see :func:`questioned`.
     """
     if state.alarm is not None or report.epoch < state.columns.epoch:
         return Turn(state)
     alarm = _alarm(state.columns, report, log_end, tail)
     if alarm is not None:
         return Turn(replace(state, alarm=alarm), (alarm,))
-    # What was on its way before the greeting says nothing of what a restored publisher has forgotten.
+    # A report that was on its way before the greeting does not show what a restored publisher has forgotten.
     greets = state.greets and state.greeting_due is None
     state = replace(_confirmed(state, report, tail, now, settings), greets=greets)
     if report.rereceive_count > state.columns.resend_count:
@@ -227,17 +227,17 @@ def hear(
 
 
 def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> Turn:
-    """Let time pass: honour a request that has waited, or probe for the end of what was sent.
+    """Let time pass: serve a request that has waited, or probe for the end of what was sent.
 
-    The original finds a lost last message only when another one follows. Here the peer is told what was sent
-    when confirmations fail to come, and sees the gap itself.
+    The original finds a lost last message only when another one follows. Here, when confirmations do not
+    come, the publisher tells the peer what was sent, and the peer sees the gap.
     """
     if state.alarm is not None:
         return Turn(state)
     if state.resend is not None:
         return _honour_if_due(state, now)
     if state.greets and (state.greeting_due is None or now >= state.greeting_due):
-        # A greeting may be lost, and its answer.
+        # A greeting, or its answer, may be lost.
         return Turn(replace(state, greeting_due=now + settings.probe_after), (Announce(probe=True),))
     if not state.columns.outstanding:
         return Turn(replace(state, probe_due=None))
@@ -266,7 +266,7 @@ def _confirmed(
 ) -> Publisher:
     columns = watermark.confirm(state.columns, report.log_received, tail)
     if columns.chain is None and columns.confirm_sent == report.log_received and report.chain is not None:
-        # Neither end may know how it began: then the chain begins here.
+        # Perhaps neither end knows how it began: then the chain begins here.
         columns = replace(columns, chain=report.chain or chain.first(columns.confirm_sent))
     if columns == state.columns:
         return state
@@ -277,7 +277,7 @@ def _confirmed(
 def _requested(state: Publisher, count: int, due: datetime) -> Publisher:
     waiting = state.resend
     if waiting is not None:
-        # The first request sets the time, or a peer that asks often would never be served.
+        # The first request sets the time; otherwise a peer that asks often would never be served.
         count, due = max(count, waiting.resend_count), waiting.due
     return replace(state, resend=Resend(count, due))
 

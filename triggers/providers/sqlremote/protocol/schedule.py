@@ -1,4 +1,4 @@
-"""When the gate of a link opens: on every run, every so often, or daily at a time. Pure."""
+"""When the gate of a link opens: on every run, at an interval, or daily at a time. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -51,8 +51,8 @@ class Schedule:
     def due(self, last: datetime | None, *, now: datetime, others: Iterable[datetime | None] = ()) -> bool:
         """Whether the gate opens now.
 
-        ``last`` is when this peer was served, and ``others`` when those with the same period were: they are
-        served together. Who was never served by a period is due at once; by a time of the day, at that time.
+        ``last`` is when this peer was served, and ``others`` when the peers with the same period were: they
+        are served together. A new peer with a period is due immediately; with a time, at that time.
         """
         if self.time is None:
             return True

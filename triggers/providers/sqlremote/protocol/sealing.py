@@ -1,12 +1,12 @@
-"""The envelope of a message on a carrier: compressed where that helps, signed where there is a key.
+"""The envelope of a message on a carrier: compressed if that helps, signed if the link has a key.
 
     mark (4 bytes)  flags (1)  body  [trailer  length of it (1)  checksum (16)]  [signature (32)]
 
-The trailer is what both ends may know beside the message. It stands behind a compressed body, where those who
-do not know of it never look, and it is left out of a message that has no room for it.
+The trailer holds further facts for both ends. It comes after a compressed body, where older versions never
+look, and it is left out if the message has no room for it.
 
 The signature is an HMAC-SHA256 over sender, receiver and everything before it, so that a message cannot be
-turned round or put into another link's inbox. Whoever only writes to a shared folder cannot inject work.
+sent back or put into another link's inbox. Write access to a shared folder is not enough to inject work.
 """
 
 import hmac
@@ -34,7 +34,7 @@ SHORTEST_KEY: Final = 16
 
 
 class UntrustedError(MangledError):
-    """A message is not signed, or not with a key of this link: it is kept aside, and never applied."""
+    """A message is not signed, or not with a key of this link: it is parked, and never applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Seal:
     ``compression`` is zlib's level, 0 for none.
 
     Raises:
-        ConfigurationError: a key is too short, or there is no such level.
+        ConfigurationError: a key is too short, or the level does not exist.
     """
 
     keys: Sequence[bytes] = ()
@@ -64,7 +64,7 @@ class Seal:
         return self.message_size + OVERHEAD
 
     def close(self, data: bytes, *, sender: str, receiver: str, trailer: bytes = b"") -> bytes:
-        """Wrap a message, and with it a trailer of at most 255 bytes, if there is room."""
+        """Wrap a message, with a trailer of at most 255 bytes if there is room."""
         flags = _SIGNED if self.keys else 0
         smaller = zlib.compress(data, self.compression) if self.compression or trailer else data
         aside = trailer + bytes([len(trailer)]) if trailer else b""
@@ -84,18 +84,18 @@ class Seal:
         """Unwrap a message and its trailer, which may be empty.
 
         Raises:
-            UntrustedError: there is a key here, and the message is not signed with it.
-            MangledError: it is too long, or no envelope.
+            UntrustedError: this end has a key, and the message is not signed with it.
+            MangledError: it is too long, or not an envelope.
         """
         if self.keys:
             data = self._checked(data, sender, receiver)
         if len(data) > self.largest:
             raise MangledError(f"{len(data)} bytes are more than {self.largest}")
         if data[: len(_MARK)] != _MARK or len(data) < _HEAD:
-            raise MangledError("there is no envelope")
+            raise MangledError("the envelope is missing")
         flags, body = data[_HEAD - 1], data[_HEAD:]
         if flags & _SIGNED and not self.keys:
-            body = body[:-_SIGNATURE]  # nobody here can check it, and nobody asked for that
+            body = body[:-_SIGNATURE]  # nobody here can check it, and no key requires it
         trailer = b""
         if flags & _TELLS:
             body, trailer = _taken_off(body)
@@ -119,7 +119,7 @@ class Seal:
 
 
 def _taken_off(body: bytes) -> tuple[bytes, bytes]:
-    """Take off the trailer of a message."""
+    """Remove and return the trailer of a message."""
     rest, seal = body[:-DIGEST_SIZE], body[-DIGEST_SIZE:]
     if not rest or checksum(rest) != seal or rest[-1] >= len(rest):
         raise MangledError("the trailer of the message was changed on its way")

@@ -1,4 +1,4 @@
-"""The receiving end of a link: what happens to it, what it becomes, what is to be done.
+"""The receiving end of a link: the events, the next state, and the actions.
 
 Pure: the time (aware UTC) and the messages are handed in. The runner, at each poll,
 
@@ -10,7 +10,7 @@ Pure: the time (aware UTC) and the messages are handed in. The runner, at each p
    :class:`~triggers.providers.sqlremote.protocol.inbox.SendReport`.
 
 All but ``columns`` may be lost: a message is deleted from the inbox only once it is applied or not wanted,
-and so is read again. Which message is which is in ``verdicts.py``, when to ask again in ``patience.py``.
+and so is read again. ``verdicts.py`` judges messages, ``patience.py`` says when to ask again.
 """
 
 from dataclasses import replace
@@ -40,22 +40,22 @@ from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify, co
 def opened(columns: Incoming) -> Subscriber:
     """Begin a run with the stored columns.
 
-    Whether a request was answered is not stored, so one that may be open is repeated.
+    Whether a request was answered is not stored, so an open one is repeated.
     """
     return Subscriber(columns=columns, asking=columns.rereceive_count > 0)
 
 
 def garbled(state: Subscriber, handle: str) -> Turn:
-    """Throw a message away that cannot be read: it counts as never arrived."""
+    """Discard an unreadable message: it counts as never arrived."""
     return _thrown_away(state, handle, Verdict.GARBLED)
 
 
 def receive(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> Turn:
-    """Judge one message, and keep it or throw it away; ``handle`` is the carrier's name for it.
+    """Judge one message, and keep or discard it; ``handle`` is the carrier's name for it.
 
-    A message of an earlier epoch is late, and thrown away; one of a later epoch stops the link.
+    A message of an earlier epoch is late, and discarded; a message of a later epoch stops the link.
     """
     if state.alarm is not None:
         return Turn(state, (), Verdict.HALTED)
@@ -93,7 +93,7 @@ def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -
 
 
 def applied(state: Subscriber, done: Apply, *, now: datetime, settings: SubscriberSettings) -> Turn:
-    """Note that the database committed an :class:`Apply`; what is used up may be deleted."""
+    """Note that the database committed an :class:`Apply`; used messages may be deleted."""
     state = replace(state, columns=done.columns)
     used = [header for header, cached in state.cache.items() if not classify(cached.packet, done.after).keeps]
     state, actions = dropped(state, used)
@@ -111,7 +111,7 @@ def polled(
     """End one reading of the inbox: lose patience, ask again, report.
 
     ``horizon`` is the offset of the peer up to which work applied here is backed up; None means all of it.
-    ``final`` says that no poll follows (batch mode): what is missing is asked for at once.
+    ``final`` says that no poll follows (batch mode): missing messages are requested immediately.
     """
     if state.alarm is not None:
         return Turn(state)
@@ -129,7 +129,7 @@ def polled(
 
 
 def report_of(state: Subscriber, horizon: Offset | None = None) -> Report:
-    """Return what may be said of this direction now; with a ``horizon``, only what is backed up."""
+    """Return the report about this direction now; with a ``horizon``, only about backed-up work."""
     columns = state.columns
     confirmed = columns.log_received if horizon is None else min(columns.log_received, horizon)
     confirmed = max(confirmed, columns.confirm_received or ORIGIN)
@@ -139,7 +139,7 @@ def report_of(state: Subscriber, horizon: Offset | None = None) -> Report:
 
 
 def reported(state: Subscriber, report: Report, *, now: datetime, settings: SubscriberSettings) -> Subscriber:
-    """Note that a report goes out. ``columns`` are to be stored before it does."""
+    """Note that a report goes out. ``columns`` must be stored before that."""
     return replace(
         state,
         columns=watermark.note_confirmed(state.columns, report.log_received),
@@ -149,19 +149,19 @@ def reported(state: Subscriber, report: Report, *, now: datetime, settings: Subs
 
 
 def next_poll(finished: datetime, settings: SubscriberSettings) -> datetime:
-    """Return when the poll after the one that ended at ``finished`` begins."""
+    """Return when the next poll begins, after a poll that ended at ``finished``."""
     return finished + settings.poll_interval
 
 
 def _thrown_away(state: Subscriber, handle: str, verdict: Verdict) -> Turn:
     tally = state.tally.counting(verdict)
-    # A stale message may mean that a request was lost, and a duplicate that a confirmation was.
+    # A stale message may mean that a request was lost, and a duplicate that a confirmation was lost.
     due = state.report_due or verdict in {Verdict.STALE, Verdict.DUPLICATE}
     return Turn(replace(state, tally=tally, report_due=due), (Delete((handle,)),), verdict)
 
 
 def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Action, ...]]:
-    """Take over the publisher's count, which also answers a request, and purge what is stale by it."""
+    """Adopt the publisher's count, which also answers a request, and purge messages that are stale by it."""
     state = replace(state, asking=False, columns=watermark.adopt_count(state.columns, resend_count))
     return dropped(state, [header for header in state.cache if header.resend_count < resend_count])
 
@@ -169,7 +169,7 @@ def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Ac
 def _controlled(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> Turn:
-    """Take a control message: what the publisher has sent shows whether the end of it is missing."""
+    """Process a control message: what the publisher has sent shows whether its end is missing."""
     announced = max(state.announced, packet.header.last_offset)
     state = replace(state, announced=announced, report_due=state.report_due or packet.probe)
     return Turn(watched(state, now, settings, new=False), (Delete((handle,)),), Verdict.CONTROL)
@@ -178,7 +178,7 @@ def _controlled(
 def _judged(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> Turn:
-    """Take a message with work that is neither stale nor of another epoch."""
+    """Process a message with work that is neither stale nor of another epoch."""
     cached = state.cache.get(packet.header)
     if cached is not None and cached.handle == handle:
         return Turn(state, (), Verdict.HELD)
@@ -196,14 +196,14 @@ def _judged(
 
 
 def _apply(state: Subscriber, packet: Packet, settings: SubscriberSettings) -> Apply:
-    """Apply what a message holds beyond what was applied already."""
+    """Apply the work of a message, except what was applied already."""
     received = state.columns.log_received
     new = [Transaction(*record) for record in packet.records if record.offset > received][: settings.group]
     return _applying(state, new, packet, others=0)
 
 
 def _assembled(state: Subscriber, run: list[Packet], now: datetime, settings: SubscriberSettings) -> Turn:
-    """Apply a transaction whose parts are all here; or throw them away, and miss them, if they do not fit."""
+    """Apply a transaction with all its parts here; if the parts do not fit, discard and miss them."""
     offset = run[-1].records[0].offset
     try:
         data = join([packet.records[0].data for packet in run if packet.records[0].offset == offset])
@@ -217,7 +217,7 @@ def _assembled(state: Subscriber, run: list[Packet], now: datetime, settings: Su
 
 
 def _applying(state: Subscriber, new: list[Transaction], packet: Packet, *, others: int) -> Apply:
-    """Apply transactions; who does not know how the history began learns it from what follows next."""
+    """Apply transactions; if the beginning of the history is unknown, learn it from what follows next."""
     after, columns = new[-1].offset, state.columns
     messages = others + (after == packet.header.last_offset)
     begin = columns.chain
@@ -233,8 +233,8 @@ def _applying(state: Subscriber, new: list[Transaction], packet: Packet, *, othe
 def differs(packet: Packet, columns: Incoming) -> bool:
     """Whether a message follows another history than what was applied here, as far as it can be seen.
 
-    It tells the chain up to its previous offset; where it begins before ``log_received``, its own work leads
-    there. It ends in the checksum of a transaction that was cut, unless that was cut, too.
+    The message names the chain up to its previous offset. If that lies before ``log_received``, its work
+    leads the chain there. The work ends with the checksum of a cut transaction, unless that was cut too.
     """
     received, mine = columns.log_received, columns.chain
     previous, theirs = packet.header.previous_offset, packet.chain
@@ -255,7 +255,7 @@ def differs(packet: Packet, columns: Incoming) -> bool:
     for _, seal in seals:
         theirs = roll(theirs, seal)
     reached = seals[-1][0] if seals else previous
-    # Beyond what was applied here there is a commit here, and there is none.
+    # The message goes beyond the offset that was applied last here, and has no commit there.
     return theirs != mine if reached == received else packet.header.last_offset > received
 
 

@@ -1,4 +1,4 @@
-"""Which message is which: the rules by which a subscriber judges what it reads, in their order.
+"""The rules by which a subscriber judges each message, in their order.
 
 L is ``log_received``, R is ``rereceive_count``, and a header is (r, p, c, s).
 
@@ -7,7 +7,7 @@ rule  test                                                                    ve
 ====  ======================================================================  =========
 1     too long, wrong checksum, malformed                                     GARBLED
 2     r < R                                                                   STALE
-3     r > R: R becomes r, what is older is purged, and the rules go on
+3     r > R: R becomes r, older messages are purged, and the rules go on
 4     first or middle part: p < L; otherwise: c <= L                          DUPLICATE
 5     whole, p = L                                                            READY
 6     whole or last part, p < L < c                                           OVERLAP
@@ -15,8 +15,8 @@ rule  test                                                                    ve
 8     p > L                                                                   EARLY
 ====  ======================================================================  =========
 
-A first or middle part has c = L by right, so the test of whole messages would throw it away. Offsets alone
-give order and exactly-once as long as cuts are stable; r keeps parts of different cuts from being mixed.
+A first or middle part correctly has c = L, so the test of whole messages would discard it. Offsets alone give
+order and exactly-once as long as cuts are stable; r keeps parts of different cuts from being mixed.
 """
 
 from collections.abc import Collection, Container, Sequence
@@ -28,20 +28,20 @@ from triggers.providers.sqlremote.protocol.packet import Packet
 
 
 class Verdict(Enum):
-    """What a message was found to be."""
+    """The result of judging a message."""
 
-    GARBLED = "not as it was sent: thrown away, as if it never arrived"
-    RETIRED = "of an earlier epoch: thrown away"
-    HALTED = "not looked at: the link stands still"
-    STALE = "sent before its loss was reported: thrown away"
+    GARBLED = "not as it was sent: discarded, as if it never arrived"
+    RETIRED = "of an earlier epoch: discarded"
+    HALTED = "not read: the link is stopped"
+    STALE = "sent before its loss was reported: discarded"
     CONTROL = "no work: what its sender has sent"
     HELD = "read again while it waits"
-    DUPLICATE = "applied already, or waits under another name: thrown away"
+    DUPLICATE = "applied already, or waits under another name: discarded"
     READY = "next"
     OVERLAP = "next, but for the transactions that were applied already"
     STAGED = "part of the next transaction"
     EARLY = "beyond a gap"
-    OVERFLOW = "beyond a gap behind which enough waits: thrown away, to be sent again"
+    OVERFLOW = "beyond a gap with enough messages behind it: discarded, to be sent again"
 
     @property
     def keeps(self) -> bool:
@@ -59,20 +59,20 @@ def classify(packet: Packet, received: Offset) -> Verdict:
     if header.previous_offset == received:
         return Verdict.STAGED if header.is_part else Verdict.READY
     if header.kind is PacketKind.LAST and packet.records[0].offset > received:
-        # No commit lies between the start of a transaction and its end, so this is not what it says.
+        # A transaction cannot have a commit between its start and its end, so the header is wrong.
         return Verdict.GARBLED
     return Verdict.OVERLAP
 
 
 def is_used_up(header: Header, received: Offset) -> bool:
-    """Whether all that a message holds was applied: rule 4."""
+    """Whether everything in a message was applied: rule 4."""
     if header.kind in {PacketKind.FIRST, PacketKind.MIDDLE}:
         return header.previous_offset < received
     return header.last_offset <= received
 
 
 def has_hole(cache: Collection[Header], received: Offset) -> bool:
-    """Whether something is missing before a message that waits."""
+    """Whether something is missing before a waiting message."""
     if any(header.previous_offset > received for header in cache):
         return True
     parts = {header.sequence for header in cache if header.is_part and header.previous_offset == received}

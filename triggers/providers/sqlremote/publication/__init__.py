@@ -1,5 +1,5 @@
 """The log of what a publisher commits.
 
 ``publication.py`` appends to it inside the application's transaction, ``log.py`` reads it and deletes what
-every peer has, ``envelope.py`` is a message as an operation of it.
+every peer has, ``envelope.py`` turns a message into an operation of it.
 """

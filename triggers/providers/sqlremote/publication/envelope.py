@@ -1,6 +1,6 @@
 """A message as an operation of the log: with its uuid, properties and headers, if it has any.
 
-A message with nothing but a body is its body, as an operation that an application appends.
+A message with only a body becomes its body, like an operation that an application appends.
 """
 
 import json
@@ -9,16 +9,16 @@ from typing import Any, Final, cast
 from history.errors import ConfigurationError
 from history.message import Message
 
-#: The one key of an operation that is a message with more than a body.
+#: The only key of an operation that is a message with more than a body.
 ENVELOPE: Final = "doubtless:message"
 
-#: The property with the uuid that the sender gave: on a link, a message's own is that of its transaction.
+#: The property with the sender's uuid: on a link, a message gets the uuid of its transaction.
 SENT_UUID: Final = "sent_uuid"
 
-#: What a message has that nobody gave anything but a body.
+#: The headers of a message with only a body.
 _BARE: Final = Message(body=None).headers()
 
-#: The headers that reach the other end; when to deliver, and until when, is not a link's to decide.
+#: The headers that reach the other end; a link does not decide about delivery and expiration times.
 _CARRIED: Final = (
     "persistent",
     "correlation_id",
@@ -49,7 +49,7 @@ def operation_of(message: Message) -> object:
 
 
 def opened(operations: list[object]) -> tuple[list[object], dict[str, Any]]:
-    """Return a transaction's operations, and headers and properties where it is a message that was sent."""
+    """Return a transaction's operations, and headers and properties if it is a message that was sent."""
     sent = _message_in(operations)
     if sent is None:
         return operations, {"properties": {}}
@@ -61,7 +61,7 @@ def opened(operations: list[object]) -> tuple[list[object], dict[str, Any]]:
 
 
 def _message_in(operations: list[object]) -> Message | None:
-    """Return the message that a transaction consists of; None where it is an application's operations."""
+    """Return the message that a transaction consists of; None if it has an application's operations."""
     first = operations[0] if len(operations) == 1 else None
     if not isinstance(first, dict):
         return None
@@ -71,4 +71,4 @@ def _message_in(operations: list[object]) -> Message | None:
     try:
         return Message.from_json(json.dumps(fields[ENVELOPE]))
     except (ValueError, TypeError, KeyError, AttributeError):
-        return None  # somebody's own operation under our key: the service may know what it is
+        return None  # another program's operation under our key: the service may know it

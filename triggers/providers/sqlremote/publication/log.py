@@ -16,10 +16,10 @@ from history.store import milliseconds
 from history.store.watermark import Offset
 from triggers.providers.sqlremote.protocol.parts import Transaction
 
-#: About how many bytes of operations are read at once.
+#: About how many bytes of operations are read at a time.
 PAGE_BYTES = 2_000_000
 
-#: How many rows are read at once, at least and at most.
+#: How many rows are read at a time, at least and at most.
 FEWEST, MOST = 10, 2000
 
 #: How many rows one statement deletes at most, so that nobody waits long for the lock.
@@ -30,14 +30,14 @@ _READ_LOG = """SELECT commit_offset, position, {operation} FROM doubtless_link_l
         AND (origin IS NULL OR origin <> :link)
     ORDER BY commit_offset, position LIMIT :limit"""
 
-# What a peer is to be sent; what came from itself is not echoed. A column of SQLite may hold what is no text:
-# that is sent as it stands, and parked at the other end, for it must not keep what follows from going.
+# The work for a peer, without what came from the peer itself. A column of SQLite may hold bytes that are not
+# text: they are sent as they are, and parked at the other end, so that they do not stop later work.
 READ_LOG = statement(
     sqlite=_READ_LOG.replace("{operation}", "CAST(operation AS BLOB) AS operation"),
     postgresql=_READ_LOG.replace("{operation}", "operation"),
 )
 
-# The links that are served from a publication; none of them is reset meanwhile.
+# The links that are served from a publication; the lock stops a reset meanwhile.
 LOCK_PEERS = statement(
     sqlite="SELECT doubtless_link, confirm_sent FROM sysremoteuser "
     "WHERE doubtless_publication = :publication",
@@ -45,7 +45,7 @@ LOCK_PEERS = statement(
     "WHERE doubtless_publication = :publication FOR UPDATE",
 )
 
-# The first transaction that a peer still needs: what came from itself it has.
+# The first transaction that a peer still needs: it already has what came from itself.
 FIRST_NEEDED = statement(
     """SELECT commit_offset FROM doubtless_link_log
     WHERE publication = :publication AND commit_offset > :confirmed
@@ -53,7 +53,7 @@ FIRST_NEEDED = statement(
     ORDER BY commit_offset LIMIT 1"""
 )
 
-# Where a piece of the log ends that is not too long to be deleted at once.
+# The end of a piece of the log that is short enough to be deleted in one statement.
 END_OF_PIECE = statement(
     """SELECT commit_offset FROM doubtless_link_log
     WHERE publication = :publication AND commit_offset <= :upto
@@ -75,7 +75,7 @@ COUNT_LOG = statement("SELECT COUNT(*) FROM doubtless_link_log WHERE publication
 
 @dataclass(slots=True)
 class Log:
-    """The log of one publication, as one peer is served from it."""
+    """The log of one publication, as it is served to one peer."""
 
     watermarks: SqlWatermarks
     publication: str
@@ -102,7 +102,7 @@ class Log:
             self._limit *= 4
 
     def _measure(self, rows: Sequence[AnyRow]) -> None:
-        """Read about as many bytes the next time."""
+        """Adapt the number of rows, to read about the same number of bytes the next time."""
         size = sum(len(row.operation) for row in rows) // max(1, len(rows)) + 1
         self._limit = min(max(PAGE_BYTES // size, FEWEST), MOST)
 
@@ -136,7 +136,7 @@ def operations_of(transaction: Transaction) -> list[object]:
     """Return the operations of a transaction, in their order.
 
     Raises:
-        ValueError: its bytes are no JSON array.
+        ValueError: its bytes are not a JSON array.
     """
     read: Any = json.loads(transaction.data)
     if not isinstance(read, list):

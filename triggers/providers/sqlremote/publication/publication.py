@@ -1,9 +1,9 @@
-"""A publication: what an application commits, in the order of the commits, for the links that carry it away.
+"""A publication: an application's commits, in their order, for the links that carry them away.
 
-An operation is appended in the application's own transaction. The first one there takes the next offset from
-a counter and holds the counter's row until the transaction ends, so offsets grow in the order of commits (a
-sequence of PostgreSQL would not do: it numbers in the order of asking). Append late in a transaction: others
-that publish wait from there to its end. What is rolled back takes its offset back with it.
+An operation is appended in the application's transaction. The first one there takes the next offset from a
+counter and holds the counter's row until the transaction ends, so offsets grow in the order of commits. (A
+sequence of PostgreSQL would number in the order of requests.) Append late in a transaction: other publishing
+transactions wait from there to its end. A rollback takes the offset back.
 """
 
 from typing import Any, Final
@@ -20,16 +20,16 @@ from history.sql.links.history import APPLYING
 from history.sql.statements.dialects import statement
 from history.store.watermark import Offset
 
-#: Where an operation is appended.
+#: The connections and sessions to which an operation can be appended.
 Transaction = Connection | Session | AsyncConnection | AsyncSession
 
 #: Under this key a connection remembers the offset of its open transaction, and the transaction.
 _NUMBERED: Final = "doubtless_published"
 
-#: psycopg's status of a connection that is in no transaction.
+#: psycopg's status of a connection without a transaction.
 _IDLE: Final = 0
 
-# The next offset, or once more the one that this transaction has; locks the counter until it ends.
+# The next offset, or again the one of this transaction; locks the counter until it ends.
 NUMBER = statement(
     """UPDATE doubtless_link_end
     SET operations = CASE WHEN last_offset = :mine THEN operations ELSE 0 END + :count,
@@ -46,14 +46,14 @@ APPEND = statement(
 class Publication:
     """A named part of the transaction log of one database. Safe to share between threads.
 
-    Its tables are those of the links: ``doubtless sqlremote setup`` creates them.
+    It uses the tables of the links: ``doubtless sqlremote setup`` creates them.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def append(self, transaction: Connection | Session, *operations: Any, to_sender: bool = False) -> Offset:
-        """Append operations to the transaction that is open, and return the offset of its COMMIT.
+        """Append operations to the open transaction, and return the offset of its COMMIT.
 
         An operation is a JSON value, or a pydantic model. All of one transaction reach a subscriber together.
 
@@ -62,7 +62,7 @@ class Publication:
         all remote databases, the sender included, get the result.
 
         Raises:
-            ConfigurationError: there is no transaction, or an operation is no JSON.
+            ConfigurationError: there is not an open transaction, or an operation is not JSON.
             SQLAlchemyError: the database refused, or ``setup`` has not made the tables; roll back.
         """
         return drive(self.aappend(transaction, *operations, to_sender=to_sender))
@@ -70,10 +70,10 @@ class Publication:
     async def aappend(
         self, transaction: Transaction, *operations: Any, apart: bool = False, to_sender: bool = False
     ) -> Offset:
-        """Append as :meth:`append`, over an asyncio connection or session too.
+        """Append as :meth:`append`, over a blocking or an asyncio connection or session.
 
-        ``apart`` makes them a transaction of their own for the subscribers: they are committed together with
-        what was appended before, and applied by themselves.
+        ``apart`` makes them a separate transaction for the subscribers: they are committed together with
+        what was appended before, and applied separately.
         """
         texts = [_encoded(operation) for operation in operations]
         connection = await _connection(transaction)
@@ -140,7 +140,7 @@ def _sync(connection: AnyConnection) -> Connection:
 
 
 def _refuse_autocommit(connection: Connection) -> None:
-    """Refuse a connection that commits each statement by itself, and has no transaction open."""
+    """Refuse a connection that commits each statement by itself, without an open transaction."""
     driver: Any = connection.connection.driver_connection
     if connection.dialect.name == "sqlite":
         alone = driver.isolation_level is None and not driver.in_transaction
@@ -155,7 +155,7 @@ def _refuse_autocommit(connection: Connection) -> None:
 
 
 def _watch(connection: Connection) -> None:
-    """Forget the offset where a text ends the transaction: SQLAlchemy does not notice that."""
+    """Forget the offset when a textual statement ends the transaction: SQLAlchemy does not notice that."""
     if not event.contains(connection, "before_cursor_execute", _forget_at_end):
         event.listen(connection, "before_cursor_execute", _forget_at_end)
 
@@ -175,6 +175,6 @@ def _forget_at_end(
 
 
 def _origin(connection: Connection) -> str | None:
-    """Return the link whose work is being applied in this very transaction: it is not echoed there."""
+    """Return the link that is the source of the work in this very transaction: it is not echoed there."""
     link, within = connection.info.get(APPLYING, (None, None))
     return link if within is not None and within is connection.get_transaction() else None

@@ -2,7 +2,7 @@
 --
 -- Keys, all in one slot (see keys.py):
 --   KEYS[1]  <stream>                      STREAM  the destination; its consumer group is the subscription
---   KEYS[2]  ...:consumer:<group>:<name>   STRING  token of the living consumer of this name, expires with it
+--   KEYS[2]  ...:consumer:<group>:<name>   STRING  token of the running consumer of this name, expires with it
 --   KEYS[3]  ...:delayed:<group>           ZSET    entry id -> when it may be delivered again (ms since 1970)
 --   KEYS[4]  ...:dlq                      STREAM  the dead letters
 --   KEYS[5]  ...:later                    ZSET    message of a later delivery time -> that time (ms since 1970)
@@ -10,11 +10,11 @@
 
 local stream, group, name, token, claim_idle = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
--- The consumer that recovered entries belong to until a living one takes them. Were they left to the consumer
--- that recovered them, its next keep_alive could count them among what is still being worked on.
+-- The consumer that owns recovered entries until a real one takes them. If the consumer that recovered them kept
+-- them, its next keep_alive could count them among the entries in work.
 local WAITING = 'doubtless:waiting'
 
--- An idle time beyond every claim_idle: take over at once. One year.
+-- An idle time beyond every claim_idle: take over immediately. One year.
 local READY = 31536000000
 
 local function server_time()
@@ -27,7 +27,7 @@ local function has_name()
   return not holder or holder == token
 end
 
--- Takes or renews the name; false when another consumer has it by now.
+-- Takes or renews the name; false when another consumer has it now.
 local function keep_name()
   if not has_name() then return false end
   redis.call('SET', KEYS[2], token, 'PX', claim_idle)
@@ -49,10 +49,10 @@ local function set_owner(owner, idle, ids)
   end
 end
 
--- What stood under our keys and is not ours, by the names that it was given.
+-- Foreign values that were under our keys, by their new names.
 local aside = {}
 
--- Gives a key that somebody else has filled with something else another name, so that it is in nobody's way.
+-- Renames a key of ours that another program has filled with a different type, so that it does not stop us.
 local function set_aside_unless(key, kind)
   local found = redis.call('TYPE', key).ok
   if found ~= kind and found ~= 'none' then

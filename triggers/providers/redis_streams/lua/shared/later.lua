@@ -1,11 +1,11 @@
--- For scripts that move messages whose delivery time has come into the stream, where any subscription may read
--- them. Included after shared/common.
+-- For scripts that move due messages into the stream, where any subscription may read them. Included after
+-- shared/common.
 
--- No pause is longer than a day, in ms: what somebody else has put there may be due at the end of all times.
+-- No pause is longer than a day, in ms: a member of another program may never be due.
 local LONGEST = 86400000
 
--- See later.py of the package for a member's form. What is none, or has more words than one XADD can be given, goes
--- into the stream as it is: its receiver parks it, and nothing waits for it.
+-- See later.py of the package for a member's form. An invalid member, or one with more words than XADD can take,
+-- goes into the stream as it is: its receiver parks it, and nothing waits for it.
 local function unpacked(member)
   local words, at = {}, 21
   while at <= #member do

@@ -1,4 +1,4 @@
--- For scripts that look at all subscriptions of a stream. Included after shared/common.
+-- For scripts that read all subscriptions of a stream. Included after shared/common.
 
 local function named(reply)
   local info = {}
@@ -6,7 +6,7 @@ local function named(reply)
   return info
 end
 
--- How many living consumers it has. The key of a consumer's name is made as keys.py makes it.
+-- How many running consumers it has. The key of a consumer's name is the one in keys.py.
 local function living_consumers(subscription)
   local own = string.gsub(string.gsub(group, '%%', '%%25'), ':', '%%3A')
   local its = string.gsub(string.gsub(subscription, '%%', '%%25'), ':', '%%3A')
