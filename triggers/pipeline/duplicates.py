@@ -1,8 +1,9 @@
-"""What is told of duplicates: a line in the log, and the trigger's ``on_duplicate``.
+"""Report duplicates: a line in the log, and the trigger's ``on_duplicate``.
 
-Both come once the outcome is known and before the message is acknowledged, so that a process that dies in
-between tells of it again. Neither can change what becomes of the message; only where ``on_duplicate`` names a
-destination that cannot be reached is the message given back, so that it is sent there later.
+Both happen after the outcome is known and before the message is acknowledged. If a process dies in between,
+the duplicate is reported again. Neither can change the outcome of the message, with one exception: if
+``on_duplicate`` names a destination that cannot be reached, the message is recovered, so that it is sent
+there later.
 """
 
 import logging
@@ -24,7 +25,7 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 _verdicts = logging.getLogger(VERDICT_LOGGER)
 
-#: Sends a message, whole, to a destination.
+#: Sends a whole message to a destination.
 Forward = Callable[[str, Message], Awaitable[None]]
 
 #: How many duplicates of one batch the log names.
@@ -32,12 +33,12 @@ NAMED = 3
 
 
 def is_duplicate(run: Run) -> bool:
-    """Whether a message proved a duplicate."""
+    """Whether a message is a duplicate."""
     return run.decision is not None and run.decision.status is Status.DUPLICATE
 
 
 def forwarding_to(provider: Provider) -> Forward:
-    """Return what sends to the destinations of a provider."""
+    """Return a function that sends to the destinations of a provider."""
 
     async def forward(destination: str, message: Message) -> None:
         await provider.send(destination, [compose(destination, message, uuid=message.sent_uuid)])
@@ -48,9 +49,9 @@ def forwarding_to(provider: Provider) -> Forward:
 async def tell_of_duplicates(
     runs: Sequence[Run], settings: Settings, shell: Shell, forward: Forward | None = None
 ) -> None:
-    """Log the duplicates among the messages of one call, in one line, and tell the trigger's hook of each.
+    """Log the duplicates among the messages of one call in one line, and call the trigger's hook for each.
 
-    ``forward`` sends them where ``on_duplicate`` is a destination; without it nobody can.
+    If ``on_duplicate`` is a destination, ``forward`` sends them there; without ``forward`` they are not sent.
     """
     found = [run for run in runs if is_duplicate(run)]
     if not found:
