@@ -144,7 +144,7 @@ def trigger(
         ConfigurationError: naming what is wrong and the remedy.
     """
     frame = inspect.currentframe()
-    # Annotations may name what is local to the caller, such as a model defined in a test function.
+    # Annotations may name the caller's local names, such as a model defined in a test function.
     caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
     with pointing():
         destinations = listed(destination)
@@ -173,7 +173,7 @@ def _check_sources(history: Any, resolver: Any) -> None:
 
 
 def _warn_of_no_lease(trigger: Trigger[..., Any]) -> None:
-    """Say what a resolver does that is asked about a run which goes on."""
+    """Log what happens if a resolver is called while the first run goes on."""
     settings = trigger.settings
     if settings.lease is not None or trigger.resolver is None:
         return

@@ -93,7 +93,7 @@ class EntryCompletion:
         try:
             entry = (await store.lookup(self.settings.name, [uuid]))[0]
             if entry is None:
-                run.note("the history had forgotten its claim; its end was recorded again")
+                run.note("the history had forgotten its claim; its end was recorded anew")
                 run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
             else:
                 successor = entry.owner or f"the owner of fence {entry.fence}"
