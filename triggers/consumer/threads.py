@@ -1,4 +1,4 @@
-"""The consumer for blocking code: threads that receive, and threads for what is done beside them."""
+"""The consumer for blocking code: threads that receive, and threads for the work beside them."""
 
 from history.bridge import drive
 from history.shell import ThreadShell
@@ -40,6 +40,6 @@ class Consumer(ConsumerCore):
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.
-            BaseException: what a service raised to end the process.
+            BaseException: an exception of a service that ends the process.
         """
         drive(self._run(signals=signals, until_idle=until_idle))
