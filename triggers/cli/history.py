@@ -1,4 +1,4 @@
-"""``doubtless history``: what the document history remembers."""
+"""``doubtless history``: the entries of the document history."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -125,7 +125,7 @@ def forget(
 
 
 def entry_row(trigger: str, key: bytes, entry: Entry) -> dict[str, Any]:
-    """Return what is printed of an entry."""
+    """Return the printed form of an entry."""
     return {
         "trigger": trigger,
         "digest": key.hex(),

@@ -103,7 +103,7 @@ class Housekeeping:
             return
         try:
             await store.lookup(self.gate.trigger.name, [LOOKED_FOR])
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not answer)
+        except Exception as error:  # noqa: BLE001  (any error of a store: it does not answer)
             self.gate.history_away = str(error)
         else:
             self.gate.history_away = None
@@ -119,7 +119,7 @@ class Housekeeping:
             warnings = await store.check()
         except ConfigurationError:
             raise
-        except Exception:  # noqa: BLE001  (whatever a store raises: the first message will meet it, too)
+        except Exception:  # noqa: BLE001  (any error of a store: the first message will meet it, too)
             self._check_due = now + HISTORY_PROBE.total_seconds()
             return
         self.checked = True
@@ -171,7 +171,7 @@ class Housekeeping:
             await store.release(name, uuid, claims[0].fence, owner=token)
         except (CircuitOpenError, ConfigurationError):
             raise
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not take claims)
+        except Exception as error:  # noqa: BLE001  (any error of a store: it does not take claims)
             _log.warning(
                 "trigger %s stays suspended: its history takes no claims: %s", name, error, extra=self._extra
             )

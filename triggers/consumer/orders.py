@@ -114,7 +114,7 @@ class Heartbeat:
             if now >= self._sweep_due:
                 self._sweep_due = now + SWEEP_INTERVAL.total_seconds()
                 await self._store.control.sweep()
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: messages do not depend on it)
+        except Exception as error:  # noqa: BLE001  (any error of a store: messages do not depend on it)
             self._note_silence(error)
             return False
         else:
@@ -131,7 +131,7 @@ class Heartbeat:
         verb, reason = word
         try:
             number = await self._store.control.order(verb, [gate.name], reason=reason)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: this consumer obeys it already)
+        except Exception as error:  # noqa: BLE001  (any error of a store: this consumer obeys it already)
             _log.warning(
                 "trigger %s: its other consumers cannot receive the command to %s now: trying again: %s",
                 gate.name,

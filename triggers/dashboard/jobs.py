@@ -256,7 +256,7 @@ class Jobs:
                 else:
                     self._surveyor.take_out(self._settle(share, piece, step))
                 yield
-        except Exception as error:  # noqa: BLE001  (whatever it is, the page says it, and the next job runs)
+        except Exception as error:  # noqa: BLE001  (any error: the page says it, and the next job runs)
             trigger = self._triggers.get(share.trigger)
             redact = None if trigger is None else trigger.settings.redaction
             share.error = text_of(error, redact)

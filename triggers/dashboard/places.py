@@ -133,7 +133,7 @@ class Places:
             if desk.provider is None:
                 desk.provider = open_provider(desk.url)
             found = _asked(desk.latest.address, desk.provider, self._places)
-        except Exception as error:  # noqa: BLE001  (whatever a provider raises is shown, and it is asked again)
+        except Exception as error:  # noqa: BLE001  (any error of a provider is shown, and it is asked again)
             cause = "" if error.__cause__ is None else f": {first_line(error.__cause__)}"
             found = Asked(desk.latest.address, problem=f"{first_line(error)}{cause}")
         with self._lock:

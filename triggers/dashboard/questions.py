@@ -44,7 +44,7 @@ class Questions:
     def _answer(self, answer: "Future[ResolverAnswer]", trigger: AnyTrigger | None, parked: Parked) -> None:
         try:
             answer.set_result(answer_now(trigger, parked))
-        except BaseException as error:  # noqa: BLE001  (raised again for who has asked)
+        except BaseException as error:  # noqa: BLE001  (raised again for the caller)
             answer.set_exception(error)
         finally:
             with self._lock:

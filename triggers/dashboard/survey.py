@@ -164,7 +164,7 @@ class Surveyor:
                 self._wanted, self._making = False, True
             try:
                 self._put(self._make(lambda: self._closed), began)
-            except Exception as error:  # noqa: BLE001  (whatever a store raises: the next one may succeed)
+            except Exception as error:  # noqa: BLE001  (any error of a store: the next one may succeed)
                 self._failed = error if isinstance(error, DoubtlessError) else None
                 self._took = self._clock() - began
                 _log.warning("parked messages were not counted, which is tried again: %s", text_of(error))

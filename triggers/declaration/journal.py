@@ -56,7 +56,7 @@ class JournalKeeper:
             return
         try:
             await self.journal.append(self.trigger, lines)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the verdict stands)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the verdict stands)
             self._note_loss(len(lines), error)
             return
         if self._lost:

@@ -103,7 +103,7 @@ class ShadowJudge(Judge):
         """Claim what can be claimed; a history that refuses its settings counts as unavailable."""
         try:
             await Judge.claim(self, runs, expect=expect)
-        except Exception as error:  # noqa: BLE001  (whatever it is, what was there before goes on)
+        except Exception as error:  # noqa: BLE001  (any error: what was there before goes on)
             self._note_absence(error, runs)
 
     async def judge(self, run: Run) -> Decision:

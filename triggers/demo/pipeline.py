@@ -70,7 +70,7 @@ def run_pipeline(history: str, orders: Path, folder: Path) -> PipelineSummary:
 
 def main(history: str, orders: Path, folder: Path) -> PipelineSummary:
     """Read, book new orders, and check the bookings."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (whoever asks why it is left out need not have it)
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (the reason why it is left out does not need it)
 
     from triggers.spark import foreach_batch  # noqa: PLC0415  (as above)
 

@@ -85,7 +85,7 @@ class Releaser:
         except ProviderUnavailableError as error:
             for entry in group:
                 await self._put_off(entry, error, counted=False)
-        except Exception as error:  # noqa: BLE001  (whatever a provider raises: they must not be lost)
+        except Exception as error:  # noqa: BLE001  (any error of a provider: they must not be lost)
             if len(group) == 1:
                 await self._refused(group[0], error)
                 return

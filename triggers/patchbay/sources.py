@@ -68,7 +68,7 @@ class Sources:
     def _run(self, name: str, begin: Callable[..., Any]) -> None:
         try:
             begin(*self._arguments(name))
-        except BaseException as error:  # noqa: BLE001  (handed to who runs the Patch Bay)
+        except BaseException as error:  # noqa: BLE001  (passed to the caller of the Patch Bay)
             self._failed(name, error)
 
     async def _arun(self, name: str, begin: Callable[..., Coroutine[Any, Any, Any]]) -> None:

@@ -67,7 +67,7 @@ class EntryCompletion:
             return []
         try:
             settled = one_for_each(await self._write(self.store, settlements), settlements)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the services have run)
             for run in runs:
                 run.note(f"its end could not be written: {run.text_of(error)}")
             return runs

@@ -84,7 +84,7 @@ async def _tell(hook: DuplicateHook, run: Run, trigger: str, shell: Shell) -> No
         result = hook(run.message.copied(), run.outcome())
         if result is not None and hasattr(result, "__await__"):
             if shell.blocking:
-                raise UnawaitedError("on_duplicate", result)  # noqa: TRY301  (told of below, as what it raises)
+                raise UnawaitedError("on_duplicate", result)  # noqa: TRY301  (reported below, like its other errors)
             await result
     except BaseException as error:
         if not is_failure(error):
@@ -118,7 +118,7 @@ async def _send(destination: str, run: Run, trigger: str, forward: Forward | Non
             run.decision = replace(run.decision, answer=Answer.RECOVER_LATER)
         run.note(f"it could not be sent to {destination}: {run.text_of(error)}")
         _log.warning("%s RECOVERED: %s; delivered again later", run.named, run.notes[-1], extra=extra)
-    except Exception as error:  # noqa: BLE001  (whatever a provider raises: it would raise it again)
+    except Exception as error:  # noqa: BLE001  (any error of a provider: it would raise it again)
         _log.error(
             "%s: the duplicate cannot be sent to %s, and is acknowledged: %s",
             run.named,

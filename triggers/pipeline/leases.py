@@ -184,7 +184,7 @@ class LeaseKeeper:
             del self._errands[name]
             try:
                 self._ask(errand(self.store))
-            except Exception as error:  # noqa: BLE001  (the leases are to be renewed, whatever becomes of it)
+            except Exception as error:  # noqa: BLE001  (leases must be renewed in any case)
                 if _is_absence(error):
                     self._errands.setdefault(name, (now + self._interval, errand))
                 else:

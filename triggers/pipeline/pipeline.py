@@ -398,7 +398,7 @@ class MessagePipeline:
                 await self._run_inside(runs, transactions, removal, again=True)
         except ConfigurationError:
             raise
-        except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
+        except Exception as error:  # noqa: BLE001  (any error: nothing is known to be committed)
             return error
         self._reach(Step.COMPLETED)
         if removal is not None:

@@ -1,4 +1,4 @@
-"""Commands for a new service: its first files, and what is configured.
+"""Commands for a new service: its first files, and its configuration.
 
 ``init.py`` is ``doubtless init``, ``config.py`` is ``doubtless config``.
 """

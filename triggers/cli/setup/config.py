@@ -1,4 +1,4 @@
-"""``doubtless config``: what is configured, and who said it."""
+"""``doubtless config``: the settings, and where each comes from."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +43,7 @@ _OPTIONS = {
 
 @app.callback()
 def _group() -> None:
-    """Keep one command a group."""
+    """Keep a group of only one command."""
 
 
 @app.command()
@@ -104,7 +104,7 @@ def _origin(context: typer.Context, configuration: Configuration, key: str) -> s
 
 
 def _journal_of_all(configuration: Configuration) -> dict[str, Any]:
-    """Return the row of the journal of triggers that say nothing of one; no option of a command is for it."""
+    """Return the row for the journal of triggers without the setting; no option of a command sets it."""
     found = configuration.find("journal") or Found(False, "default")
     return {"setting": "journal", "value": shown("journal", found.value), "from": found.origin}
 
@@ -122,6 +122,6 @@ def _of_trigger(trigger: AnyTrigger, configuration: Configuration) -> Iterator[d
 
 
 def _of_all(configuration: Configuration, key: str, value: Any) -> Found | None:
-    """Return who said a setting of all triggers, where this one has it."""
+    """Return the origin of a setting of all triggers, if this trigger has it."""
     found = configuration.find(key) if key == "journal" else None
     return found if found is not None and found.value == value else None

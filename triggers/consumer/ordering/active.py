@@ -204,7 +204,7 @@ class ActiveConsumer:
         self._keeping.keeper.let_go(claimed)
         try:
             await self._store.release(self._trigger, ACTIVE_CONSUMER, claimed.fence or 0, owner=claimed.owner)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the lease ends by itself)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the lease ends by itself)
             _log.warning(
                 "trigger %s: could not give back the right to receive: another consumer has it in %d s: %s",
                 self._trigger,

@@ -301,7 +301,7 @@ class _Run:
             return
         try:
             self._task.backend.store_result(_KEPT + request.id, result, self._celery.states.SUCCESS)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the task has been done)
+        except Exception as error:  # noqa: BLE001  (any error: the task has been done)
             _log.warning("%s: its result is not kept before it is done: %s", request.id, error)
 
     def _failed_before(self, error: FailedBeforeError) -> _End:

@@ -47,7 +47,7 @@ def follow(broker: Any, message: Any, result: Any, on_success: str | None) -> No
                 if target:
                     broker.get_actor(target).send(message.asdict(), result)
                     message.options.pop(_ON_SUCCESS, None)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
+        except Exception as error:  # noqa: BLE001  (any error: the message has been done)
             _log.warning("%s: what follows it failed: %s", in_log(message.message_id), text_of(error))
 
 

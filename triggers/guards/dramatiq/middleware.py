@@ -184,7 +184,7 @@ class _Run:
         try:
             guard = self._guard = self._guards.of(self._actor.actor_name)
             result, error = self._answer(guard.handle_message(self._told(named, args, kwargs), call))
-        except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message comes again)
+        except Exception as problem:  # noqa: BLE001  (any failure of the guard: the message comes again)
             self._say_recovered(problem)
             result, error = None, self._send_again(AWAY_FOR)
         except Interrupt as interrupt:
@@ -220,7 +220,7 @@ class _Run:
                     results.backend.store_result(
                         self._message, result, self._message.options.get("result_ttl", mine)
                     )
-                except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
+                except Exception as error:  # noqa: BLE001  (any error: the message has been done)
                     text = text_of(error, self._guard.settings.redaction)
                     _log.warning(
                         "%s: its result is not kept before it is done: %s",
@@ -311,7 +311,7 @@ class _Run:
             try:
                 self._broker.enqueue(self._message.copy(), delay=int(seconds * 1000))
                 break
-            except Exception as error:  # noqa: BLE001  (whatever a broker raises)
+            except Exception as error:  # noqa: BLE001  (any error of a broker)
                 text = "%s WAITS: the broker does not take it again: %s"
                 _log.warning(text, in_log(self._message.message_id), text_of(error), extra=self._named)
                 time.sleep(PAUSE)

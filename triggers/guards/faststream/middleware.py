@@ -209,7 +209,7 @@ class _Run:
         """Return the guard's outcome; None if the guard failed, and the message stays in the worker."""
         try:
             return await self._guard.ahandle_message(self._message, call)
-        except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message waits)
+        except Exception as problem:  # noqa: BLE001  (any failure of the guard: the message waits)
             redact, then = self._guard.settings.redaction, "It tries again"
             run, task = self._message.uuid, self._guard.name
             log_failure("WAITS", problem, run=run, task=task, redact=redact, then=then)
@@ -221,7 +221,7 @@ class _Run:
             return
         try:
             await asyncio.shield(self._msg.nack())
-        except Exception as error:  # noqa: BLE001  (whatever a broker raises: then it is not acknowledged)
+        except Exception as error:  # noqa: BLE001  (any error of a broker: then it is not acknowledged)
             _log.warning("%s: it is not given back: %s", in_log(str(self._message.uuid)), text_of(error))
 
     def _comes_again(self, error: Exception) -> bool:
@@ -256,7 +256,7 @@ async def _body_of(msg: Any) -> Any:
     """Return the body for people to read; undecoded if FastStream cannot decode it for its handler."""
     try:
         return shown(await msg.decode())
-    except Exception:  # noqa: BLE001  (whatever a decoder raises)
+    except Exception:  # noqa: BLE001  (any error of a decoder)
         return bytes(msg.body)
 
 
@@ -272,7 +272,7 @@ async def _uuid_of(guard: Guard, uuid: Identity, msg: Any) -> str | None:
             key = uuid(msg)
             key = await key if hasattr(key, "__await__") else key
         return canonical(key)
-    except Exception as error:  # noqa: BLE001  (a user's, and whatever it raises)
+    except Exception as error:  # noqa: BLE001  (any error of user code)
         redact, text = guard.settings.redaction, "subscriber %s: no uuid can be read of message %s: %s"
         info = exception_info(error, redact=redact)
         _log.error(text, guard.name, in_log(str(msg.message_id)), text_of(error, redact), exc_info=info)

@@ -79,7 +79,7 @@ async def _try(guard: Guard, ask: Callable[[], Awaitable[Any]]) -> Any:
     """Call one of our functions; None if it fails."""
     try:
         return await ask()
-    except Exception as error:  # noqa: BLE001  (whatever it is, the request goes on)
+    except Exception as error:  # noqa: BLE001  (any error: the request goes on)
         _log.warning(
             "%s: in shadow it goes on after %s", guard.name, text_of(error, guard.settings.redaction)
         )

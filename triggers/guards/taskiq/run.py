@@ -112,7 +112,7 @@ class Run:
         async def call() -> Any:
             try:
                 return await self._call()
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is judged and raised again)
+            except Exception as error:  # noqa: BLE001  (any error: it is judged and raised again)
                 return self._judge(error)
 
         end: _End | None = None
@@ -122,7 +122,7 @@ class Run:
                     outcome = await self._guard.ahandle_message(self._told(), call, wait=self._wait)
                     end = await self._first_result() if self._is_copy(outcome) else self._answer(outcome)
                     pause = outcome.recover_after or AWAY_FOR
-                except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the task waits)
+                except Exception as problem:  # noqa: BLE001  (any failure of the guard: the task waits)
                     pause = self._say_waits(problem)
                 if end is None:
                     await asyncio.sleep(pause)
@@ -169,7 +169,7 @@ class Run:
         try:
             with CancelScope(shield=True):
                 await self._broker.kick(self._broker.formatter.dumps(self._message))
-        except Exception as error:  # noqa: BLE001  (whatever a broker raises; it ends as without the guard)
+        except Exception as error:  # noqa: BLE001  (any error of a broker: it ends as without the guard)
             text = "%s FAILED: it was cancelled, and the broker does not take it again: %s"
             _log.error(
                 text, in_log(self._message.task_id), text_of(error), extra={"trigger": self._task.task_name}

@@ -141,7 +141,7 @@ class PartExecution:
         message, settings = run.message, self.settings
         if (size := message.body_size()) > settings.max_body_size:
             raise BodyTooLargeError(size, settings.max_body_size)
-        assert run.fence is not None  # noqa: S101  (what runs here was claimed: the settings see to that)
+        assert run.fence is not None  # noqa: S101  (the settings ensure that it was claimed)
         part = JoinPart(
             activation=activation_of(message),
             destination=message.destination or "",

@@ -43,7 +43,7 @@ class ParkingLot:
         if self._primary is not None:
             try:
                 await self._primary.park(parked)
-            except Exception as error:  # noqa: BLE001  (whatever a lot raises: the message must go somewhere)
+            except Exception as error:  # noqa: BLE001  (any error of a lot: the message must go somewhere)
                 _log.warning("%s: parking %d messages in a local file", text_of(error), len(parked))
             else:
                 return True

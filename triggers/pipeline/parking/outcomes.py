@@ -48,7 +48,7 @@ class Outcomes:
             mine = [one for one in self._gathered if one[0].trigger_name == name][:CLAIM_BATCH]
             try:
                 await record(self._lot, name, self._step(), mine)
-            except Exception as error:  # noqa: BLE001  (whatever a lot raises: what has run stays run)
+            except Exception as error:  # noqa: BLE001  (any error of a lot: what has run stays run)
                 _log.warning("trigger %s: outcomes of decisions were not written: %s", name, text_of(error))
             else:
                 self._gathered = [one for one in self._gathered if one not in mine]

@@ -42,7 +42,7 @@ async def sweep(
     try:
         deleted = await store.purge(trigger)
         closed = await close_settled(trigger, store, parking or store.parking, cursor=cursor, limit=LOOKED_AT)
-    except Exception as error:  # noqa: BLE001  (whatever a store raises: the consumer can do without a sweep)
+    except Exception as error:  # noqa: BLE001  (any error of a store: the consumer can do without a sweep)
         minutes = SWEEP_INTERVAL.total_seconds() / 60
         _log.warning(
             "trigger %s: the sweep failed, and is tried again in %d minutes: %s",

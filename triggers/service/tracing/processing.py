@@ -85,7 +85,7 @@ def _record(span: Span, error: BaseException, redact: Redaction | None) -> None:
         return
     try:
         span.record_exception(error)
-    except Exception:  # noqa: BLE001  (an exception is user code, too; the message must still be answered)
+    except Exception:  # noqa: BLE001  (an exception is also user code; the message must still be answered)
         span.add_event("exception", known)
 
 

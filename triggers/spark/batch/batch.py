@@ -188,7 +188,7 @@ class Batch:
         redact = self.settings.trigger.redaction
         try:
             committed = asked(self.settings, self.record)
-        except Exception as silence:  # noqa: BLE001  (who is asked is user code)
+        except Exception as silence:  # noqa: BLE001  (it calls user code)
             text = "the sink does not say whether it has batch %s: %s"
             info = exception_info(silence, redact=redact)
             _log.error(text, self.record.batch, told_of(silence, redact), exc_info=info, extra=self._extra)

@@ -77,7 +77,7 @@ class BatchLease:
 
     def _renew(self, owner: BatchOwner) -> None:
         lease, store = self.settings.trigger.lease, history_at(self.settings.history)
-        assert lease is not None  # noqa: S101  (else there is no thread)
+        assert lease is not None  # noqa: S101  (the thread exists only with it)
         assert isinstance(store, BatchLeases)  # noqa: S101  (as above)
         try:
             renewed = drive(store.renew_batch(self.settings.name, owner, lease))

@@ -47,7 +47,7 @@ class Purging:
             if time.monotonic() >= self._sweep_due:
                 self._sweep_due = time.monotonic() + SWEEP_INTERVAL.total_seconds()
                 self._sweep(store)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the batch is completed)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the batch is completed)
             self.cursor = self._parked_cursor = None
             _log.warning(
                 "expired entries could not be deleted, the next batch tries again: %s",

@@ -65,7 +65,7 @@ def _condition_of(error: Any) -> str | None:
     """Return Spark's name of a failure; Spark 4 has another method for it."""
     try:
         found = error.getErrorClass() if hasattr(error, "getErrorClass") else error.getCondition()
-    except Exception:  # noqa: BLE001  (whatever a gateway raises for what is not there)
+    except Exception:  # noqa: BLE001  (any error of a gateway for what is not there)
         return None
     return None if found is None else str(found)
 

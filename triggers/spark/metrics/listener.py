@@ -53,7 +53,7 @@ def _harmless(what: str) -> Generator[None]:
     """Log a failure: a query must not suffer for its metrics, nor the metrics of other queries."""
     try:
         yield
-    except Exception:  # noqa: BLE001  (whatever it is)
+    except Exception:  # noqa: BLE001  (any error)
         _log.exception("the %s of a query is missing in the metrics", what)
 
 

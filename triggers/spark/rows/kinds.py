@@ -88,7 +88,7 @@ def _with_known_zone(field: Any) -> Any:
 def _is_known_zone(zone: str) -> bool:
     try:
         _arrow.lib.string_to_tzinfo(zone)
-    except Exception:  # noqa: BLE001  (each library of zones has an exception of its own for it)
+    except Exception:  # noqa: BLE001  (each library of zones has another exception)
         return False
     return True
 

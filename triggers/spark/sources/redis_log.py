@@ -151,7 +151,7 @@ class RedisLog:
     def _entry(self, entry_id: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
         try:
             message = decode(self.settings.stream, entry_id, fields, UNCOUNTED)
-        except Exception as error:  # noqa: BLE001  (whatever foreign bytes make a decoder raise)
+        except Exception as error:  # noqa: BLE001  (any error of a decoder of foreign bytes)
             return LogEntry(entry_id.decode(), None, problem_of(error), fields)
         return LogEntry(entry_id.decode(), message, None, fields)
 

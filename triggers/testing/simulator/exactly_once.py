@@ -48,7 +48,7 @@ default_seed = 0
 found: list[Report] = []
 
 
-def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by its name)
+def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
     trigger: Any,
     messages: Sequence[Message],
     *,

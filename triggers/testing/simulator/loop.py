@@ -47,7 +47,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return the loop's time: the machine's, plus the skipped time."""
         return super().time() + self._ahead
 
-    def run_in_executor(  # type: ignore[override]  # (its own types are told by no simpler signature)
+    def run_in_executor(  # type: ignore[override]  # (no simpler signature has its types)
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         """Run in a thread; meanwhile no time is skipped."""

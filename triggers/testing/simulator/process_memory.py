@@ -82,7 +82,7 @@ def memory_of(
         elif type(value) in CONTAINERS:
             try:
                 copied = copy.deepcopy(value)
-            except Exception:  # noqa: BLE001, S112  (what cannot be copied is no plain memory)
+            except Exception:  # noqa: BLE001, S112  (an object that cannot be copied is not plain memory)
                 continue
             (memory.lasting if lasts else memory.containers)[id(value)] = (value, copied)
             if not lasts and id(value) in cleared:

@@ -151,7 +151,7 @@ class BatchCourse:
         except SimulatedDeath:
             line.answer = "driver died"
             return False
-        except Exception as error:  # noqa: BLE001  (whatever it is, the query ends, and is started again)
+        except Exception as error:  # noqa: BLE001  (any error: the query ends, and is started again)
             line.answer = "query failed"
             line.faults += (f"{type(error).__name__}: {error}".partition("\n")[0][:120],)
             self.failure = error

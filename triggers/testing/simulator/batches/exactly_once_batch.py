@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_SCRIPTS = 60
 
 
-def exactly_once_batch(  # noqa: PLR0913  (what a test may say of its world, each by its name)
+def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its name)
     function: Any,
     rows: "Sequence[Mapping[str, Any]] | DataFrame",
     *,
