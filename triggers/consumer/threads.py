@@ -12,7 +12,7 @@ class Consumer(ConsumerCore):
 
     Each trigger gets ``concurrency`` workers. Each worker has a receiver named ``<name>-<trigger>-<n>``.
 
-    SIGTERM or SIGINT drains: running messages end, and fetched messages that have not begun are given back. A
+    SIGTERM or SIGINT drains: running messages end, and fetched messages that have not begun are recovered. A
     second signal ends the process immediately. Entries that it had started are then In Doubt, as after any
     crash.
 

@@ -39,7 +39,7 @@ def protect(name: str, *, history: str | HistoryStore | None, **options: Unpack[
     """Return a guard that runs a call once for each uuid.
 
     It detects duplicates like ``@trigger``, with the same options. A duplicate does not run. A call that may
-    or may not have run is In Doubt and parked. A call that fails transiently is given back.
+    or may not have run is In Doubt and parked. A call that fails transiently is recovered.
 
         guard = protect("charge-card", history="sqlite:///history.sqlite3")
         outcome = guard.handle("order-17", lambda: charge(12.5))

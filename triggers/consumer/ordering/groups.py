@@ -21,7 +21,7 @@ EVERYTHING = ("everything",)
 class Ticket:
     """One delivery: its position in the order of all, and the key of its group.
 
-    ``put_off`` is how often it was given back only for lack of room.
+    ``put_off`` is how often it was recovered only for lack of room.
     """
 
     received: Received
@@ -32,7 +32,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class _Back:
-    """A message that was given back, and when it is expected again, in monotonic seconds."""
+    """A message that was recovered, and when it is expected again, in monotonic seconds."""
 
     due: float
     put_off: int
@@ -40,7 +40,7 @@ class _Back:
 
 @dataclass(slots=True)
 class _Group:
-    """One group: its waiting messages, those given back, and the message that is ready or runs."""
+    """One group: its waiting messages, recovered ones, and the message that is ready or runs."""
 
     waiting: list[tuple[int, Ticket]] = field(default_factory=list[tuple[int, Ticket]])
     back: dict[int, _Back] = field(default_factory=dict[int, _Back])
@@ -50,14 +50,14 @@ class _Group:
 
     @property
     def first_back(self) -> int | None:
-        """The smallest number that was given back."""
+        """The smallest number that was recovered."""
         while self._numbers and self._numbers[0] not in self.back:
             heappop(self._numbers)
         return self._numbers[0] if self._numbers else None
 
     @property
     def is_blocked(self) -> bool:
-        """Whether its waiting messages must wait for a message that was given back."""
+        """Whether its waiting messages must wait for a message that was recovered."""
         first = self.first_back
         return first is not None and (not self.waiting or self.waiting[0][0] > first)
 
@@ -70,7 +70,7 @@ class _Group:
         return self._by_identity.get(identity_of(received), ())
 
     def come_again(self, received: Received) -> tuple[int, _Back] | None:
-        """Return the number of a message that was given back; None for any other message."""
+        """Return the number of a message that was recovered; None for any other message."""
         identity = identity_of(received)
         numbers = self._by_identity.get(identity)
         if not numbers:
@@ -101,7 +101,7 @@ class Groups:
         self._ready: list[tuple[int, Ticket]] = []
 
     def arrive(self, received: Received) -> None:
-        """Queue a delivery in its group, under its old number if it was given back."""
+        """Queue a delivery in its group, under its old number if it was recovered."""
         key = self._key_of(received)
         self.waiting += 1
         if key is None:
@@ -132,7 +132,7 @@ class Groups:
         self._advance(ticket.key, group)
 
     def give_back(self, ticket: Ticket, due: float) -> None:
-        """Note that a taken ticket is given back, and that its group waits until it has come again."""
+        """Note that a taken ticket is recovered, and that its group waits until it has come again."""
         group = self._groups.get(ticket.key)
         if ticket.key is None or group is None:
             return
@@ -181,7 +181,7 @@ class Groups:
 
     @property
     def outstanding(self) -> int:
-        """How many were given back and have not come again."""
+        """How many were recovered and have not come again."""
         return sum(len(group.back) for group in self._groups.values())
 
     def next_due(self) -> float | None:

@@ -14,7 +14,7 @@ from history.shell import Shell
 from triggers.consumer.ordering.groups import Groups, Ticket
 from triggers.providers.provider import AT_ONCE, Received, Receiver
 
-#: The first and the longest delay, in seconds, of a message that is given back only because its group is
+#: The first and the longest delay, in seconds, of a message that is recovered only because its group is
 #: blocked and no room is left to hold it. Each time counts as a delivery, so there must not be many.
 PUT_OFF_DELAYS = (5.0, 300.0)
 
@@ -22,10 +22,10 @@ PUT_OFF_DELAYS = (5.0, 300.0)
 #: one group, messages that are fetched before it only take its room.
 ROUNDING = 0.01
 
-#: How many messages may be given back and expected before no new ones are fetched.
+#: How many messages may be recovered and expected before no new ones are fetched.
 MOST_OUTSTANDING = 10_000
 
-#: How late a message that was given back may be, in seconds, before it is looked for. A consumer that was
+#: How late a message that was recovered may be, in seconds, before it is looked for. A consumer that was
 #: frozen and came back may have acknowledged it, and its group waits for it meanwhile.
 OVERDUE = 10.0
 
@@ -41,7 +41,7 @@ class NotedAnswer:
         self.delay = None
 
     async def recover(self, _: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Note that it is given back."""
+        """Note that it is recovered."""
         self.delay = delay
 
 
@@ -76,7 +76,7 @@ class Handover:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is kept, and no message that was given back is expected."""
+        """Whether nothing is kept, and no message that was recovered is expected."""
         with self._lock:
             kept = self._groups.waiting or self._running or self._done or self._back
             return not kept and self._groups.outstanding == 0
@@ -118,7 +118,7 @@ class Handover:
         return due is not None and due > time.monotonic()
 
     def is_overdue(self) -> bool:
-        """Whether a message that was given back has not come again, and must be looked for."""
+        """Whether a message that was recovered has not come again, and must be looked for."""
         with self._lock:
             due = self._groups.next_due()
         return due is not None and due + OVERDUE < time.monotonic()
@@ -151,7 +151,7 @@ class Handover:
         await self._wait(lambda: bool(self._done or self._back) or not (self._running or self._groups.ready))
 
     async def halt(self) -> None:
-        """Wait until nothing runs; nothing begins before all waiting messages are forgotten or given back."""
+        """Wait until nothing runs; nothing begins before all waiting messages are forgotten or recovered."""
         self._halted = True
         await self._wait(lambda: self._running == 0)
 

@@ -3,7 +3,7 @@
 Each task takes its rows through the trigger's own pipeline, a unit at a time: one claim, the services in
 order, one completion. So a row has all guarantees of ``@trigger`` that a message has. With ``concurrency``
 several units of a task run concurrently, see :mod:`triggers.spark.row_service.running`. A row that must be
-given back makes the batch fail at its end: when Spark tries the batch again, processed rows are duplicates.
+recovered makes the batch fail at its end: when Spark tries the batch again, processed rows are duplicates.
 
 An executor that dies leaves its present units STARTED, and Spark's next attempt finds these rows In Doubt. So
 does a speculative twin, unless the trigger has a lease: then it waits. Retrieval failure events are published
@@ -97,7 +97,7 @@ class RowService:
 
         Raises:
             ConfigurationError: the stream's columns do not fit, or the trigger cannot travel.
-            TransientError: rows must be given back, so the batch must come again.
+            TransientError: rows must be recovered, so the batch must come again.
         """
         started = time.perf_counter()
         check_frame(self.settings.columns, batch)
@@ -122,7 +122,7 @@ class RowService:
         self._purging.after(report)
 
     def _run(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
-        """Run the services; return the counts of results, and why some rows must be given back."""
+        """Run the services; return the counts of results, and why some rows must be recovered."""
         with described(batch.sparkSession, f"doubtless {self.name}: runs the service for each row"):
             return self._counted(batch)
 
@@ -178,7 +178,7 @@ class _RowTask:
         )
 
     async def _handle(self, pipeline: Pipeline, messages: Sequence[Message]) -> list[Outcome]:
-        """Handle messages, and again the ones that run elsewhere; the rest must be given back."""
+        """Handle messages, and again the ones that run elsewhere; the rest must be recovered."""
         outcomes = list(await pipeline.handle_batch(messages))
         deadline = time.monotonic() + self.settings.patience.total_seconds()
         while waiting := [index for index, outcome in enumerate(outcomes) if _comes_again(outcome)]:
