@@ -1,32 +1,32 @@
-"""What we do: triggers, the pipeline behind them, and the providers they receive from.
+"""Triggers, the pipeline behind them, and the providers from which they receive.
 
 =====================  ==============================================================================
 ``service/``           the user's function: its settings, how it is called, what its failures mean
 ``detection/``         the decision table: pure
-``pipeline/``          one message from its claim to its answer; ``pipeline.py`` knows the order
+``pipeline/``          one message from its claim to its answer; ``pipeline.py`` has the order of steps
 ``declaration/``       ``@trigger``, and the ``Trigger`` that it makes
 ``providers/``         where messages come from: a folder for each messaging system
-``consumer/``          what receives, and hands messages to triggers
-``producer/``          what sends
+``consumer/``          receives messages, and hands them to triggers
+``producer/``          sends messages
 ``selectors/``         conditions on messages
-``events/``            what is said when a message is given up; ``sinks/``: where that goes
+``events/``            the event when a message is given up; ``sinks/``: where it goes
 ``guards/``            the same for tasks of Celery and others, and for HTTP requests
 ``spark/``             the same for micro-batches of Spark
 ``patchbay/``          components that a file wires to destinations
-``metrics/``           what monitoring is told; ``security/``: the security log
+``metrics/``           numbers for monitoring; ``security/``: the security log
 ``configuration/``     ``doubtless.toml`` and the environment
 ``cli/``               the command line; ``dashboard/``: the same in a browser; ``demo/``: its main job
-``testing/``           what users test their triggers with
+``testing/``           tools with which users test their triggers
 =====================  ==============================================================================
 
-Each name is loaded when it is first asked for, so importing this package alone costs nothing.
+Each name is loaded at its first use, so importing this package costs nothing.
 """
 
 from typing import TYPE_CHECKING
 
 try:
     from history.support.faces import lazy
-except ModuleNotFoundError as error:  # said here: nothing else of ours can be imported
+except ModuleNotFoundError as error:  # printed here: none of our other modules can be imported
     import history
 
     raise ImportError(
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from triggers.service.identity import UnidentifiedError
     from triggers.service.keeping import FailedBeforeError, Keep
     from triggers.service.outcome import Outcome
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = [

@@ -1,12 +1,12 @@
 """The command line: ``doubtless``.
 
-Exit codes: 0 done; 1 done, but not what was hoped for (nothing found, a check failed); 2 wrong usage or
-configuration; 3 a server is unavailable; 128 and more, ended by a signal.
+Exit codes: 0 done; 1 done, but not as hoped (nothing found, a check failed); 2 wrong usage or configuration;
+3 a server is unavailable; 128 and more, ended by a signal.
 
 A command is a module of its name (``run.py``, ``send.py``, ``why.py``, ``control.py``, ``demo.py``,
 ``patchbay.py``, ``redis.py``) or of a folder: ``checks/``, ``history/``, ``parked/``, ``setup/``, ``sqljms/``
-and ``sqlremote/``. ``commands.py`` lists all of them. ``shared/`` is what they have in common, ``rerun.py``
-runs a parked message, and ``demo_pipeline.py`` is the demo's end in Spark. ``__main__.py`` is for ``python -m
+and ``sqlremote/``. ``commands.py`` lists all of them. ``shared/`` is their common part. ``rerun.py`` runs a
+parked message, and ``demo_pipeline.py`` is the demo's last part in Spark. ``__main__.py`` is for ``python -m
 triggers.cli``.
 """
 
@@ -70,19 +70,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(arguments, standalone_mode=False, prog_name="doubtless", obj=state) or 0
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read this has seen enough; the interpreter must not try to flush once more.
+        # The reader has closed the pipe; the interpreter must not try to flush once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except UserExitError as end:
         state.complain(str(end))
         code = end.exit_code
-    except Exception as error:  # noqa: BLE001  (a traceback is no answer; --verbose shows it)
+    except Exception as error:  # noqa: BLE001  (no traceback by default; --verbose shows it)
         code = _report(error, state)
     sys.exit(code)
 
 
 def _report(error: Exception, state: State) -> int:
-    """Say what went wrong, in one line, and return the exit code."""
+    """Print what went wrong, in one line, and return the exit code."""
     if state.verbose:
         for line in "".join(traceback.format_exception(error)).splitlines():
             state.note(line)
@@ -105,9 +105,9 @@ def _report(error: Exception, state: State) -> int:
 
 def _report_others(error: Exception, state: State) -> int:
     format_message = getattr(error, "format_message", None)
-    if format_message is not None:  # typer's own, for wrong usage
+    if format_message is not None:  # typer's own error, for wrong usage
         context, problem = getattr(error, "ctx", None), str(format_message()).rstrip(".")
-        if problem:  # none when there were no arguments at all: that was answered by the help
+        if problem:  # empty without any arguments: then the help was printed
             state.complain(f"{problem}; see {context.command_path if context else 'doubtless'} --help")
         return int(getattr(error, "exit_code", 2))
     hint = "" if state.verbose else "; --verbose shows where"

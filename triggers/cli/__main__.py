@@ -1,4 +1,4 @@
-"""``python -m triggers.cli`` is ``doubtless``; the supervisor starts its children so."""
+"""``python -m triggers.cli`` is ``doubtless``; the supervisor starts its children in this form."""
 
 from triggers.cli import main
 

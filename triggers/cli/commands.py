@@ -1,6 +1,6 @@
 """The commands of ``doubtless`` by their names, in the order of ``--help``.
 
-A summary is the first paragraph of the command's own help, so that ``--help`` need not load any.
+A summary is the first paragraph of the command's own help, so that ``--help`` loads no command.
 """
 
 from collections.abc import Mapping

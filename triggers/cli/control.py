@@ -17,14 +17,14 @@ from triggers.configuration.nearest import listed
 from triggers.events.hearing import wildcard
 from triggers.security.commands import command_record, recorded
 
-#: How often the consumers are looked at while they are waited for, in seconds.
+#: How often to check the consumers while the command waits for them, in seconds.
 LOOK_INTERVAL = 0.1
 
-#: What status says of a trigger whose consumers have gone, and of one that never had any: guards and Spark
-#: use theirs without one, and report nothing.
+#: The status of a trigger after its consumers have ended, and of a trigger that never had any: guards and
+#: Spark use triggers without a consumer, and report nothing.
 NOT_RUNNING, NO_CONSUMER = "NOT RUNNING", "NO CONSUMER REPORTS"
 
-#: What it says of one that would receive if its provider answered.
+#: The status of a trigger that would receive if its provider answered.
 AWAY = "PROVIDER AWAY"
 
 _STATUS = ["trigger", "consumer", "state", "busy", "reason", "since", "last_beat", "counts"]
@@ -43,7 +43,7 @@ _STATISTICS = [
     "mean_ms",
 ]
 
-#: The state that proves obedience, besides the word that it was obeyed; an error may suspend again at once.
+#: The state that proves obedience, in addition to the report of it; an error may suspend again immediately.
 _PROOFS = {
     Verb.SUSPEND: {TriggerState.SUSPENDED, TriggerState.DISABLED},
     Verb.DISABLE: {TriggerState.DISABLED},
@@ -175,13 +175,13 @@ def _give_order(
     wait: float,
     reason: str | None = None,
 ) -> None:
-    """Give an order, wait for the consumers, and say which of them have obeyed."""
+    """Send a command, wait for the consumers, and show which of them have obeyed."""
     state = State.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
         known = known_triggers(store, overview)
         names = _chosen(patterns, known)
-        if verb.lasts:  # a trigger may be disabled before it runs first
+        if verb.lasts:  # a trigger may be disabled before its first run
             _note_unknown(state, names, known)
         else:
             for name in names:
@@ -195,7 +195,7 @@ def _give_order(
     state.show(verb.value, _ANSWERS, rows, none="no consumer runs it" if names else "no trigger is called so")
     for name in idle if rows else []:
         state.note(f"no consumer runs {name}")
-    # What a consumer that starts later obeys has an effect without a consumer.
+    # A command for consumers that start later has an effect without a consumer.
     if not names or not all(row["obeyed"] for row in rows) or (set(idle) - set(held) and not verb.lasts):
         raise typer.Exit(1)
 
@@ -203,7 +203,7 @@ def _give_order(
 def order_and_wait(
     control: Control, verb: Verb, names: Sequence[str], reason: str | None, wait: float
 ) -> list[dict[str, Any]]:
-    """Give an order, wait for the living consumers at most so long, and return what each answers."""
+    """Send a command, wait for the running consumers at most ``wait`` seconds, and return their answers."""
     number = drive(control.order(verb, names, reason=reason))
     deadline = time.monotonic() + wait
     while True:
@@ -233,7 +233,7 @@ def _note_unknown(state: State, names: Sequence[str], known: Sequence[str]) -> N
 
 
 def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the triggers that were named, each once; a name without ``*`` need not be known."""
+    """Return the named triggers, each once; a name without ``*`` need not be known."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
         expression = wildcard(pattern)
@@ -243,7 +243,7 @@ def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
-    """Yield what each living consumer of a trigger says; one row where there is none."""
+    """Yield the report of each running consumer of a trigger; one row if there is none."""
     beats = sorted((beat for beat in overview.beats if beat.report.trigger == trigger), key=_by_name)
     for beat in beats:
         report = beat.report

@@ -20,7 +20,7 @@ from triggers.demo.ground import Ground, GroundName
 if TYPE_CHECKING:
     from triggers.demo.job import Summary
 
-#: What serves the dashboard; it stands above the command line.
+#: The module of the dashboard; it is in a layer above the command line.
 _DASHBOARD = "triggers.dashboard.command"
 
 
@@ -59,7 +59,7 @@ def demo(
     if dashboard and context.obj.as_json:
         raise typer.BadParameter("--dashboard is for people, and --json for programs: leave one out")
     if dashboard:
-        import_module(_DASHBOARD)  # a missing extra is said before the work, not after it
+        import_module(_DASHBOARD)  # report a missing extra before the work, not after it
     from triggers.cli.demo_pipeline import end_with_pipeline  # noqa: PLC0415  (no other command needs any)
     from triggers.demo.job import Job  # noqa: PLC0415  (as above)
 
@@ -96,9 +96,9 @@ def _ground(name: GroundName, folder: Path, state: State) -> Generator[Ground]:
 
 
 def _serve_dashboard(state: State, ground: Ground) -> None:
-    """Let people look at what the demo has left, and decide about it, until Ctrl-C."""
+    """Let people look at the demo's messages, and decide about them, until Ctrl-C."""
     serving: Any = import_module(_DASHBOARD)
-    os.environ["BOOKINGS"] = str(ground.bookings)  # where what is run from there is booked
+    os.environ["BOOKINGS"] = str(ground.bookings)  # where the dashboard's runs book
     state.say("look around, and run what is In Doubt; Ctrl-C ends it, and deletes everything")
     triggers = collect(ground.module)
     serving.serve_until_stopped(state, ground.history, triggers, [ground.provider])

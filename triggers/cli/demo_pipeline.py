@@ -1,4 +1,4 @@
-"""The end of ``doubtless demo``: what a pipeline of Spark made of the same file, with the same history."""
+"""The last part of ``doubtless demo``: a pipeline of Spark with the same file and the same history."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def end_with_pipeline(state: State, history: str, orders: Path, folder: Path) -> "PipelineSummary | None":
-    """Run the pipeline and show what it did; where it cannot run, say why, and return None."""
+    """Run the pipeline and show the result; if it cannot run, print why, and return None."""
     from triggers.demo.pipeline import run_pipeline, why_left_out  # noqa: PLC0415  (only the demo needs it)
 
     missing = why_left_out()

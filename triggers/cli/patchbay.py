@@ -88,7 +88,7 @@ def run(
     rows: list[dict[str, Any]] = [
         {"input": key, "messages": count.total(), **count} for key, count in counts.items()
     ]
-    state.show("handled", ["input", "messages", *columns], rows, none="there is no input")
+    state.show("handled", ["input", "messages", *columns], rows, none="it has no input")
 
 
 @app.command()
@@ -183,7 +183,7 @@ def _name_and_url(option: str) -> tuple[str, str]:
 
 
 def _history(state: State, given: str | None, file: PatchBayFile) -> str | None:
-    """Return the history to use: the option's, else the wiring's, else what is configured."""
+    """Return the history to use: the option's, else the wiring's, else the configured one."""
     if given:
         with named("--history", HISTORY_URLS):
             drive(open_history(given).close())
@@ -199,7 +199,7 @@ def _refuse_unreadable(files: list[Path]) -> None:
 
 
 def _look_here() -> None:
-    """Find components in the current folder, too."""
+    """Also find components in the current folder."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

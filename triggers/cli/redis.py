@@ -1,4 +1,4 @@
-"""``doubtless redis``: look at the subscriptions of a stream, and end those whose trigger is gone."""
+"""``doubtless redis``: look at the subscriptions of a stream, and end those of removed triggers."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ app = typer.Typer(
     help="Look at the subscriptions of Redis Streams, and end subscriptions that no trigger uses any more.",
 )
 
-#: Not that of the other commands: no file of this folder takes the place of a Redis.
+#: Not the option of the other commands: no file of this folder can replace a Redis.
 PROVIDER_OPTION: Any = typer.Option(
     None,
     "--provider",
@@ -73,7 +73,7 @@ def unsubscribe(
             raise typer.Exit(1)
         if not yes:
             confirm(_question(destination, found[0]))
-        # What came since it was asked is not given up without being asked about.
+        # Messages that came since the question are not given up without another question.
         left = bool(found[0].pending or found[0].unread)
         drive(streams.unsubscribe(destination, subscription, force=yes or left))
     if state.as_json:
@@ -93,10 +93,10 @@ def _question(destination: str, found: "Subscription") -> str:
 
 @contextmanager
 def _opened(provider: str | None) -> Generator["RedisStreams"]:
-    """Open the Redis that a command was given.
+    """Open the Redis of a command.
 
     Raises:
-        ConfigurationError: none was, or it is another one.
+        ConfigurationError: none was named, or it is not a Redis.
     """
     if not provider:
         raise ConfigurationError(

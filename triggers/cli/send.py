@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 #: How many messages, and about how many bytes of them, go out in one call.
 SEND_BATCH, SEND_BYTES = 200, 8 * 1024 * 1024
 
-#: Whose queue it is that ``--queue`` names, unless ``--alias`` says otherwise.
+#: The owner of the queue that ``--queue`` names, unless ``--alias`` names another.
 DEFAULT_ALIAS = "doubtless-send"
 
-#: How many lines that are no messages are named at the end.
+#: How many lines that are not messages are named at the end.
 _NAMED = 10
 
 
 @dataclass(slots=True)
 class _Report:
-    """What was sent so far, and from which line on it is unknown."""
+    """The progress of sending, and the first line with an unknown result."""
 
     destination: str
     sent: int = 0
@@ -186,7 +186,7 @@ def _messages(count: int) -> str:
 
 @contextmanager
 def _opened(file: Path, *, strict: bool) -> Generator[BinaryIO]:
-    """Open the file at its first line; with ``strict`` it has been read once, and holds only messages."""
+    """Open the file at its first line; with ``strict`` it was read once, and holds only messages."""
     with _source(file) as source:
         if not strict:
             yield source
@@ -220,7 +220,7 @@ def _unreadable(file: Path, error: OSError) -> ConfigurationError:
 
 
 class _Counting:
-    """Moves the progress bar along as lines go by."""
+    """Advances the progress bar as lines pass."""
 
     def __init__(self, progress: "Progress", size: int | None) -> None:
         self._progress = progress
@@ -234,7 +234,7 @@ class _Counting:
 
 @contextmanager
 def _progress(source: BinaryIO, *, quiet: bool) -> Generator[Callable[[Iterable[Line]], Iterable[Line]]]:
-    """Show a bar on standard error, if somebody looks at it, while lines pass through what this yields."""
+    """Show a bar on standard error, if it is a terminal, while lines pass through the yielded function."""
     if quiet or not sys.stderr.isatty():
         yield iter
         return

@@ -1,4 +1,4 @@
-"""``doubtless why``: explain what is known of a message, and what becomes of its next delivery."""
+"""``doubtless why``: explain the facts about a message, and its next delivery."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -37,7 +37,7 @@ from triggers.pipeline.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How the trigger judges: what its settings say, and whether it asks a resolver."""
+    """How the trigger judges: its settings, and whether it has a resolver."""
 
     policy: Policy
     asks: bool
@@ -107,11 +107,11 @@ def stories(
     lots: Sequence[Parking] = (),
     lines_of: Callable[[str], Sequence[JournalLine]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what is known of a uuid by each trigger that knows anything of it: one, or all.
+    """Return the facts about a uuid in each trigger that has any: in one, or in all.
 
-    It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger,
-    of which ``lines_of`` returns the lines; by default that of the history. What was decided about it is
-    looked for among the latest decisions.
+    It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger.
+    ``lines_of`` returns the lines of a journal, by default the history's. The latest decisions are searched
+    for it.
     """
     read = lines_of or partial(Journals(store).read, uuid=uuid)
     lots_of_all = [store.parking, *lots]
@@ -137,7 +137,7 @@ def stories(
 
 
 def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
-    """Return what the journal of a trigger says of a uuid; it is said where that is not in the history."""
+    """Return the lines about a uuid in the journal of a trigger; note its place if it is not the history."""
     lines, problem = journals.read_or_say(trigger, uuid)
     place = journals.place_of(trigger)
     if problem is not None:
@@ -157,7 +157,7 @@ def _story(
     lines: Sequence[JournalLine],
     decisions: Sequence[dict[str, Any]],
 ) -> dict[str, Any] | None:
-    """Return what is known of a uuid by one trigger, and of its next delivery; None where nothing is."""
+    """Return one trigger's facts about a uuid and its next delivery; None if there are none."""
     entry = drive(store.lookup(trigger, [uuid]))[0]
     if entry is None and not parked and not lines and not decisions:
         return None
@@ -196,7 +196,7 @@ def _parked_row(label: ParkedLabel, *, local: bool) -> dict[str, Any]:
 
 
 def _next(entry: Entry | None, judging: Judging) -> Decision:
-    """Decide on a next delivery as the pipeline would."""
+    """Decide about a next delivery as the pipeline would."""
     run = Run(Message(body="", uuid="-"), Finding(HistoryUse.ON, found=entry))
     return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if judging.asks else Word.NONE), judging.policy)
 

@@ -1,4 +1,4 @@
-"""One log line for each cause and interval, however many workers have the same to say."""
+"""One log line for each cause and interval, however many workers report the same."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-#: For how long the same is not said again, in seconds.
+#: How long the same cause is not logged again, in seconds.
 INTERVAL = 10.0
 
 #: How many causes are remembered; the oldest is forgotten first.
@@ -21,14 +21,14 @@ class _Said:
 
 @dataclass(slots=True)
 class Complaints:
-    """Warns at once of what is new, and of what goes on once in an interval; safe between threads."""
+    """Warns immediately of a new cause, and once in an interval while it goes on; safe between threads."""
 
     clock: Callable[[], float] = time.monotonic
     _said: dict[str, _Said] = field(default_factory=dict[str, _Said])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def warn(self, log: logging.Logger, cause: str, text: str, extra: Mapping[str, object]) -> None:
-        """Log a warning, unless one of the same cause was logged just now; then it is counted."""
+        """Log a warning, unless the same cause was logged just now; then it is counted."""
         unsaid = self._note(cause)
         if unsaid is None:
             return
@@ -36,7 +36,7 @@ class Complaints:
         log.warning("%s%s", text, more, extra=extra)
 
     def _note(self, cause: str) -> int | None:
-        """Return how often a cause was not said since it was said, if it is to be said now."""
+        """Return how often a cause was left out since its last line, if it is to be logged now."""
         with self._lock:
             now, said = self.clock(), self._said.get(cause)
             if said is not None and now < said.at + INTERVAL:

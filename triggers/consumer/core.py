@@ -1,7 +1,7 @@
-"""What a consumer is, whether its callers block or run on an event loop.
+"""The common part of consumers, whether their callers block or run on an event loop.
 
-A consumer has two shells: that of its workers is over when it is to drain, and that of what is done beside
-them is over when the last worker has ended.
+A consumer has two shells. The workers' shell is over when the consumer is to drain. The shell of the work
+beside them is over when the last worker has ended.
 """
 
 from asyncio import CancelledError
@@ -42,11 +42,11 @@ from triggers.service.checking import pointing
 if TYPE_CHECKING:
     from triggers.metrics.endpoint import Endpoint
 
-#: How long monitors, sweeps and the last heartbeat may keep a consumer that has ended otherwise, in seconds.
+#: How long monitors, sweeps and the last heartbeat may delay the end of a consumer, in seconds.
 HOUSEKEEPING_PATIENCE = 5.0
 
-#: How many receivers are kept alive one after the other: a round must be over long before the first is due
-#: again, also where the provider is slow.
+#: How many receivers are kept alive one after the other: even with a slow provider, a round must end long
+#: before the first receiver is due again.
 KEPT_TOGETHER = 50
 
 
@@ -103,21 +103,21 @@ class ConsumerCore(Controllable):
                 trigger.use_default_history(self._store)
 
     def stop(self) -> None:
-        """Drain and end :meth:`run`, but not from a signal handler.
+        """Drain and end :meth:`run`; not for signal handlers.
 
-        That of a ``Consumer`` may be called from any thread, that of an ``AsyncConsumer`` from its event
-        loop's.
+        For a ``Consumer``, call it from any thread; for an ``AsyncConsumer``, from the thread of its event
+        loop.
         """
         self._crew.over.set()
 
     @property
     def metrics_address(self) -> str | None:
-        """Where metrics are, as ``host:port``, with the real port while it runs; None where nobody asked."""
+        """Where metrics are served, as ``host:port``, with the real port while it runs; None without."""
         return None if self._endpoint is None else str(self._endpoint.address)
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """What became of the messages so far, by trigger."""
+        """The results of the messages so far, by trigger."""
         return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
 
     async def _run(self, *, signals: bool, until_idle: float | None) -> None:
@@ -167,7 +167,7 @@ class ConsumerCore(Controllable):
         return trigger.pipeline(self._observe)
 
     async def _pause(self, gate: Gate, seconds: float) -> bool:
-        """Wait before a service is run again; return whether its message is to be given back instead."""
+        """Wait before a service is run again; return whether to recover its message instead."""
         due = monotonic() + seconds
         while (left := due - monotonic()) > 0 and not gate.disabled:
             if await self._crew.over.wait(min(left, SUSPENDED_PAUSE)):
@@ -175,7 +175,7 @@ class ConsumerCore(Controllable):
         return gate.disabled or self._crew.over.is_set()
 
     def _default_store(self, stores: Sequence[tuple[Gate, HistoryStore | None]]) -> HistoryStore | None:
-        """Return what carries the heartbeats of triggers without a history, in the form of this consumer."""
+        """Return the store for the heartbeats of triggers without a history, in the form of this consumer."""
         if self._store is None or self._crew.blocking or all(store is not None for _, store in stores):
             return self._store
         twin = self._store.for_asyncio()
@@ -214,7 +214,7 @@ class ConsumerCore(Controllable):
             await self._end()
 
     async def _check_room(self, receivers: int) -> None:
-        """Refuse to start where the provider has no room for the workers; one that is away is not known."""
+        """Refuse to start if the provider has no room for the workers; not if it is unavailable."""
         bounded = capabilities_of(self.provider).bounded
         if bounded is not None:
             with suppress(ProviderUnavailableError):
@@ -232,7 +232,7 @@ class ConsumerCore(Controllable):
             await self._house.join(HOUSEKEEPING_PATIENCE)
 
     async def _interrupt(self, provider: Interruptible) -> None:
-        """Have no receiver that is being opened wait, nor one that a worker opens at this moment."""
+        """Interrupt receivers that are being opened, even if a worker opens one at this moment."""
         provider.interrupt()
         while not await self._house.over.wait(WATCH_PAUSE):
             provider.interrupt()
@@ -246,19 +246,19 @@ class ConsumerCore(Controllable):
             try:
                 await run()
             except BaseException as failure:  # noqa: BLE001  (raised again by run())
-                # Not from here: a SystemExit that leaves a task ends the event loop under all the others.
+                # Not from here: a SystemExit that leaves a task ends the event loop under all other tasks.
                 self._note(failure)
 
         shell.spawn(name, watched)
 
     def _note(self, failure: BaseException) -> None:
-        """Have the run end with a failure; that what hangs is cancelled at the end is none."""
+        """Make the run end with a failure; the cancellation of a hanging task at the end does not count."""
         if not (self._house.over.is_set() and isinstance(failure, CancelledError)):
             self._failure = self._failure or failure
         self._crew.over.set()
 
     async def _close(self) -> None:
-        """Give back what this consumer opened itself."""
+        """Close what this consumer opened itself."""
         for gate in self.gates:
             if self._crew.blocking:
                 gate.trigger.close()

@@ -12,17 +12,18 @@ from triggers.consumer.worker import Worker
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import Provider, capabilities_of
 
-#: From how many tasks on they share receivers and calls: with fewer, turns cost less (``pipeline.sharing``).
+#: From this number of tasks they share receivers and calls; with fewer, turns cost less
+#: (``pipeline.sharing``).
 MANY = 32
 
 
 def make_workers(
     name: str, gate: Gate, pipeline: Pipeline, *, provider: Provider, shell: Shell
 ) -> list[Worker]:
-    """Return the workers of a trigger, named ``<name>-<trigger>-<number>``, as their receivers are.
+    """Return the workers of a trigger, named ``<name>-<trigger>-<number>``, like their receivers.
 
     From :data:`MANY` tasks on they share one receiver for each destination, and calls to the history.
-    Together they deliver ``concurrency`` messages at once, whatever the number of destinations.
+    Together they run at most ``concurrency`` messages, whatever the number of destinations.
     """
     settings = gate.trigger.settings
     if settings.ordered:
@@ -43,7 +44,7 @@ def make_workers(
         Worker(
             name=f"{name}-{gate.trigger.name}-{number}",
             gate=gate,
-            # Of several destinations, the next message may have to wait for its turn.
+            # With several destinations, the next message may have to wait for its turn.
             pipeline=pipeline.at(index) if several else pipeline if shared else pipeline.turning(goes_on),
             provider=provider,
             shell=shell,
@@ -57,7 +58,7 @@ def make_workers(
 
 
 def shared_receivers(name: str, gate: Gate, *, provider: Provider, shell: Shell) -> list[SharedReceiver]:
-    """Return what the workers of a trigger share, one for each destination; nothing where they do not."""
+    """Return the receivers that a trigger's workers share, one for each destination; none if they do not."""
     settings, serving = gate.trigger.settings, capabilities_of(provider).serving_many
     if serving is None or shell.blocking or settings.batch > 1 or settings.concurrency < MANY:
         return []

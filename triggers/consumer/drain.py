@@ -1,4 +1,4 @@
-"""When a consumer drains: at a signal, without its parent, or when no messages come any more."""
+"""When a consumer drains: after a signal, without its parent, or when no messages come any more."""
 
 import logging
 import os
@@ -12,18 +12,18 @@ from triggers.consumer.worker import Worker
 
 _log = logging.getLogger(__name__)
 
-#: How often a consumer looks whether it is to drain, in seconds.
+#: How often a consumer checks whether it is to drain, in seconds.
 WATCH_PAUSE = 0.05
 
 
-#: The terminal is closed; None where the system has no such signal.
+#: The terminal was closed; None if the system has no such signal.
 HANG_UP: signal.Signals | None = getattr(signal, "SIGHUP", None)
 
 
 def catch(handler: Callable[[int, FrameType | None], None]) -> list[tuple[int, Any]]:
-    """Have the signals that drain call ``handler``; return the handlers from before.
+    """Have the signals that drain call ``handler``; return the previous handlers.
 
-    SIGHUP stays ignored where it is, as ``nohup`` wants it.
+    If SIGHUP is ignored, it stays ignored, as ``nohup`` wants it.
     """
     numbers = [signal.SIGTERM, signal.SIGINT]
     if HANG_UP is not None and signal.getsignal(HANG_UP) is not signal.SIG_IGN:
@@ -34,11 +34,11 @@ def catch(handler: Callable[[int, FrameType | None], None]) -> list[tuple[int, A
 class DrainSignals:
     """Notes SIGTERM, SIGINT and SIGHUP while it is entered.
 
-    The second SIGTERM or SIGINT ends the process at once. SIGHUP never does: a terminal that is closed sends
-    it twice, and systemd may send it after SIGTERM.
+    The second SIGTERM or SIGINT ends the process immediately. SIGHUP never does: a closed terminal sends it
+    twice, and systemd may send it after SIGTERM.
 
-    The handler does no more than that: it may interrupt the main thread anywhere, also where that holds the
-    lock of the logging module or of the very event that it would want to set.
+    The handler does nothing else. It may interrupt the main thread anywhere, even while that thread holds the
+    lock of the logging module, or of the event that the handler would set.
     """
 
     def __init__(self) -> None:
@@ -65,8 +65,9 @@ class DrainSignals:
 class Watch:
     """Knows when a consumer is to drain.
 
-    ``until_idle`` is for how many seconds no worker may have had a message; a worker that is suspended or
-    waits for its provider is not idle, for it cannot know. ``parent`` is the process to end with.
+    ``until_idle`` is the time in seconds without a message for any worker. A worker that is suspended or
+    waits for its provider is not idle, because messages may be waiting. ``parent`` is the process to end
+    with.
     """
 
     def __init__(
@@ -84,9 +85,9 @@ class Watch:
         self._quiet_since = time.monotonic()
 
     def is_over(self) -> bool:
-        """Whether the consumer is to drain, and says why."""
+        """Whether the consumer is to drain; logs the reason."""
         if self._signals.received is not None:
-            _log.warning("%s received: draining; send it again to end at once", self._signals.received.name)
+            _log.warning("%s received: draining; send it again to end now", self._signals.received.name)
             return True
         if self._parent is not None and os.getppid() != self._parent:
             _log.warning("draining: the parent process %d has ended", self._parent)

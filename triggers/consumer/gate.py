@@ -20,29 +20,29 @@ _log = logging.getLogger(__name__)
 class Gate:
     """Suspends, resumes, disables and enables one trigger and counts its messages; safe between threads.
 
-    Who resumes it stands in :mod:`triggers.detection.suspension`. A fatal failure suspends the trigger in all
-    consumers: ``word`` is what they must still be told, and ``herald`` tells them.
+    :mod:`triggers.detection.suspension` says who resumes it. A fatal failure suspends the trigger in all
+    consumers: ``word`` is the command that they have not received yet, and ``herald`` sends it.
     """
 
     def __init__(self, trigger: Trigger[..., Any]) -> None:
         self.trigger = trigger
         self.counts: Counter[str] = Counter()
-        #: Grows with every suspension, so that a new one is not taken for the one before.
+        #: Grows with every suspension, so that a new suspension is not mistaken for an old one.
         self.suspensions = 0
-        #: What the workers of the trigger have to say to the log.
+        #: The log lines of the trigger's workers.
         self.complaints = Complaints()
         self._statistics: Counter[str] = Counter()
         self._lock = threading.Lock()
-        #: What all consumers of the trigger are to be told, and why; None once they are.
+        #: The command and reason that all consumers of the trigger must receive; None after it was sent.
         self.word: tuple[Verb, str | None] | None = None
-        #: Tells them; None where there is no history to tell them through.
+        #: Sends the command; None without a history through which to send it.
         self.herald: Callable[[], Awaitable[None]] | None = None
         self._suspended: str | None = None
         self._suspension: Suspension | None = None
         self._disabled: str | None = None
-        #: When each delivery began that is being worked on.
+        #: The start of each delivery that is being worked on.
         self._begun: list[float] = []
-        #: What the history failed with when it was asked last; None when it answered.
+        #: The last failure of the history; None after it answered.
         self.history_away: str | None = None
         self._changed = time.monotonic()
         self._away: str | None = None
@@ -60,13 +60,13 @@ class Gate:
 
     @property
     def longest(self) -> float:
-        """For how many seconds the oldest of them has been worked on; 0 where there is none."""
+        """How many seconds the oldest of them has taken so far; 0 without deliveries."""
         with self._lock:
             return max(0.0, time.monotonic() - min(self._begun)) if self._begun else 0.0
 
     @property
     def away(self) -> str | None:
-        """What the provider failed with when a worker asked it last; None when it answered."""
+        """The provider's last failure in a worker's call; None after it answered."""
         return self._away
 
     @away.setter
@@ -77,27 +77,27 @@ class Gate:
 
     @property
     def needs_history(self) -> bool:
-        """Whether nothing runs while the history is away."""
+        """Whether nothing runs while the history is unavailable."""
         return self.trigger.settings.policy.on_history_error == "suspend"
 
     @property
     def suspended(self) -> str | None:
-        """Why the trigger is suspended; None when it is not."""
+        """Why the trigger is suspended; None if it is not."""
         return self._suspended
 
     @property
     def suspension(self) -> Suspension | None:
-        """In which way the trigger is suspended; None when it is not."""
+        """In which way the trigger is suspended; None if it is not."""
         return self._suspension
 
     @property
     def terms(self) -> Terms | None:
-        """Who resumes the trigger, and what its suspension costs; None when it is not suspended."""
+        """The terms of the suspension: who resumes the trigger, and the cost; None if it is not suspended."""
         return None if self._suspension is None else self._terms_of(self._suspension)
 
     @property
     def wakes(self) -> bool:
-        """Whether the trigger is suspended until something has passed, and not until a person resumes it."""
+        """Whether the suspension ends when its cause has passed, and not only when a person ends it."""
         terms = self.terms
         return terms is not None and not terms.needs_person and self._disabled is None
 
@@ -119,7 +119,7 @@ class Gate:
         return TriggerState.RUNNING if self._suspended is None else TriggerState.SUSPENDED
 
     def enter(self) -> float | None:
-        """Begin with a delivery; return what :meth:`leave` takes at its end, None while it is closed."""
+        """Begin a delivery; return the argument for :meth:`leave`, or None while it is closed."""
         with self._lock:
             if self.closed:
                 return None
@@ -128,7 +128,7 @@ class Gate:
             return begun
 
     def leave(self, begun: float) -> None:
-        """Have done with a delivery."""
+        """End a delivery."""
         with self._lock:
             self._begun.remove(begun)
 
@@ -143,22 +143,22 @@ class Gate:
                 self.word = (Verb.HOLD, outcome.reason)
 
     def note_unreadable(self) -> None:
-        """Count a delivery that was no message."""
+        """Count a delivery that was not a message."""
         with self._lock:
             self.counts["unreadable"] += 1
             self._statistics["unreadable"] += 1
 
     def note_refusals(self, number: int) -> None:
-        """Count acknowledgements that the provider did not take."""
+        """Count acknowledgements that the provider refused."""
         with self._lock:
             self._statistics["refused"] += number
 
     def suspend(self, reason: str, kind: Suspension) -> None:
-        """Stop receiving until :meth:`resume`; a kind that outranks the present one takes its place."""
+        """Stop receiving until :meth:`resume`; a kind that outranks the present one replaces it."""
         with self._lock:
             before = self._suspension
             if before is not None and not kind.outranks(before):
-                # A command takes the place of the order by which consumers that start later are suspended.
+                # A command replaces the stored command that suspends consumers that start later.
                 if before is Suspension.FATAL and kind is Suspension.COMMAND:
                     self.word = (Verb.HOLD, self._suspended)
                 return
@@ -170,7 +170,7 @@ class Gate:
         self._log_state("suspended", reason)
 
     def resume(self, *, by_command: bool = False) -> None:
-        """Receive again; without ``by_command`` only what needs no person."""
+        """Receive again; without ``by_command`` only if the suspension needs no person."""
         with self._lock:
             if by_command:
                 self.word = None
@@ -184,7 +184,7 @@ class Gate:
         self._log_state("resumed")
 
     def disable(self, reason: str) -> None:
-        """Leave the provider until :meth:`enable`."""
+        """Disconnect from the provider until :meth:`enable`."""
         with self._lock:
             if self._disabled is not None:
                 return
@@ -202,12 +202,12 @@ class Gate:
         self._log_state("enabled")
 
     def statistics(self) -> Counts:
-        """Return what was counted since the start."""
+        """Return the counts since the start."""
         with self._lock:
             return Counts(**self._statistics)
 
     def report(self, consumer: str, *, obeyed: int, since: Counts, leaving: bool) -> Report:
-        """Return what is to be reported of the trigger, with the counts since ``since``."""
+        """Return the trigger's report, with the counts since ``since``."""
         with self._lock:
             disabled = self._disabled is not None
             reason = self._disabled if disabled else self._suspended
@@ -237,7 +237,7 @@ class Gate:
 
 
 def _count(totals: Counter[str], outcome: Outcome) -> None:
-    """Add what became of a message; in place, for it happens with every one."""
+    """Add the result of a message; in place, because every message calls this."""
     if outcome.rejected:
         totals["rejected"] += 1
     elif outcome.status is not None:

@@ -1,7 +1,7 @@
-"""What a consumer does besides receiving: keep receivers alive, check histories, wake triggers, sweep.
+"""The work of a consumer beside receiving: keep receivers alive, check histories, wake triggers, sweep.
 
-A monitor is user code and may hang, and a sweep may take its time; a receiver that is not kept alive for that
-long loses what it holds to other consumers. So each trigger's housekeeping has a thread (or task) of its own.
+A monitor is user code and may hang, and a sweep may take long. A receiver that is not kept alive meanwhile
+loses its messages to other consumers. So each trigger's housekeeping has its own thread (or task).
 """
 
 import logging
@@ -25,22 +25,22 @@ from triggers.pipeline.protocol import Pipeline
 
 _log = logging.getLogger(__name__)
 
-#: The thread of a monitor under asyncio, where it must not hold up the event loop.
+#: The thread of a monitor under asyncio, where it must not block the event loop.
 MONITOR_THREAD = "doubtless-monitor"
 
-#: How often it is looked whether something is due, in seconds.
+#: How often housekeeping checks whether something is due, in seconds.
 HOUSEKEEPING_PAUSE = 0.1
 
-#: How often an unreachable history is asked whether it is back.
+#: How often an unavailable history is probed.
 HISTORY_PROBE = timedelta(seconds=1)
 
-#: How often a history is looked at that nobody may be asking, so that it is known when it is away.
+#: How often an otherwise unused history is probed, so that an outage is noticed.
 HISTORY_LOOK = timedelta(seconds=5)
 
-#: How long the entry of a probe stands that nobody came to release.
+#: How long the entry of a probe exists if nobody releases it.
 PROBE_TIME_TO_LIVE = timedelta(minutes=1)
 
-#: The uuid that is looked for where the answer does not matter.
+#: The uuid of a lookup that only tests whether the history answers.
 LOOKED_FOR = "doubtless-look"
 
 
@@ -54,10 +54,10 @@ async def keep_alive(workers: Sequence[Worker], shell: Shell) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Housekeeping:
-    """What is due from time to time for one trigger of one consumer; instants are monotonic seconds.
+    """The periodic work for one trigger of one consumer; instants are monotonic seconds.
 
-    ``monitor`` is the trigger's, maybe shared with others of the consumer; its own, where it is left out.
-    ``checked`` says that somebody else checks the history at the start.
+    ``monitor`` is the trigger's, maybe shared with others of the consumer; by default, its own monitor.
+    ``checked`` means that another part checks the history at the start.
     """
 
     gate: Gate
@@ -78,16 +78,16 @@ class Housekeeping:
         self.monitor = self.monitor or Monitors().of(self.gate.trigger.settings.monitor)
 
     async def run(self) -> None:
-        """Do what is due until the shell is over."""
+        """Do the due work until the shell is over."""
         while not self.shell.over.is_set():
             await self.do(time.monotonic())
             await self.shell.over.wait(HOUSEKEEPING_PAUSE)
 
     async def do(self, now: float) -> None:
-        """Do what is due.
+        """Do the due work.
 
         Raises:
-            ConfigurationError: the history may silently forget, or cannot be used as it is set.
+            ConfigurationError: the history may silently forget, or cannot be used with these settings.
         """
         await self._check(now)
         if self.gate.wakes:
@@ -97,13 +97,13 @@ class Housekeeping:
             await self._sweep(now)
 
     async def _look(self, now: float) -> None:
-        """See whether the history answers: where no message comes, nothing else would tell."""
+        """Test whether the history answers: without messages, nothing else would notice an outage."""
         store = self.pipeline.store
         if store is None or now < self._look_due:
             return
         try:
             await store.lookup(self.gate.trigger.name, [LOOKED_FOR])
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not answer)
+        except Exception as error:  # noqa: BLE001  (any error of a store: it does not answer)
             self.gate.history_away = str(error)
         else:
             self.gate.history_away = None
@@ -111,7 +111,7 @@ class Housekeeping:
         self._look_due = time.monotonic() + pause.total_seconds()
 
     async def _check(self, now: float) -> None:
-        """Check the history once, before the first message does; one that is away is asked again."""
+        """Check the history once, before the first message needs it; later again if it is unavailable."""
         store = self.pipeline.store
         if self.checked or store is None or now < self._check_due:
             return
@@ -119,7 +119,7 @@ class Housekeeping:
             warnings = await store.check()
         except ConfigurationError:
             raise
-        except Exception:  # noqa: BLE001  (whatever a store raises: the first message will meet it, too)
+        except Exception:  # noqa: BLE001  (any error of a store: the first message will meet it, too)
             self._check_due = now + HISTORY_PROBE.total_seconds()
             return
         self.checked = True
@@ -127,7 +127,7 @@ class Housekeeping:
             _log.warning("%s", warning, extra=self._extra)
 
     async def _wake(self, now: float) -> None:
-        """Resume the trigger when the history answers and the monitor, if the table asks it, says so."""
+        """Resume the trigger if the history answers and the monitor, if the table needs it, agrees."""
         if self._seen_suspension != self.gate.suspensions:
             self._begin_to_wait(now)
         if now < self._probe_due or (now < self._monitor_due and not self._monitor_agreed()):
@@ -135,7 +135,7 @@ class Housekeeping:
         try:
             answers = await self._history_answers()
         except CircuitOpenError:
-            return  # the circuit asks for it already, and has said so; here each look is free
+            return  # the circuit already probes it, and has logged this; here each look is free
         if not answers:
             self._probe_due = now + HISTORY_PROBE.total_seconds()
         elif await self._monitor_agrees(now):
@@ -147,7 +147,7 @@ class Housekeeping:
         if self.gate.suspension is Suspension.HISTORY:
             self._probe_due = now + HISTORY_PROBE.total_seconds()
         elif self.monitor is not None:
-            # At once, but for a monitor whose "available" has just proved wrong: each resumption costs the
+            # Immediately, except after a monitor answered "available" wrongly: each resumption costs the
             # messages a delivery, and after max_delivery_count of them they are rejected.
             self._monitor_due = max(now, self.monitor.asked_at + self._monitor_interval)
 
@@ -160,7 +160,7 @@ class Housekeeping:
         return self.gate.trigger.settings.monitor_interval.total_seconds()
 
     async def _history_answers(self) -> bool:
-        """Tell whether the history takes claims; to read is not enough: a full server can do that, too."""
+        """Return whether the history accepts claims. A read is not enough: a full server can still read."""
         store, name = self.pipeline.store, self.gate.trigger.name
         if store is None:
             return True
@@ -171,7 +171,7 @@ class Housekeeping:
             await store.release(name, uuid, claims[0].fence, owner=token)
         except (CircuitOpenError, ConfigurationError):
             raise
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not take claims)
+        except Exception as error:  # noqa: BLE001  (any error of a store: it does not take claims)
             _log.warning(
                 "trigger %s stays suspended: its history takes no claims: %s", name, error, extra=self._extra
             )
@@ -179,12 +179,12 @@ class Housekeeping:
         return True
 
     async def _monitor_agrees(self, now: float) -> bool:
-        """Ask the monitor; one that fails counts as "not available", as in the reference system."""
+        """Ask the monitor; a failure counts as "not available", as in webMethods."""
         monitor = self.monitor
         if monitor is None or self._monitor_agreed():
             return True
         agreed = False
-        # What an unreachable history tells nothing of, it may be asked once more.
+        # An unavailable history says nothing about the monitor, which may be asked once more.
         by_history = self.gate.suspension is Suspension.HISTORY
         before = self._suspended_at if by_history else float("-inf")
         if monitor.begin(now, self._monitor_interval, unless_before=before):
@@ -199,7 +199,7 @@ class Housekeeping:
                 )
             finally:
                 monitor.end(agreed=agreed)
-        # Another may be asking it for longer than an interval; the history need not be asked all that time.
+        # Another trigger may ask it for longer than an interval; the history need not be asked all that time.
         wait = HISTORY_PROBE.total_seconds()
         self._monitor_due = max(now + wait, monitor.asked_at + self._monitor_interval)
         return agreed

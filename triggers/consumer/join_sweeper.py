@@ -1,7 +1,7 @@
-"""Finding joins that are due: complete ones whose worker died, and those whose time-out is over.
+"""Find joins that are due: complete joins after their worker died, and joins after their time-out.
 
-The workers of a trigger do it between their deliveries, so that what they find is run where all is run:
-after a stop it ends, and while the trigger is suspended it does not begin.
+The workers of a trigger do it between their deliveries, so due joins run in the same place as messages. After
+a stop the sweep ends, and while the trigger is suspended it does not begin.
 """
 
 import logging
@@ -20,19 +20,19 @@ from triggers.pipeline.protocol import Pipeline
 
 _log = logging.getLogger(__name__)
 
-#: How often the store is asked what is due.
+#: How often to query the store for due joins.
 INTERVAL = timedelta(seconds=1)
 
-#: How often at least, while it does not answer.
+#: The longest interval while it does not answer.
 LONGEST_INTERVAL = timedelta(seconds=30)
 
-#: How often a process says that what it runs is alive.
+#: How often a process reports that its joins are alive.
 KEEP_INTERVAL = HOLD / 3
 
 
 @dataclass(slots=True, kw_only=True)
 class Sweeper:
-    """Runs what is due for one trigger of one consumer; its workers share it, and one at a time asks."""
+    """Runs the due joins of one trigger of one consumer. Its workers share it, and ask one at a time."""
 
     gate: Gate
     pipeline: JoiningPipeline
@@ -47,7 +47,7 @@ class Sweeper:
         return time.monotonic() >= self._due
 
     async def sweep(self, begin: Callable[[], None]) -> None:
-        """Run what is due, if it is time to ask; ``begin`` is called when there is something."""
+        """Run the due joins, if it is time to ask; ``begin`` is called if there are some."""
         if not self.is_due:
             return  # another worker has asked meanwhile
         self._due = time.monotonic() + self._pause.total_seconds()
@@ -73,7 +73,7 @@ class Sweeper:
                 self.gate.leave(begun)
 
     async def keep_alive(self, now: float) -> None:
-        """Say, if it is time, that what runs here is alive."""
+        """Report, if it is time, that the joins that run here are alive."""
         if now >= self._keep_due:
             self._keep_due = now + KEEP_INTERVAL.total_seconds()
             await self.pipeline.keep_alive()
@@ -81,7 +81,7 @@ class Sweeper:
 
 @dataclass(slots=True, kw_only=True)
 class Purger:
-    """Forgets who was the first of old activations, as often as the history forgets its expired entries."""
+    """Forgets the first messages of old activations, as often as the history deletes expired entries."""
 
     gate: Gate
     purge: Callable[[], Awaitable[None]]
@@ -103,7 +103,7 @@ class Purger:
 
 
 def sweeper_of(gate: Gate, pipeline: Pipeline, shell: Shell) -> Sweeper | Purger | None:
-    """Return what looks after a trigger's joins; None where there is nothing to look after."""
+    """Return the sweeper of a trigger's joins; None if there is nothing to sweep."""
     if isinstance(pipeline, JoiningPipeline):
         return Sweeper(gate=gate, pipeline=pipeline, shell=shell)
     return None if pipeline.upkeep is None else Purger(gate=gate, purge=pipeline.upkeep)

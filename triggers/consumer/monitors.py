@@ -1,19 +1,19 @@
-"""Resource monitors: asked once in an interval, whichever of their triggers want to know."""
+"""Resource monitors: asked once in an interval, however many triggers use them."""
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-#: What a trigger is given as its monitor.
+#: A trigger's monitor function.
 Asked = Callable[[], bool]
 
 
 @dataclass(slots=True, eq=False)
 class Monitor:
-    """One resource monitor of one consumer, and what it said last; safe between threads.
+    """One resource monitor of one consumer, and its last answer; safe between threads.
 
-    Several triggers may wait for it: one of them asks, and its yes is for all that were suspended when it was
-    asked, as in the reference system. Instants are monotonic seconds.
+    Several triggers may wait for it. One of them asks, and a yes is valid for all that were suspended when it
+    was asked, as in webMethods. Instants are monotonic seconds.
     """
 
     ask: Asked
@@ -22,11 +22,11 @@ class Monitor:
     _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def agreed_since(self, instant: float) -> bool:
-        """Whether it was asked since then, and said yes."""
+        """Whether it was asked after this instant, and agreed."""
         return self._agreed_at >= instant
 
     def begin(self, now: float, interval: float, *, unless_before: float = float("-inf")) -> bool:
-        """Whether it is to be asked now, and not by another already; :meth:`end` must follow.
+        """Whether to ask it now, unless another trigger already does; :meth:`end` must follow.
 
         It is not asked twice in ``interval`` seconds, unless it was last asked before ``unless_before``.
         """
@@ -39,7 +39,7 @@ class Monitor:
         return True
 
     def end(self, *, agreed: bool) -> None:
-        """Note what it said."""
+        """Note its answer."""
         if agreed:
             self._agreed_at = self.asked_at
         self._asking.release()

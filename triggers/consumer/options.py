@@ -1,4 +1,4 @@
-"""What a consumer is given: checked, and its defaults."""
+"""Check the arguments of a consumer, and compute their defaults."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ AnyTrigger = Trigger[..., Any]
 def check_options(
     triggers: Any, provider: Any, *, history: Any, name: Any, observe: Any, parent: Any, metrics: Any
 ) -> None:
-    """Refuse options of a consumer that are of another type.
+    """Refuse arguments of a consumer that have a wrong type.
 
     Raises:
         ConfigurationError: naming the first one.
@@ -58,7 +58,7 @@ def check_options(
 
 
 def check_run(*, signals: Any, until_idle: Any) -> None:
-    """Refuse options of a consumer's run that are of another type.
+    """Refuse arguments of a consumer's run that have a wrong type.
 
     Raises:
         ConfigurationError: naming the first one.
@@ -70,22 +70,22 @@ def check_run(*, signals: Any, until_idle: Any) -> None:
 
 
 def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:
-    """Refuse what cannot run in one consumer: no trigger, a name used twice, a history that nobody names."""
+    """Refuse what cannot run in one consumer: no trigger, a name used twice, or a missing history."""
     if not triggers:
         raise ConfigurationError("triggers", "the list is empty", "decorate a function with @trigger")
     for name, times in Counter(trigger.name for trigger in triggers).items():
         if times > 1:
             raise ConfigurationError(
-                f"trigger {name}", f"{times} triggers have this name", "give each a name= of its own"
+                f"trigger {name}", f"{times} triggers have this name", "give each its own name="
             )
     for trigger in triggers:
         if history is None and trigger.needs_history:
-            trigger.open_store()  # raises, and says what to do
+            trigger.open_store()  # raises with a remedy
         _warn_of_forgetting(trigger.settings)
 
 
 def _warn_of_forgetting(settings: Settings) -> None:
-    """Say at the start that the history will have forgotten a message that may still come again."""
+    """Warn at the start if the history forgets a message that may still come again."""
     horizon, remembered = settings.redelivery_horizon, settings.history_time_to_live
     if horizon is not None and horizon > remembered:
         _log.warning(
@@ -99,8 +99,8 @@ def _warn_of_forgetting(settings: Settings) -> None:
 
 
 def default_consumer_name() -> str:
-    """Return a name that no other living consumer has: host, process and random bytes.
+    """Return a name that no other running consumer has: host, process and random bytes.
 
-    Not the time: copies of one container start at once, and each of them is process 1.
+    Not the time: copies of one container start together, and each is process 1.
     """
     return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(5).hex()}"

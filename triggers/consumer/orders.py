@@ -1,7 +1,7 @@
-"""A consumer's side of orders: its heartbeat fetches them and reports, and the same commands exist in code.
+"""A consumer's side of commands: its heartbeat fetches them and reports; the same commands exist in code.
 
-Messages are received and answered whatever happens to the heartbeats: while the history is away, nobody sees
-the consumer and no order reaches it, and that is all.
+Messages are received and answered whatever happens to the heartbeats. While the history is unavailable,
+nobody sees the consumer and no command reaches it, but nothing else changes.
 """
 
 import logging
@@ -25,16 +25,17 @@ _log = logging.getLogger(__name__)
 #: How often a consumer reports itself, in seconds.
 BEAT_INTERVAL = 1.0
 
-#: How long a consumer that starts waits for its first orders, so that what is disabled stays so, in seconds.
+#: How long a starting consumer waits for its first commands, so that disabled triggers stay disabled, in
+#: seconds.
 FIRST_ORDERS_PATIENCE = 10.0
 
-#: How often it looks for them, in seconds.
+#: How often it checks for them, in seconds.
 FIRST_ORDERS_PAUSE = 0.01
 
 
 @dataclass(slots=True)
 class _Reported:
-    """What was reported of one gate, and ordered for it; ``stored`` are the counts that the store surely has.
+    """The reports and commands of one gate; ``stored`` are the counts that the store surely has.
 
     Counts up to ``before`` were reported under another token.
     """
@@ -48,7 +49,7 @@ class _Reported:
         return self.gate.report(consumer, obeyed=self.obeyed, since=self.before, leaving=leaving)
 
     def apply(self, order: Order, began: datetime) -> bool:
-        """Do what an order says, if it binds this consumer, which began then; False for an old one."""
+        """Carry out a command if it concerns this consumer, which began then; False for an old command."""
         if order.number <= self.obeyed:
             return False
         self.obeyed = order.number
@@ -58,7 +59,7 @@ class _Reported:
 
 
 def apply_order(gate: Gate, verb: Verb, reason: str | None = None) -> None:
-    """Do with a gate what an order says."""
+    """Carry out a command at a gate."""
     match verb:
         case Verb.SUSPEND:
             gate.suspend(reason or "by command", Suspension.COMMAND)
@@ -73,9 +74,9 @@ def apply_order(gate: Gate, verb: Verb, reason: str | None = None) -> None:
 
 
 class Heartbeat:
-    """Reports a consumer's triggers to one history, and carries out the orders that it returns.
+    """Reports a consumer's triggers to one history, and carries out the commands that it returns.
 
-    One for each history of a consumer, in a thread or task of its own.
+    One for each history of a consumer, in a separate thread or task.
     """
 
     def __init__(self, consumer: str, store: HistoryStore, gates: Iterable[Gate]) -> None:
@@ -92,16 +93,16 @@ class Heartbeat:
         self.tried = False
 
     async def run(self, shell: Shell) -> None:
-        """Beat until the shell is over, when the last worker has ended, and once more to take leave."""
+        """Beat until the shell is over, when the last worker has ended; then report the end."""
         while not shell.over.is_set():
-            # What was carried out is reported at once: somebody may be waiting for that.
+            # A command that was carried out is reported immediately: an operator may be waiting for it.
             if not await self.beat(time.monotonic()):
                 await shell.over.wait(BEAT_INTERVAL)
         if not self._away:
             await self.beat(time.monotonic(), leaving=True)
 
     async def beat(self, now: float, *, leaving: bool = False) -> bool:
-        """Beat once, at this monotonic second; whether an order was carried out."""
+        """Beat once, at this monotonic second; return whether a command was carried out."""
         if now - self._answered > FORGOTTEN_AFTER.total_seconds() / 2:
             self._begin_anew()
         for reported in self._reported.values():
@@ -113,7 +114,7 @@ class Heartbeat:
             if now >= self._sweep_due:
                 self._sweep_due = now + SWEEP_INTERVAL.total_seconds()
                 await self._store.control.sweep()
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: messages do not depend on it)
+        except Exception as error:  # noqa: BLE001  (any error of a store: messages do not depend on it)
             self._note_silence(error)
             return False
         else:
@@ -122,7 +123,7 @@ class Heartbeat:
             self.tried = True
 
     async def _tell_all(self, reported: _Reported) -> None:
-        """Tell all consumers of a trigger what one of them has to say; what failed, the next beat tells."""
+        """Send a trigger's command to all its other consumers; after a failure, the next beat does it."""
         gate = reported.gate
         word = gate.word
         if word is None:
@@ -130,9 +131,9 @@ class Heartbeat:
         verb, reason = word
         try:
             number = await self._store.control.order(verb, [gate.name], reason=reason)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: this consumer obeys it already)
+        except Exception as error:  # noqa: BLE001  (any error of a store: this consumer obeys it already)
             _log.warning(
-                "trigger %s: its other consumers cannot be told now to %s: trying again: %s",
+                "trigger %s: its other consumers cannot receive the command to %s now: trying again: %s",
                 gate.name,
                 verb.value,
                 error,
@@ -144,7 +145,7 @@ class Heartbeat:
             gate.word = None
 
     def _begin_anew(self) -> None:
-        """Take another token: what was said under this one is about to be swept."""
+        """Take another token: the reports under the present token are about to be swept."""
         self._token, self._answered = uuid.uuid4().hex, time.monotonic()
         for reported in self._reported.values():
             reported.before = reported.stored
@@ -165,7 +166,7 @@ class Heartbeat:
         self._away = True
 
     def _apply(self, heard: Heard, now: float) -> bool:
-        # By the store's clock, and too late by as long as this beat took: the quickest one is the nearest.
+        # By the store's clock, late by the time of this beat: so the quickest beat is the most exact.
         began = heard.now - timedelta(seconds=now - self._began)
         if self._began_there is not None:
             began = min(began, self._began_there)
@@ -178,12 +179,12 @@ class Heartbeat:
 def heartbeats_for(
     consumer: str, gates: Iterable[tuple[Gate, HistoryStore | None]], default: HistoryStore | None
 ) -> list[Heartbeat]:
-    """Return a heartbeat for each history, as far as these can be told apart.
+    """Return a heartbeat for each history; histories of one address share it.
 
-    ``default`` is for triggers without a history; where there is none, no order reaches them.
+    ``default`` is for triggers without a history; without it, no command reaches them.
     """
     served: dict[str, tuple[HistoryStore, list[Gate]]] = {}
-    # Those that have a history first: the default may be the same one, and its connection is not needed then.
+    # Triggers with a history first: the default may be the same history, and needs no second connection then.
     for gate, own in sorted(gates, key=lambda pair: pair[1] is None):
         store = own or default
         if store is not None:
@@ -194,12 +195,12 @@ def heartbeats_for(
 def _identity_of(store: HistoryStore) -> str:
     try:
         return store.control.address
-    except AttributeError:  # written before there were orders: its heartbeat will say so
+    except AttributeError:  # a store written before there were commands: its heartbeat will report this
         return f"store:{id(store)}"
 
 
 async def first_orders(heartbeats: Sequence[Heartbeat], shell: Shell) -> None:
-    """Wait until every history has been asked for orders; not for long, and not when the shell is over."""
+    """Wait until every history was asked for commands; not for long, and not after the shell is over."""
     deadline = time.monotonic() + FIRST_ORDERS_PATIENCE
     while not all(heartbeat.tried for heartbeat in heartbeats) and time.monotonic() < deadline:
         if await shell.over.wait(FIRST_ORDERS_PAUSE):
@@ -207,30 +208,30 @@ async def first_orders(heartbeats: Sequence[Heartbeat], shell: Shell) -> None:
 
 
 class Controllable:
-    """Commands to a consumer in code, from any thread; they reach this consumer only, and no other."""
+    """Commands to a consumer in code, from any thread; they reach only this consumer."""
 
     gates: list[Gate]
 
     def suspend(self, trigger: str, reason: str | None = None) -> None:
         """Stay connected, but receive nothing for a trigger until :meth:`resume` or a restart.
 
-        What was fetched and not begun is given back, what runs may end and is acknowledged.
+        Fetched messages that have not begun are recovered. Running messages may end and are acknowledged.
         """
         apply_order(self._gate(trigger), Verb.SUSPEND, reason)
 
     def resume(self, trigger: str) -> None:
         """Receive again, whether an error or a command had suspended the trigger.
 
-        What a fatal failure suspended (``suspend_on_error``) is resumed in all consumers of the trigger.
+        After a fatal failure (``suspend_on_error``), the trigger is resumed in all its consumers.
         """
         self._open(self._gate(trigger), Verb.RESUME)
 
     def disable(self, trigger: str, reason: str | None = None) -> None:
-        """Disconnect a trigger until :meth:`enable`; otherwise as :meth:`suspend`."""
+        """Disconnect a trigger until :meth:`enable`; otherwise the same as :meth:`suspend`."""
         apply_order(self._gate(trigger), Verb.DISABLE, reason)
 
     def enable(self, trigger: str) -> None:
-        """Connect a trigger again and receive, whatever had kept it from that; see :meth:`resume`."""
+        """Connect a trigger again and receive, whatever had prevented it; see :meth:`resume`."""
         self._open(self._gate(trigger), Verb.ENABLE)
 
     def _open(self, gate: Gate, verb: Verb) -> None:

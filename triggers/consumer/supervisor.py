@@ -13,16 +13,16 @@ from triggers.consumer.drain import catch
 
 _log = logging.getLogger(__name__)
 
-#: A child that lived at least so long, in seconds, is started again at once; a shorter life waits longer.
+#: A child that lived at least this long, in seconds, is restarted immediately; after a shorter life, later.
 HEALTHY_LIFE = 10.0
 
 #: The first and the longest pause before a crashed child is started again, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 
-#: Exit codes after which starting again would not help: done, and wrong usage or configuration.
+#: Exit codes after which a restart would not help: done, and wrong usage or configuration.
 FINAL_CODES = frozenset({0, 2})
 
-#: How often the children are looked after, in seconds.
+#: How often the children are checked, in seconds.
 LOOK_INTERVAL = 0.05
 
 
@@ -38,18 +38,18 @@ class _Child:
     pause: float = FIRST_PAUSE
 
     def note_crash(self, now: float) -> None:
-        """Have the process started again, later with each crash that comes soon after its start."""
+        """Have the process restarted, later with each crash that comes soon after its start."""
         healthy = now - self.started >= HEALTHY_LIFE
         self.pause = FIRST_PAUSE if healthy or self.starts == 1 else min(self.pause * 2, LONGEST_PAUSE)
         self.process, self.due = None, now + self.pause
 
 
 def supervise(processes: int, name: str | None, metrics: str | None = None) -> int:
-    """Run this command line in so many children until all have ended; return the exit code.
+    """Run this command line in this many children until all have ended; return the exit code.
 
-    The child number n answers monitoring at the nth port from that of ``metrics`` on. Signals are handed on.
-    A child that crashes is started again, with back-off when it crashes at once. A child whose parent is gone
-    drains and ends.
+    Child number n serves metrics at the nth port from the port of ``metrics`` on. Signals are passed on. A
+    child that crashes is restarted, with back-off if it crashes soon. A child without its parent drains and
+    ends.
     """
     return _Supervisor(processes, name, metrics).run()
 
@@ -75,7 +75,7 @@ class _Supervisor:
         return self.code
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        # Handed on by the loop: a child may be half started at this moment.
+        # The loop passes it on: a child may be half started at this moment.
         self._signals.append(number)
 
     def _hand_on(self) -> None:
@@ -88,7 +88,7 @@ class _Supervisor:
                     child.process.send_signal(number)
 
     def _look_after(self, child: _Child) -> bool:
-        """Start a child that is due, note one that has ended; False when its place is given up."""
+        """Start a child that is due, note its end; False if its place is given up."""
         if child.process is None:
             if not self._stopping and time.monotonic() >= child.due:
                 self._start(child)
@@ -97,7 +97,7 @@ class _Supervisor:
         if ended is None:
             return True
         if self._stopping or ended in FINAL_CODES:
-            # A child that a signal itself ends had only been started, and held nothing: it is drained.
+            # A child that ends by the signal itself had only just started, and held nothing: it is drained.
             if -ended not in self._handed_on:
                 self.code = max(self.code, ended if ended >= 0 else 128 - ended)
             return False
@@ -114,19 +114,19 @@ class _Supervisor:
         words = _without(sys.argv[1:], "--processes", "--name", "--metrics")
         command = [sys.executable, "-m", "triggers.cli", *words, "--parent", str(os.getpid())]
         if self.name is not None:
-            # Never a name again: the provider may hold a dead consumer's for a while.
+            # Never the same name: the provider may hold a dead consumer's name for a while.
             again = f".{child.starts}" if child.starts else ""
             command += ["--name", f"{self.name}-{child.number}{again}"]
         if self.metrics is not None:
             command += ["--metrics", port_after(self.metrics, child.number)]
-        # A session of its own, so that Ctrl-C reaches the child once: from us.
+        # A separate session, so that Ctrl-C reaches the child once: from us.
         child.process = subprocess.Popen(command, start_new_session=True)
         child.started = time.monotonic()
         child.starts += 1
 
 
 def port_after(address: str, number: int) -> str:
-    """Return the address whose port is so many further on; what is no address is left to those who use it."""
+    """Return the address with a port that is higher by ``number``; an invalid address unchanged."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) + number}" if port.isdecimal() and int(port) else address
 

@@ -23,6 +23,6 @@ class AsyncConsumer(ConsumerCore):
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.
-            BaseException: what a service raised to end the process.
+            BaseException: an exception of a service that ends the process.
         """
         await self._run(signals=signals, until_idle=until_idle)

@@ -1,4 +1,4 @@
-"""The consumer for blocking code: threads that receive, and threads for what is done beside them."""
+"""The consumer for blocking code: threads that receive, and threads for the work beside them."""
 
 from history.bridge import drive
 from history.shell import ThreadShell
@@ -12,7 +12,7 @@ class Consumer(ConsumerCore):
 
     Each trigger gets ``concurrency`` workers. Each worker has a receiver named ``<name>-<trigger>-<n>``.
 
-    SIGTERM or SIGINT drains: running messages end, and fetched messages that have not begun are given back. A
+    SIGTERM or SIGINT drains: running messages end, and fetched messages that have not begun are recovered. A
     second signal ends the process immediately. Entries that it had started are then In Doubt, as after any
     crash.
 
@@ -40,6 +40,6 @@ class Consumer(ConsumerCore):
 
         Raises:
             ConfigurationError: a history or consumer name cannot be used, or it has run already.
-            BaseException: what a service raised to end the process.
+            BaseException: an exception of a service that ends the process.
         """
         drive(self._run(signals=signals, until_idle=until_idle))

@@ -30,39 +30,40 @@ from triggers.providers.provider import (
 
 _log = logging.getLogger(__name__)
 
-#: The first and the longest pause before a provider that went away is tried again, in seconds.
+#: The first and the longest pause before an unavailable provider is tried again, in seconds.
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 10.0
 
-#: How often a suspended worker looks whether it may go on, in seconds.
+#: How often a suspended worker checks whether it may go on, in seconds.
 SUSPENDED_PAUSE = 0.2
 
-#: How much later than asked for a provider may deliver what was recovered, in seconds: it looks now and then.
+#: How much later than requested a provider may deliver a recovered message, in seconds: it checks at
+#: intervals.
 LATE = 2.0
 
-#: How long one call waits for a first message; a worker notices within it that it is to stop.
+#: How long one call waits for a first message; within this time a worker notices that it is to stop.
 RECEIVE_WAIT = timedelta(seconds=0.5)
 
-#: How long leaving waits for a keep-alive that is under way, in seconds.
+#: How long the end of a worker waits for a keep-alive in progress, in seconds.
 KEPT_PATIENCE = 10.0
 
-#: What the log says when a provider goes away before everything was answered.
+#: Logged if a provider becomes unavailable before everything was answered.
 NOT_ACKNOWLEDGED = "%s: messages that were not acknowledged will be delivered again"
 
 
 class Sweeping(Protocol):
-    """Looks after the joins of a trigger; shared by its workers."""
+    """Sweeps the joins of a trigger; shared by its workers."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to ask for what is due."""
+        """Whether it is time to ask for due joins."""
         ...
 
     async def sweep(self, begin: Callable[[], None]) -> None:
-        """Run what is due, if it is time to ask; ``begin`` is called when there is something."""
+        """Run the due joins, if it is time to ask; ``begin`` is called if there are some."""
         ...
 
     async def keep_alive(self, now: float) -> None:
-        """Say, if it is time, that what runs here is alive."""
+        """Report, if it is time, that the joins that run here are alive."""
         ...
 
 
@@ -70,9 +71,9 @@ class Sweeping(Protocol):
 class Worker:
     """Receives for one trigger, one delivery at a time, until its shell is over.
 
-    ``idle`` says that the provider was asked for messages and had none since, and that nothing which was
-    recovered is expected back. ``shared`` is what it receives from instead of a receiver of its own.
-    ``turns`` is entered for each delivery, for there may be more workers than may run at once.
+    ``idle`` means that the provider was asked for messages and has had none since, and that no recovered
+    message is expected back. ``shared`` is a shared receiver in place of the worker's own. ``turns`` is
+    entered for each delivery, because there may be more workers than may run concurrently.
     """
 
     name: str
@@ -94,7 +95,7 @@ class Worker:
     _kept: Flag = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing under way."""
+        """Begin with nothing in progress."""
         self._kept = self.shell.flag()
         self._kept.set()
 
@@ -102,8 +103,8 @@ class Worker:
         """Receive, deliver and answer until the consumer stops; reconnect with back-off.
 
         Raises:
-            BaseException: what a service raised to end the process; its message is not acknowledged, and
-                delivered again.
+            BaseException: an exception of a service that ends the process; its message is not acknowledged,
+                and delivered again.
         """
         try:
             while not self.shell.over.is_set():
@@ -116,10 +117,10 @@ class Worker:
             await self._leave()
 
     async def _round(self) -> bool:
-        """Receive and deliver once; return whether there is no reason to take the provider for away."""
+        """Receive and deliver once; return False if the provider seems unavailable."""
         if self.gate.disabled:
             await self._leave()
-            # Nothing comes, however long one waits for it.
+            # Nothing comes, however long the worker waits.
             self.idle = True
             await self._pause(SUSPENDED_PAUSE)
             return True
@@ -145,7 +146,7 @@ class Worker:
         return True
 
     async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
-        """Deliver what was received, so many at a time, and give back what may not be begun any more."""
+        """Deliver the received messages, some at a time, and recover the ones that may not begin any more."""
         turns, position = self.pipeline.turns, 0
         while position < len(received):
             end = position + self.pipeline.at_once
@@ -159,14 +160,14 @@ class Worker:
                         turns.look(
                             received[position], received[following] if following < len(received) else None
                         )
-                    # A provider that goes away in between delivers again what it has no answer to.
+                    # A provider that becomes unavailable in between delivers unanswered messages again.
                     await self._deliver(receiver, received[position:end])
                 finally:
                     self.gate.leave(begun)
             position = end
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not longer than until the consumer stops."""
+        """Wait, at most until the consumer stops."""
         await self.shell.over.wait(seconds)
 
     async def _sweep(self) -> None:
@@ -196,7 +197,7 @@ class Worker:
         return self.receiver
 
     async def _place_turns(self) -> None:
-        """Have the turns acknowledge messages, where the history is beside them."""
+        """Have the turns acknowledge messages, if the history is in the same database."""
         turns, placing, store = self.pipeline.turns, self._can.placing, self.pipeline.store
         if turns is None:
             return
@@ -229,7 +230,7 @@ class Worker:
         receiver, self.receiver = self.receiver, None
         if receiver is None:
             return
-        # A keep-alive that arrived after the farewell would take the name of the one that left again.
+        # A keep-alive after the farewell would register the name again.
         await self._kept.wait(KEPT_PATIENCE)
         try:
             await receiver.close()
@@ -237,7 +238,7 @@ class Worker:
             self._complain(f"{NOT_ACKNOWLEDGED}: {error}", NOT_ACKNOWLEDGED % error)
 
     async def keep_alive(self, now: float) -> None:
-        """Keep the receiver alive at the provider, if it is time; one that is away is asked the next time.
+        """Keep the receiver alive at the provider, if it is time; if unavailable, at the next time.
 
         Called beside :meth:`run`, from another thread or task.
         """

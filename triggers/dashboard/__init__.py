@@ -1,13 +1,13 @@
-"""The dashboard: what happens now, what is parked, and the decisions of people, in a browser.
+"""The dashboard: the present state, parked messages, and people's decisions, in a browser.
 
-``app.py`` makes the application, ``command.py`` is ``doubtless dashboard``. ``access/`` says who somebody is
-and what they may do, ``pages/`` has a module for each page, ``templates/`` and ``static/`` what browsers get;
-nothing comes from another address. ``survey.py`` counts what is parked, ``pulse.py`` what consumers do, both
-beside the pages: no page waits for a hundred thousand messages. ``groups.py`` puts what is parked in groups,
-``places.py`` asks what waits at providers, ``jobs.py`` carries decisions out, ``questions.py`` asks
-resolvers; ``operations.py`` has all of that for the pages. ``visit.py`` is one request, ``rendering.py``
-makes HTML, ``security.py`` the headers of every answer. What the command line does, it does by the command
-line's own functions.
+``app.py`` makes the application, ``command.py`` is ``doubtless dashboard``. ``access/`` decides who somebody
+is and what they may do. ``pages/`` has a module for each page, and ``templates/`` and ``static/`` have the
+files for browsers; nothing comes from another address. ``survey.py`` counts parked messages and ``pulse.py``
+reads consumers' reports, both beside the pages: no page waits for a hundred thousand messages. ``groups.py``
+puts parked messages in groups, ``places.py`` asks providers for waiting messages, ``jobs.py`` carries
+decisions out, and ``questions.py`` asks resolvers; ``operations.py`` has all of that for the pages.
+``visit.py`` is one request, ``rendering.py`` makes HTML, and ``security.py`` the headers of every answer. If
+the command line has a function for a task, the dashboard calls it.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triggers.dashboard.access.settings import Access, ProxyHeader, Token
     from triggers.dashboard.app import create_app
     from triggers.security.recorder import SecurityLogging
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = ["Access", "ProxyHeader", "Role", "SecurityLogging", "Token", "create_app"]

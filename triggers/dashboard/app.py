@@ -1,4 +1,4 @@
-"""The application: which address shows which page, to whom."""
+"""The application: the page at each address, and the role that it needs."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -51,7 +51,7 @@ except ModuleNotFoundError as missing:
         "triggers.dashboard", extra="dashboard", package=(missing.name or "").partition(".")[0]
     ) from missing
 
-#: The pages that show something, and who may see them.
+#: The pages that only show something, and who may see them.
 SHOWN: dict[str, tuple[Page, Role]] = {
     "/": (overview.overview, Role.VIEWER),
     "/parked": (parked.groups, Role.VIEWER),
@@ -70,7 +70,7 @@ SHOWN: dict[str, tuple[Page, Role]] = {
     "/security": (security.security, Role.ADMIN),
 }
 
-#: What changes something, and who may do it.
+#: The pages that change something, and who may use them.
 DONE: dict[str, tuple[Page, Role]] = {
     "/decide": (decide.decide, Role.OPERATOR),
     "/resolve": (message.resolve, Role.OPERATOR),
@@ -93,13 +93,13 @@ def create_app(
     """Return the dashboard over the history at a URL, as an ASGI application.
 
     Parked messages can be run with ``triggers``; without any they can be settled and discarded. ``providers``
-    are URLs of those that are asked, while somebody looks, what waits for the triggers. ``store`` is the
-    history of the URL where it is open already, and is left open. The configuration says where the journals
-    of other triggers are. ``background=False`` counts parked
-    messages anew for each page, for tests. Once ``stopping`` says so, pages that watch are let go.
+    are URLs of providers; while somebody looks, the dashboard counts the triggers' waiting messages there.
+    ``store`` is the history of the URL if it is already open, and is left open. The configuration says where
+    the journals of other triggers are. ``background=False`` counts parked messages again for each page, for
+    tests. After ``stopping`` returns True, pages that watch are released.
 
     Raises:
-        ConfigurationError: the history cannot be opened, or the file not be written.
+        ConfigurationError: the history cannot be opened, or the file cannot be written.
     """
     file, kept_for = access.security_log.opened(), access.security_log.kept_for
     opened = store or open_history(history)
@@ -158,7 +158,7 @@ def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
 
 
 class Readiness:
-    """Answers whether pages can be shown, to whoever asks: whether the history answers."""
+    """Answers everybody whether pages can be shown: whether the history answers."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
@@ -173,5 +173,5 @@ class Readiness:
 
 
 async def alive(_: Request) -> Response:
-    """Answer that the dashboard runs, to whoever asks."""
+    """Answer everybody that the dashboard runs."""
     return PlainTextResponse("alive\n")

@@ -33,13 +33,13 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtraError("doubtless dashboard", extra="dashboard", package=missing.name or "") from missing
 
-#: Where it listens when nobody says otherwise: only this machine reaches that.
+#: Where it listens by default: only this machine reaches that.
 HOST, PORT = "127.0.0.1", 8378
 
 #: The hosts that only this machine reaches.
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
-#: How long what is being answered may take after a signal, in seconds.
+#: How long running requests may take after a signal, in seconds.
 GRACE = 10
 
 _PROVIDERS: Any = typer.Option(
@@ -64,7 +64,7 @@ _ADDRESSES: Any = typer.Option(
 
 
 _SECURITY_LOG: Any = typer.Option(
-    None, help="A file for the security log, too: one JSON object a line. Made for you alone."
+    None, help="A file that also gets the security log: one JSON object a line. Only you may read it."
 )
 
 
@@ -131,7 +131,7 @@ def dashboard(
 
 
 def serve_until_stopped(state: State, history: str, triggers: list[AnyTrigger], providers: list[str]) -> None:
-    """Serve it to who started this process, over a history and providers, at a free port until a signal."""
+    """Serve it to the user who started this process, over a history and providers, at a free port."""
     drawn = _draw(HOST)
     with _listen(HOST, 0) as listening, suppress(typer.Exit):
         say = partial(_say, state, listening, drawn)
@@ -141,10 +141,10 @@ def serve_until_stopped(state: State, history: str, triggers: list[AnyTrigger], 
 def _proxy(
     user_header: str | None, role_header: str | None, role: str, addresses: list[str]
 ) -> ProxyHeader | None:
-    """Return how a reverse proxy says who asks; None where no header of it was named.
+    """Return how a reverse proxy names the user; None if no header of it was given.
 
     Raises:
-        ConfigurationError: something else of a proxy was given, or the role is none.
+        ConfigurationError: another option of a proxy was given, or the role is unknown.
     """
     if user_header is not None:
         return ProxyHeader(
@@ -195,10 +195,10 @@ def _say(state: State, listening: socket.socket, drawn: Token | None) -> None:
 
 
 def _providers(given: list[str] | str | None, history: str | None) -> list[str]:
-    """Return the URLs of providers that were named, in one text where they are configured.
+    """Return the URLs of the named providers; a configuration has them in one text.
 
     Raises:
-        ConfigurationError: one of them lives in another process only, or its file is not there.
+        ConfigurationError: a provider lives only in another process, or its file is missing.
     """
     urls = given.split() if isinstance(given, str) else [*(given or ())]
     if not urls and history is None and FILE.exists():
@@ -218,7 +218,7 @@ def _serve(
     say: Callable[[], None],
     configuration: Configuration | None = None,
 ) -> None:
-    """Open everything, ``say`` where it is, and serve it."""
+    """Open everything, report with ``say`` where it is, and serve it."""
     from triggers.dashboard.app import create_app  # noqa: PLC0415  (loads the pages; --help needs none)
 
     server: uvicorn.Server | None = None
@@ -241,7 +241,7 @@ def _serve(
         say()
         try:
             server.run(sockets=[listening])
-        except KeyboardInterrupt as stopped:  # which uvicorn raises once it has ended
+        except KeyboardInterrupt as stopped:  # which uvicorn raises after it has ended
             raise typer.Exit(130) from stopped
 
 
@@ -251,7 +251,7 @@ def _server_of(app: Any) -> uvicorn.Server:
             app,
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # who asks is who connects: what a header says of it is not believed
+            proxy_headers=False,  # the client is the peer of the connection: a header about it is not trusted
             server_header=False,
             timeout_graceful_shutdown=GRACE,
         )
@@ -259,10 +259,10 @@ def _server_of(app: Any) -> uvicorn.Server:
 
 
 def keep_what_is_loaded() -> None:
-    """Have Python's garbage collector leave what is loaded alone.
+    """Exclude the loaded objects from Python's garbage collection.
 
-    To look through all of it takes a tenth of a second, for which every page waits; to count parked messages
-    would bring that about again and again.
+    A pass over all of them takes a tenth of a second, for which every page waits; counting parked messages
+    would cause it repeatedly.
     """
     gc.collect()
     gc.freeze()

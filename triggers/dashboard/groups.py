@@ -1,4 +1,4 @@
-"""Parked messages in groups: by cause, and by the host whose worker had begun them."""
+"""Parked messages in groups: by cause, and by the host of the worker that had begun them."""
 
 import re
 from collections import defaultdict
@@ -12,16 +12,16 @@ from typing import NamedTuple, overload
 from history.store.parking import Evidence, ParkedKind, ParkedLabel
 from triggers.cli.parked.choosing import host_of
 
-#: How many messages a survey keeps a line of; the others are only counted.
+#: For how many messages a survey keeps a line; the others are only counted.
 LISTED = 250_000
 
-#: How much of a reason and of an error a line keeps.
+#: How much of a reason and of an error a line stores.
 REASON_TEXT, ERROR_TEXT = 240, 120
 
-#: How many texts messages of one row and error may be kept for; where there are more, they are one group.
+#: The most different texts of messages of one row and error; with more, they are one group.
 MOST_TEXTS = 20
 
-#: How many lines are sorted in one go, which takes some milliseconds in which no other thread goes on.
+#: How many lines are sorted in one step, which takes some milliseconds in which no other thread runs.
 SORTED = 5_000
 
 _ROW = re.compile(r" \(row (\d{1,3})\)$")
@@ -30,9 +30,9 @@ _DIGIT = re.compile(r"\d")
 
 
 class Cause(NamedTuple):
-    """Why messages are parked: a row of the decision table, None where none is named; and a reason.
+    """Why messages are parked: a row of the decision table, None if none is named; and a reason.
 
-    The reason is without what differs from message to message.
+    The reason is without the parts that differ from message to message.
     """
 
     row: int | None
@@ -55,7 +55,7 @@ def _plain(word: str) -> str:
 
 
 class Line(NamedTuple):
-    """What a list shows of a parked message, and what a decision about it needs."""
+    """The fields of a parked message that a list shows and a decision needs."""
 
     parked_at: datetime
     id: str
@@ -67,13 +67,13 @@ class Line(NamedTuple):
     error: str | None
 
 
-#: A line as it is kept: a tuple, and of no class. Python's garbage collector soon leaves such ones alone; a
-#: hundred thousand lines made it look through everything, for which all pages waited half a second.
+#: The stored form of a line: a plain tuple, without a class. Python's garbage collector soon ignores plain
+#: tuples; a hundred thousand lines made it pass over all objects, for which all pages waited half a second.
 _Kept = tuple[datetime, str, str | None, int, str | None, int | None, str, str | None]
 
 
 class Lines(Sequence[Line]):
-    """Lines, each of them made when it is looked at."""
+    """Lines, each made when it is read."""
 
     __slots__ = ("_kept",)
 
@@ -94,7 +94,7 @@ class Lines(Sequence[Line]):
         return map(Line._make, self._kept)
 
     def some(self, ids: Collection[str] | None, until: datetime | None) -> "Lines":
-        """Return those of these ids, or all, that were parked until then."""
+        """Return the lines of these ids, or all, that were parked until then."""
         return Lines(
             [
                 one
@@ -104,7 +104,7 @@ class Lines(Sequence[Line]):
         )
 
     def others(self, ids: Collection[str]) -> "Lines":
-        """Return those that are not of these ids."""
+        """Return the lines without these ids."""
         return Lines([one for one in self._kept if one[1] not in ids])
 
 
@@ -112,7 +112,7 @@ class Lines(Sequence[Line]):
 class Group:
     """Parked messages of one trigger and kind; ``lines`` are the oldest first.
 
-    They are kept for one cause, which is ``reason``; or a worker on one ``host`` had begun all of them.
+    They have one cause, which is ``reason``; or a worker on one ``host`` had begun all of them.
     """
 
     key: str
@@ -127,7 +127,7 @@ class Group:
 
     @property
     def example(self) -> Line | None:
-        """Its oldest message, where that says more than the group."""
+        """Its oldest message, if that says more than the group."""
         line = next(iter(self.lines), None)
         return None if line is None or (line.reason == self.reason and line.error is None) else line
 
@@ -151,7 +151,7 @@ class Group:
         )
 
     def without(self, ids: Collection[str]) -> "Group | None":
-        """Return what is left of it without these messages; None when nothing is."""
+        """Return the rest of it without these messages; None if nothing is left."""
         lines = self.lines.others(ids)
         count = self.count - (len(self.lines) - len(lines))
         if count <= 0:
@@ -161,7 +161,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the workers on one host had begun: a group for each trigger and kind, the largest first."""
+    """The messages that workers on one host had begun: a group for each trigger and kind, largest first."""
 
     name: str
     groups: Sequence[Group]
@@ -173,7 +173,7 @@ class Host:
 
     @property
     def listed(self) -> int:
-        """How many of them there is a line of."""
+        """How many of them have a line."""
         return sum(len(group.lines) for group in self.groups)
 
     @property
@@ -199,7 +199,7 @@ _Facts = tuple[str, ParkedKind, int | None, str | None]
 
 @dataclass(slots=True)
 class _Heap:
-    """Messages of one group while they are counted."""
+    """Messages of one group during the count."""
 
     count: int = 0
     oldest: datetime = _LAST
@@ -219,16 +219,16 @@ class _Heap:
 
 @dataclass(slots=True)
 class _Texts:
-    """The messages of one row and error by their texts; as soon as these are too many, in one heap.
+    """The messages of one row and error by their texts; if there are too many texts, in one heap.
 
-    All texts of that one begin with the parts of sentences that are ``common``.
+    All texts of that heap begin with the ``common`` parts of sentences.
     """
 
     heaps: defaultdict[str, _Heap] = field(default_factory=lambda: defaultdict(_Heap))
     common: Sequence[str] | None = None
 
     def heap(self, text: str) -> _Heap:
-        """Return where a message with this text is counted."""
+        """Return the heap in which a message with this text is counted."""
         if self.common is None and text not in self.heaps and len(self.heaps) == MOST_TEXTS:
             self._put_together()
         if self.common is None:
@@ -246,7 +246,7 @@ class _Texts:
 
 
 def _both_begin(common: Sequence[str], text: str) -> Sequence[str]:
-    """Return the parts of sentences that a text, too, begins with."""
+    """Return the parts of sentences with which a text also begins."""
     parts = text.split("; ", len(common))
     same = 0
     while same < min(len(common), len(parts)) and common[same] == parts[same]:
@@ -255,13 +255,13 @@ def _both_begin(common: Sequence[str], text: str) -> Sequence[str]:
 
 
 def _nothing() -> None:
-    """Rest nobody."""
+    """Do not rest."""
 
 
 class Counting:
-    """Counts and groups labels, one after the other; of the first :data:`LISTED` it keeps a line each.
+    """Counts and groups labels, one after the other; it keeps a line for each of the first :data:`LISTED`.
 
-    ``rest`` is called between pieces of what takes long at the end.
+    ``rest`` is called between pieces of long work at the end.
     """
 
     def __init__(self, rest: Callable[[], None] = _nothing) -> None:
@@ -271,7 +271,7 @@ class Counting:
         self._rest = rest
 
     def add(self, label: ParkedLabel) -> bool:
-        """Count a message; False when it was counted before."""
+        """Count a message; False if it was counted before."""
         cause = cause_of(label.reason)
         facts = label.trigger_name, label.kind, cause.row, label.error_class
         heap = self._causes[facts].heap(cause.text)
@@ -326,7 +326,7 @@ class Counting:
 
 
 def _sorted(kept: Mapping[str, _Kept], rest: Callable[[], None]) -> Sequence[_Kept]:
-    """Sort lines by their age, with rests: pieces first, then what two of them hold together."""
+    """Sort lines by their age, with rests: first pieces, then pairs of sorted pieces."""
     lines = list(kept.values())
     pieces = [lines[start : start + SORTED] for start in range(0, len(lines), SORTED)]
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Decisions that are being carried out, a turn of each at a time, while pages show how far they are."""
+"""Decisions in progress, each in short turns, while pages show their progress."""
 
 import logging
 import time
@@ -25,13 +25,13 @@ _log = logging.getLogger(__name__)
 #: How many jobs are remembered, and how many of the messages that a job leaves parked are named.
 REMEMBERED, NAMED = 200, 50
 
-#: How many turns are taken at once, and for how many seconds a job runs messages at a turn.
+#: How many turns run concurrently, and for how many seconds a job runs messages in a turn.
 WORKERS, TURN = 4, 1.0
 
-#: After how many seconds a turn, which a service may make endless, keeps no other one waiting.
+#: After how many seconds a turn, which a service may make endless, no longer blocks others.
 SLOW = 30.0
 
-#: How long the message that each job is at may take to its end when the dashboard stops, in seconds.
+#: How long the present message of each job may take when the dashboard stops, in seconds.
 ENDING = 60.0
 
 STOPPED = "the dashboard was stopped: the others stay parked"
@@ -39,9 +39,9 @@ STOPPED = "the dashboard was stopped: the others stay parked"
 
 @dataclass(slots=True)
 class Share:
-    """What a job does about ``total`` messages of one trigger: how many are closed, why others stay parked.
+    """The work of a job on ``total`` messages of one trigger: how many are closed, why others stay parked.
 
-    ``error`` is why it broke off; the messages that had no turn stay parked then.
+    ``error`` is the reason of an abort; the remaining messages stay parked then.
     """
 
     trigger: str
@@ -72,17 +72,17 @@ class Job:
     shares: Sequence[Share]
     key: str = field(default_factory=lambda: token_hex(8))
     finished: Event = field(default_factory=Event)
-    #: Called once all of it has ended.
+    #: Called after all of it has ended.
     ended: Callable[["Job"], None] | None = None
 
     @property
     def triggers(self) -> Sequence[str]:
-        """The triggers whose messages it is about."""
+        """The triggers of its messages."""
         return [share.trigger for share in self.shares]
 
     @property
     def total(self) -> int:
-        """How many messages it is about."""
+        """How many messages it has."""
         return sum(share.total for share in self.shares)
 
     @property
@@ -102,21 +102,21 @@ class Job:
 
     @property
     def error(self) -> str | None:
-        """Why it broke off, for one of its triggers at least."""
+        """Why it was aborted, for at least one of its triggers."""
         return next((share.error for share in self.shares if share.error is not None), None)
 
 
-#: A share that is carried out as it is asked to go on; each time it does so for a turn.
+#: A share in progress: each ``next`` does the work of one turn.
 _Turns = Generator[None]
 
-#: The trigger of some jobs, and whether they run messages: a service that hangs keeps no other job waiting.
+#: The trigger of some jobs, and whether they run messages: a service that hangs blocks no other job.
 _Queue = tuple[str, bool]
 
 
 class _Slots:
-    """Room for :data:`WORKERS` turns at once, given in the order in which it is asked for.
+    """Room for :data:`WORKERS` concurrent turns, in the order of the requests.
 
-    A turn that takes longer than :data:`SLOW` seconds has none any more, and goes on beside the others.
+    A turn that takes longer than :data:`SLOW` seconds loses its slot, and goes on beside the others.
     """
 
     def __init__(self) -> None:
@@ -147,11 +147,11 @@ class _Slots:
 
 
 class Jobs:
-    """Carries decisions out in threads of its own: of each trigger one run at a time, and its jobs in turns.
+    """Carries decisions out in separate threads: for each trigger one run at a time, and its jobs in turns.
 
-    So a small job waits for a turn of a large one, not for its end, and what breaks off for one trigger of a
-    job goes on for the others. Runs need ``triggers``, by name; ``history`` is the URL for those that name
-    none. A service that hangs holds up the runs of its trigger, and nothing else.
+    So a small job waits for a turn of a large job, not for its end. If a job is aborted for one trigger, it
+    goes on for the others. Runs need ``triggers``, by name; ``history`` is the URL for triggers that name
+    none. A service that hangs delays the runs of its trigger, and nothing else.
     """
 
     def __init__(
@@ -173,9 +173,9 @@ class Jobs:
         *,
         ended: Callable[[Job], None] | None = None,
     ) -> Job:
-        """Begin to carry a decision out about messages, those of each trigger in its turns.
+        """Begin to carry out a decision about messages; each trigger's messages are done in its turns.
 
-        ``ended`` is called with the job once all of it has ended.
+        ``ended`` is called with the job after all of it has ended.
         """
         mine: dict[str, list[ParkedLabel]] = {}
         for label in labels:
@@ -187,8 +187,8 @@ class Jobs:
                 del self._known[next(iter(self._known))]
             runs = decision.kind is DecisionKind.RUN
             for number, share in enumerate(job.shares):
-                # A store carries a token out once, whatever the trigger: each share has its own. The audit
-                # trail puts the steps of one decision together by what stands before the first "/".
+                # A store carries a token out once, whatever the trigger: so each share has a separate token.
+                # The audit trail joins the steps of one decision by the part before the first "/".
                 own = decision.model_copy(update={"token": f"{decision.token}/{number}"})
                 self._line_up((share.trigger, runs), self._carry_out(job, share, mine[share.trigger], own))
         return job
@@ -199,12 +199,12 @@ class Jobs:
             return self._known.get(key or "")
 
     def unfinished(self) -> Sequence[Job]:
-        """Return the jobs that are being carried out, or wait for their turn."""
+        """Return the jobs that are in progress, or wait for their turn."""
         with self._lock:
             return [job for job in self._known.values() if not job.finished.is_set()]
 
     def close(self) -> None:
-        """Finish the message that is being run, if it ends within :data:`ENDING` seconds.
+        """Finish the present message, if it ends within :data:`ENDING` seconds.
 
         Messages that have not had their turn stay parked.
         """
@@ -221,14 +221,14 @@ class Jobs:
         queue = self._queues.setdefault(key, deque())
         queue.append(turns)
         if len(queue) == 1:
-            # Not one of those that Python waits for at its end: it may be at a service that hangs.
+            # Not a thread that Python waits for at its end: its service may hang.
             self._threads[key] = Thread(
                 target=self._take_turns, args=(key, queue), name="decisions", daemon=True
             )
             self._threads[key].start()
 
     def _take_turns(self, key: _Queue, queue: deque[_Turns]) -> None:
-        """Let the first job of a queue go on for a turn, then put it behind the others, until all end."""
+        """Run one turn of the first job of a queue, then put it behind the others, until all end."""
         while True:
             with self._slots.one():
                 is_over = next(queue[0], self) is self
@@ -256,7 +256,7 @@ class Jobs:
                 else:
                     self._surveyor.take_out(self._settle(share, piece, step))
                 yield
-        except Exception as error:  # noqa: BLE001  (whatever it is, the page says it, and the next job runs)
+        except Exception as error:  # noqa: BLE001  (any error: the page says it, and the next job runs)
             trigger = self._triggers.get(share.trigger)
             redact = None if trigger is None else trigger.settings.redaction
             share.error = text_of(error, redact)
@@ -309,7 +309,7 @@ class Jobs:
                 drive(outcomes.add(label, f"not run: {why}", closed=False))
 
     def _run_one(self, share: Share, label: ParkedLabel, outcomes: Outcomes) -> bool:
-        """Run one message; whether it is not parked any more."""
+        """Run one message; return whether it is not parked any more."""
         trigger = self._triggers[label.trigger_name]
         row = run_row(self._store.parking, label, trigger, self._history, outcomes)
         if row["closed"]:

@@ -1,4 +1,4 @@
-"""What all pages work on: the history, the triggers, what is counted, and what is being done."""
+"""The common objects of all pages: the history, the triggers, the counts, and the running jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ from triggers.security.recorder import Recorder
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What entries come to when new messages keep coming as they do now.
+    """The size of entries if new messages keep coming at the present rate.
 
-    ``size`` is in bytes, as ``doubtless size`` counts; None for a store that it does not know.
+    ``size`` is in bytes, as ``doubtless size`` counts; None for an unknown kind of store.
     """
 
     entries: int
@@ -30,7 +30,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """One history and what is known of it; ``triggers`` are those that messages can be run with, by name."""
+    """One history and the knowledge about it; ``triggers`` can run its messages, by name."""
 
     store: HistoryStore
     address: str
@@ -57,8 +57,8 @@ class Operations:
     ) -> "Operations":
         """Return the operations over an open history; ``history`` is its URL, ``providers`` are URLs.
 
-        The configuration says where the journals of triggers are that are not among these. ``recorder``
-        writes the security log; by default to the history and the log.
+        The configuration says where the journals of other triggers are. ``recorder`` writes the security log;
+        by default to the history and the log.
         """
         surveyor = Surveyor(store, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
@@ -70,11 +70,11 @@ class Operations:
         return cls(store, address, by_name, surveyor, Pulse(store), jobs, places, journals, recorder)
 
     def bytes_of(self, entries: float) -> int | None:
-        """Return about how many bytes so many stored entries take; None for a store that is not known."""
+        """Return about how many bytes this many entries take; None for an unknown kind of store."""
         return None if self._cost is None else round(entries * self._cost.entry)
 
     def forecast(self, trigger: str) -> Forecast | None:
-        """Return what a trigger's entries come to; None where its settings or its rate are not known."""
+        """Return the forecast of a trigger's entries; None if its settings or its rate are not known."""
         known, rates = self.triggers.get(trigger), self.pulse.rates(trigger)
         if known is None or rates is None:
             return None
@@ -89,7 +89,7 @@ class Operations:
         return next((cost for cost in STORES if cost.name == kind), None)
 
     def close(self) -> None:
-        """Finish the step that is being done; nothing looks into the history afterwards."""
+        """Finish the present step; nothing reads the history afterwards."""
         self.jobs.close()
         self.surveyor.close()
         self.places.close()

@@ -1,4 +1,4 @@
-"""What waits at the providers: asked beside the pages, so that one that is away holds none of them up."""
+"""Waiting messages at the providers: read beside the pages, so that no unavailable provider delays them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,22 +16,23 @@ from triggers.providers.backlog import Backlog, Place
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, capabilities_of
 
-#: How old what is shown may be before it is asked again, in seconds.
+#: How old a shown answer may be before the next request to the provider, in seconds.
 FRESH = 2.0
 
-#: How long a page waits for an answer where there was none yet, in seconds.
+#: How long a page waits for a first answer, in seconds.
 PATIENCE = 0.15
 
-#: How long the last answers are waited for at the end, in seconds.
+#: How long the end waits for the last answers, in seconds.
 ENDING = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one provider said when it was asked last.
+    """The last answer of one provider.
 
-    ``links`` are the rows of SQL Remote's links. ``problem`` is why it said nothing, ``is_silent`` that it
-    never says what waits. ``at`` is when that was, by the monotonic clock; None before the first time.
+    ``links`` are the rows of SQL Remote's links. ``problem`` is the reason of a missing answer; ``is_silent``
+    means that it never reports waiting messages. ``at`` is the time of the answer, by the monotonic clock;
+    None before the first.
     """
 
     address: str
@@ -44,7 +45,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many messages wait for a trigger, at all its providers; ``is_more``: at least so many."""
+    """How many messages wait for a trigger, at all its providers; ``is_more``: at least that many."""
 
     count: int
     is_more: bool = False
@@ -55,7 +56,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class _Desk:
-    """One provider, and who asks it now."""
+    """One provider, and the thread that asks it now."""
 
     url: str
     latest: Asked
@@ -84,7 +85,7 @@ class Places:
         self._threads = ThreadPoolExecutor(max(1, len(urls)), thread_name_prefix="places")
 
     def latest(self) -> Sequence[Asked]:
-        """Return what each provider said last, and ask those of which that is some time ago."""
+        """Return each provider's last answer, and ask providers again if their answer is old."""
         asking: list[Future[None]] = []
         for desk in self._desks:
             future = self._ask(desk)
@@ -112,7 +113,7 @@ class Places:
         ]
 
     def close(self) -> None:
-        """Wait for the answers that are on their way, and give the connections back."""
+        """Wait for the outstanding answers, and close the connections."""
         wait([desk.asking for desk in self._desks if desk.asking is not None], ENDING)
         self._threads.shutdown(wait=False, cancel_futures=True)
         for desk in self._desks:
@@ -132,7 +133,7 @@ class Places:
             if desk.provider is None:
                 desk.provider = open_provider(desk.url)
             found = _asked(desk.latest.address, desk.provider, self._places)
-        except Exception as error:  # noqa: BLE001  (whatever a provider raises is shown, and it is asked again)
+        except Exception as error:  # noqa: BLE001  (any error of a provider is shown, and it is asked again)
             cause = "" if error.__cause__ is None else f": {first_line(error.__cause__)}"
             found = Asked(desk.latest.address, problem=f"{first_line(error)}{cause}")
         with self._lock:

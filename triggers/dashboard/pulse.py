@@ -1,4 +1,4 @@
-"""What consumers do now: read from the history at most once a second, however many people look."""
+"""The present reports of consumers: read from the history at most once a second, for any number of people."""
 
 import time
 from collections import deque
@@ -12,22 +12,22 @@ from history.store import HistoryStore
 from history.store.control import Counts, Overview
 from triggers.cli.shared.known_names import known_triggers
 
-#: How old what is shown may be, in seconds.
+#: How old shown data may be, in seconds.
 FRESH = 1.0
 
-#: Over how many seconds a rate is taken.
+#: The period of a rate, in seconds.
 WINDOW = 10.0
 
-#: How many readings are remembered, and after how long a silence they are no use, in seconds.
+#: How many readings are remembered, and after how long a silence they are useless, in seconds.
 REMEMBERED, SILENCE = 90, 30.0
 
-#: The verdicts and endings of which rates are shown.
+#: The verdicts and endings with shown rates.
 RATES = ("new", "duplicate", "in_doubt", "rejected", "failed", "recovered")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was known at a moment of the clock."""
+    """The facts at a moment of the clock."""
 
     at: float
     overview: Overview
@@ -35,7 +35,7 @@ class Reading:
 
 
 class Pulse:
-    """Reads, and remembers what it has read; safe to share between threads."""
+    """Reads, and remembers its readings; safe to share between threads."""
 
     def __init__(self, store: HistoryStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._clock = store, clock
@@ -43,7 +43,7 @@ class Pulse:
         self._lock = Lock()
 
     def read(self) -> Reading:
-        """Return what is known now.
+        """Return the present facts.
 
         Raises:
             UnavailableError: the history did not answer.
@@ -61,7 +61,7 @@ class Pulse:
             return reading
 
     def rates(self, trigger: str) -> Mapping[str, float] | None:
-        """Return how often a second what happened of late; None until that is known."""
+        """Return the recent rates a second, by event; None until they are known."""
         with self._lock:
             readings = list(self._readings)
         recent = [one for one in readings if readings[-1].at - one.at <= WINDOW] if readings else []
@@ -70,7 +70,7 @@ class Pulse:
         return _between(recent[0], recent[-1], trigger)
 
     def curve(self, trigger: str) -> list[float]:
-        """Return the messages a second of each time between two readings, the oldest first."""
+        """Return the messages a second between each two readings, the oldest first."""
         with self._lock:
             readings = list(self._readings)
         pairs = pairwise(readings)

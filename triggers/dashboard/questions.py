@@ -1,4 +1,4 @@
-"""Questions to resolvers, with a time limit: one that hangs keeps no page waiting, and not many threads."""
+"""Questions to resolvers, with a time limit: a resolver that hangs blocks no page, and only a few threads."""
 
 from collections import Counter
 from concurrent.futures import Future, wait
@@ -16,17 +16,17 @@ MOST = 3
 
 
 class Questions:
-    """Asks resolvers, each question in a thread of its own; safe to share between threads."""
+    """Asks resolvers, each question in a separate thread; safe to share between threads."""
 
     def __init__(self) -> None:
         self._unanswered: Counter[str] = Counter()
         self._lock = Lock()
 
     def ask(self, trigger: AnyTrigger | None, parked: Parked) -> ResolverAnswer:
-        """Return what the resolver of a parked message's trigger says now, or that it says nothing.
+        """Return the present answer of the resolver of a parked message's trigger, or that it has none.
 
         Raises:
-            ConfigurationError: as of :func:`~triggers.cli.parked.resolving.answer_now`.
+            ConfigurationError: the same as :func:`~triggers.cli.parked.resolving.answer_now`.
         """
         name = parked.trigger_name
         with self._lock:
@@ -35,7 +35,7 @@ class Questions:
                 return ResolverAnswer(None, f"{problem}: see what it waits for, then try again")
             self._unanswered[name] += 1
         answer: Future[ResolverAnswer] = Future()
-        # Not a thread that Python waits for at its end: nobody can stop what hangs in it.
+        # Not a thread that Python waits for at its end: nobody can stop a resolver that hangs.
         Thread(target=self._answer, args=(answer, trigger, parked), name="question", daemon=True).start()
         if not wait([answer], PATIENCE).done:
             return ResolverAnswer(None, f"it has not answered within {PATIENCE:g} s: try again later")
@@ -44,7 +44,7 @@ class Questions:
     def _answer(self, answer: "Future[ResolverAnswer]", trigger: AnyTrigger | None, parked: Parked) -> None:
         try:
             answer.set_result(answer_now(trigger, parked))
-        except BaseException as error:  # noqa: BLE001  (raised again for who has asked)
+        except BaseException as error:  # noqa: BLE001  (raised again for the caller)
             answer.set_exception(error)
         finally:
             with self._lock:

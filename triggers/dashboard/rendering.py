@@ -1,7 +1,7 @@
 """From values to HTML.
 
-Everything that is shown came from strangers: it is escaped. What cannot be printed, or turns the direction
-in which a line is read, is shown as an escape sequence.
+All shown values came from strangers: they are escaped. A character that cannot be printed, or that changes
+the reading direction of a line, is shown as an escape sequence.
 """
 
 import base64
@@ -23,7 +23,7 @@ from triggers.detection.sentences import without_verdict
 #: How much of a body or a traceback a page shows, in characters.
 SHOWN = 65_536
 
-#: The ages that are told, longest first, in seconds.
+#: The units of ages, longest first, in seconds.
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -58,7 +58,7 @@ def _final(value: Any) -> Any:
 
 
 def lines(text: str) -> Markup:
-    """Return a text of several lines; only the ends of lines and tabulators stay what they are."""
+    """Return a text of several lines; only line ends and tabs stay unescaped."""
     parts = [printable(part).replace("\\t", "\t") for part in text[:SHOWN].split("\n")]
     more = [] if len(text) <= SHOWN else [f"… and {len(text) - SHOWN:,} characters more"]
     return escape("\n".join([*parts, *more]))
@@ -85,7 +85,7 @@ def moment(instant: datetime | None) -> str | None:
         return None
     try:
         return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except OverflowError:  # at the ends of the calendar there is no other time zone
+    except OverflowError:  # the ends of the calendar have no other time zone
         return instant.isoformat(" ", "seconds")
 
 
@@ -119,7 +119,7 @@ def url(path: str, **parameters: str | int | None) -> str:
 
 
 def body_of(message: Message) -> Mapping[str, str]:
-    """Return what a body is, and a text of it: bytes as text where they are UTF-8, else in base64."""
+    """Return the kind of a body, and its text: bytes as text if they are UTF-8, else in base64."""
     match message.body:
         case bytes() as body:
             try:

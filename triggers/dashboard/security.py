@@ -1,4 +1,4 @@
-"""What every answer says to browsers, and by which names they may ask."""
+"""The headers of every answer, and the allowed host names of requests."""
 
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
@@ -8,7 +8,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: Nothing but what we serve ourselves is loaded, nothing in a page is run as a script, nobody may frame us.
+#: Only our own files are loaded, nothing in a page is run as a script, nobody may frame us.
 CONTENT_SECURITY_POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -29,10 +29,10 @@ HEADERS = {
 
 
 class Secured:
-    """Puts :data:`HEADERS` on every answer, and refuses to be asked by names that are not ours.
+    """Puts :data:`HEADERS` on every answer, and refuses requests for other host names than ours.
 
-    A page elsewhere whose name was made to lead to this machine asks by that name, and learns nothing;
-    ``refused`` hears of it.
+    A page elsewhere may make its own name resolve to this machine. Its requests have that name, and learn
+    nothing; ``refused`` is called for them.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""What is parked, counted and grouped beside the pages, so that none waits for a hundred thousand labels.
+"""Counts and groups of parked messages, made beside the pages: none waits for a hundred thousand labels.
 
-A survey walks through the labels of all parked messages, never through the messages, and keeps of each what a
-list shows. It is made again while somebody looks, with pauses several times as long as it takes; for scrapes
-with much longer ones.
+A survey walks through the labels of all parked messages, never through the messages, and keeps the fields of
+each that a list shows. It is repeated while somebody looks, with pauses several times as long as it takes;
+for scrapes with much longer pauses.
 """
 
 import logging
@@ -33,20 +33,20 @@ STEP, BREATH = 100, 0.005
 #: The shortest pause between surveys, in seconds; and how many times as long as a survey it is at least.
 PAUSE, TIMES = 3.0, 4.0
 
-#: For how long after the last look surveys go on, in seconds.
+#: How long after the last look surveys go on, in seconds.
 INTEREST = 60.0
 
-#: The shortest age at which a scrape has another survey made, in seconds; and how many times as long as the
-#: last one took it is at least.
+#: The shortest age at which a scrape requests another survey, in seconds; and how many times as long as the
+#: last survey took it is at least.
 SCRAPED, TIMES_SCRAPED = 60.0, 50.0
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was parked when it was looked, and what each trigger remembers.
+    """The parked messages at one time, and the number of entries of each trigger.
 
-    Every message is in one of ``groups``, which are by cause; in one of ``hosts``, too, if its host is known.
-    The largest groups are first.
+    Every message is in one of ``groups``, which are by cause. If its host is known, it is also in one of
+    ``hosts``. The largest groups are first.
     """
 
     groups: Sequence[Group] = ()
@@ -98,10 +98,10 @@ class Surveyor:
         self._failed: DoubtlessError | None = None
 
     def latest(self) -> Survey:
-        """Return the last survey; where there is none, or an old one, the first who looks waits a moment.
+        """Return the last survey; if it is missing or old, the first caller waits a moment.
 
         Raises:
-            DoubtlessError: the history did not answer, and there is no survey of before.
+            DoubtlessError: the history did not answer, and no earlier survey exists.
         """
         if not self._background:
             self._put(self._make(lambda: False), self._clock())
@@ -118,7 +118,7 @@ class Surveyor:
             return self._latest
 
     def scraped(self) -> Survey:
-        """Return the last survey for a scrape, which waits for none and has another one made now and then."""
+        """Return the last survey for a scrape, which never waits and sometimes requests another."""
         if not self._background:
             return self.latest()
         with self._condition:
@@ -130,7 +130,7 @@ class Surveyor:
             return self._latest
 
     def _begin(self) -> None:
-        """Start the thread, or have it look whether there is something to do."""
+        """Start the thread, or have it check whether there is something to do."""
         if self._thread is None and not self._closed:
             self._thread = Thread(target=self._run, name="survey", daemon=True)
             self._thread.start()
@@ -142,14 +142,14 @@ class Surveyor:
         return self._latest.sizes or {}
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
-        """Show messages no longer that were decided, before the next survey finds them gone."""
+        """Hide decided messages until the next survey finds them gone."""
         with self._condition:
             gone = {(label.trigger_name, label.id) for label in labels}
             self._gone |= gone
             self._latest = _without(self._latest, gone)
 
     def close(self) -> None:
-        """End the thread; the survey that is being made is given up."""
+        """End the thread; a survey in progress is abandoned."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
@@ -164,7 +164,7 @@ class Surveyor:
                 self._wanted, self._making = False, True
             try:
                 self._put(self._make(lambda: self._closed), began)
-            except Exception as error:  # noqa: BLE001  (whatever a store raises: the next one may succeed)
+            except Exception as error:  # noqa: BLE001  (any error of a store: the next one may succeed)
                 self._failed = error if isinstance(error, DoubtlessError) else None
                 self._took = self._clock() - began
                 _log.warning("parked messages were not counted, which is tried again: %s", text_of(error))
@@ -174,7 +174,7 @@ class Surveyor:
                 self._condition.wait_for(lambda: self._closed or self._is_asked_for())
 
     def _is_asked_for(self) -> bool:
-        """Whether somebody looks, or a scrape wants another one."""
+        """Whether somebody looks, or a scrape wants another survey."""
         return self._wanted or self._clock() - self._looked_at < INTEREST
 
     def _put(self, survey: Survey, began: float) -> None:

@@ -1,4 +1,4 @@
-"""One request of somebody who is signed in: what they ask, what they give, and what they may."""
+"""One request of a signed-in user: its parameters, its form, and the user's rights."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from triggers.dashboard.operations import Operations
 from triggers.dashboard.rendering import render, url
 from triggers.security.commands import recorded_by
 
-#: The largest form that is read, in bytes, and the most fields of one.
+#: The largest form that is read, in bytes, and the most fields of a form.
 LARGEST_FORM, MOST_FIELDS = 262_144, 2_000
 
 #: How long a form may take to arrive, in seconds.
@@ -33,7 +33,7 @@ LONGEST_WAIT = 30.0
 
 
 class WrongFormError(Exception):
-    """A form is no form, too large, too slow, or broke off; ``status`` is what HTTP calls that."""
+    """A form is invalid, too large, too slow, or broke off; ``status`` is the status of HTTP for that."""
 
     def __init__(self, problem: str, status: int = 400) -> None:
         super().__init__(problem)
@@ -42,7 +42,7 @@ class WrongFormError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """A request, and who makes it."""
+    """A request, and its user."""
 
     request: Request
     operations: Operations
@@ -58,7 +58,7 @@ class Visit:
         """Return the trigger that a parameter of the address names.
 
         Raises:
-            UnknownNameError: nobody knows it.
+            UnknownNameError: the trigger is unknown.
         """
         name, operations = self.asked(parameter), self.operations
         if name is not None and name not in operations.pulse.read().triggers:
@@ -78,19 +78,19 @@ class Visit:
     def record_of(
         self, event: SecurityEvent, outcome: SecurityOutcome = SecurityOutcome.ALLOWED, **facts: Any
     ) -> SecurityRecord:
-        """Return the record of something that this person does."""
+        """Return the record of an action of this user."""
         return record_of(event, outcome, self.request, self.session, **facts)
 
     def record(self, event: SecurityEvent, **facts: Any) -> None:
-        """Have in the security log what this person does."""
+        """Add an action of this user to the security log."""
         self.operations.recorder.note(self.record_of(event, **facts))
 
     def refused(self, why: str, event: SecurityEvent = SecurityEvent.ACCESS, **facts: Any) -> None:
-        """Have in the security log that this person was refused something."""
+        """Add to the security log that this user was refused something."""
         self.operations.recorder.count(self.record_of(event, SecurityOutcome.DENIED, why=why, **facts))
 
     def recorded(self, records: Sequence[SecurityRecord]) -> AbstractContextManager[None]:
-        """Have in the security log what is done inside, before it is done, and if it fails."""
+        """Add the actions inside to the security log before they happen, and if they fail."""
         return recorded_by(self.operations.recorder, records)
 
     @property
@@ -99,19 +99,19 @@ class Visit:
         return self.number("page")
 
     def number(self, name: str) -> int:
-        """Return a parameter of the address that is a number from 1, which it is where it is none."""
+        """Return a parameter of the address that is a number from 1; 1 if it is invalid."""
         asked = self.asked(name) or "1"
         return max(1, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1  # noqa: PLR2004
 
     @property
     def sees_bodies(self) -> bool:
-        """Whether this person may see what messages hold."""
+        """Whether this user may see the content of messages."""
         return self.session.role >= self.gate.access.bodies
 
     def shown(self, text: str | None) -> str | None:
-        """Return a text of an error, a resolver or a person, which may quote a body, to who may see bodies.
+        """Return a text of an error, a resolver or a person to users who may see bodies: it may quote one.
 
-        Everybody else sees the row of the decision table, where the text names one.
+        Others see the row of the decision table, if the text names a row.
         """
         if text is None or self.sees_bodies:
             return text
@@ -120,11 +120,11 @@ class Visit:
         return f"only shown to the role {self.gate.access.bodies.word}{in_row}"
 
     def may(self, word: str) -> bool:
-        """Whether this person has a role, or one above it."""
+        """Whether this user has a role, or one above it."""
         return self.session.role >= Role[word.upper()]
 
     def html(self, template: str, **values: Any) -> str:
-        """Return the HTML of a template for this person."""
+        """Return the HTML of a template for this user."""
         return render(template, visit=self, session=self.session, operations=self.operations, **values)
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
@@ -132,7 +132,7 @@ class Visit:
         return HTMLResponse(self.html(template, **values), status)
 
     def problem(self, status: int, title: str, text: str) -> Response:
-        """Answer that something cannot be done, and why."""
+        """Answer that something is impossible, and why."""
         return self.show("problem.html", status, title=title, text=text)
 
     def go(self, path: str, **parameters: str | int | None) -> Response:
@@ -145,7 +145,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> Endpoint:
-    """Return what Starlette calls for a page; who may not, or whose form is not ours, gets nothing done."""
+    """Return Starlette's endpoint for a page; without the role, or with a foreign form, nothing is done."""
 
     async def serve(request: Request) -> Response:
         session = gate.session(request)
@@ -195,7 +195,7 @@ def _answer(page: Page, visit: Visit) -> Response:
 
 
 def sign_in_first(request: Request) -> Response:
-    """Send somebody to the sign-in, who has no session; forms and what a page asks by itself are refused."""
+    """Send a user without a session to the sign-in; forms and a page's own requests are refused."""
     if request.method != "GET" or is_by_itself(request):
         return PlainTextResponse("sign in first\n", 401)
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -206,7 +206,7 @@ async def read_form(request: Request) -> Mapping[str, Sequence[str]]:
     """Read a form.
 
     Raises:
-        WrongFormError: it is none, too large, too slow, or its sender went away.
+        WrongFormError: it is invalid, too large, too slow, or its sender went away.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":

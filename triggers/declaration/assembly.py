@@ -1,4 +1,4 @@
-"""Putting a pipeline together from a trigger's settings, its service and a history."""
+"""Build a pipeline from a trigger's settings, its service and a history."""
 
 import asyncio
 from dataclasses import dataclass, field, fields
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all pipelines of a trigger have in common."""
+    """The common parts of all pipelines of a trigger."""
 
     settings: Settings
     binding: Binding
@@ -52,12 +52,12 @@ class Parts:
         *,
         owned: bool = False,
     ) -> Pipeline:
-        """Return a pipeline over a history, in its asyncio form where there is a ``loop``.
+        """Return a pipeline over a history; with a ``loop``, in its asyncio form.
 
-        ``owned`` says that the history was opened for this pipeline, which is to close it.
+        ``owned`` means that the history was opened for this pipeline, which must close it.
 
         Raises:
-            ConfigurationError: the service asks for what this history does not have.
+            ConfigurationError: the service asks for something that this history does not have.
         """
         shell: Shell = ThreadShell() if loop is None else TaskShell()
         store = opened if opened is None or shell.blocking else opened.for_asyncio()
@@ -95,10 +95,10 @@ class Parts:
         return with_join(_in_shadow(pipeline) if self.settings.shadow else pipeline, service)
 
     def _result_keeper(self, store: HistoryStore | None) -> "ResultKeeper | None":
-        """Return what keeps results; None where they are not kept.
+        """Return the object that keeps results; None if they are not kept.
 
         Raises:
-            ConfigurationError: there is no history, or it keeps none.
+            ConfigurationError: the history is missing, or it cannot keep results.
         """
         keep = self.settings.keep
         if keep is None:
@@ -107,15 +107,15 @@ class Parts:
 
         results = None if store is None else results_of(store)
         if results is None:
-            problem = "there is no history to keep results in" if store is None else f"{store!r} keeps none"
+            problem = "no history can keep results" if store is None else f"{store!r} keeps none"
             raise ConfigurationError("keep_result", problem, "use Redis, SQL or memory as the history")
         return ResultKeeper(settings=self.settings, keep=keep, results=results, binding=self.binding)
 
     def _journal_keeper(self, store: HistoryStore | None, shell: Shell) -> "JournalKeeper | None":
-        """Return what keeps the journal; None where none is kept.
+        """Return the object that writes the journal; None without a journal.
 
         Raises:
-            ConfigurationError: there is no history, it keeps none, or its URL cannot be used.
+            ConfigurationError: the history is missing, it has no journal, or its URL cannot be used.
         """
         if self.settings.journal is False:
             return None
@@ -124,7 +124,7 @@ class Parts:
         return journal_keeper(self.settings, store, shell)
 
     def _spans(self) -> "Spans | None":
-        """Return what traces messages; None where they are not traced.
+        """Return the object that traces messages; None if they are not traced.
 
         Raises:
             MissingExtraError: OpenTelemetry is not installed.
@@ -136,10 +136,10 @@ class Parts:
         return Spans(self.settings.name, self.settings.destination, self.settings.redaction)
 
     def _bodies(self, store: HistoryStore | None) -> Bodies | None:
-        """Return what compares the bodies of one uuid; None where they are not compared.
+        """Return the object that compares the bodies of one uuid; None if they are not compared.
 
         Raises:
-            ConfigurationError: there is no history, or it keeps no fingerprints.
+            ConfigurationError: the history is missing, or it stores no fingerprints.
         """
         read = read_fingerprint(self.settings.fingerprint)
         if read is None:
@@ -152,7 +152,7 @@ class Parts:
         used: HistoryStore | None,
         loop: asyncio.AbstractEventLoop | None,
     ) -> LeaseKeeper | None:
-        """Return the keeper of the leases; an atomic trigger has none: nobody sees what it has claimed."""
+        """Return the keeper of the leases. An atomic trigger has none: its claims are visible to nobody."""
         lease = self.settings.lease
         detects = self.settings.policy.detect_duplicates
         if lease is None or opened is None or self.binding.resources or not detects:
@@ -164,7 +164,7 @@ class Parts:
 def _owned(
     opened: HistoryStore | None, used: HistoryStore | None, leases: LeaseKeeper | None, *, owned: bool
 ) -> list[HistoryStore]:
-    """Return the histories that end with the pipeline; the asyncio form of a given one was made for it."""
+    """Return the histories that the pipeline closes; it made the asyncio form of a given history itself."""
     stores: list[HistoryStore] = []
     if owned and leases is not None and leases.store is not used:
         stores.append(leases.store)
@@ -193,7 +193,7 @@ def _completion(
 
 
 def _in_shadow(pipeline: MessagePipeline) -> MessagePipeline:
-    """Return a pipeline with the same parts that judges, and stops nothing."""
+    """Return a pipeline with the same parts that judges messages, and stops none."""
     from triggers.declaration import shadow  # noqa: PLC0415  (few want it)
 
     parts: dict[str, Any] = {field.name: getattr(pipeline, field.name) for field in fields(pipeline)}

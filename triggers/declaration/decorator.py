@@ -51,8 +51,8 @@ def trigger(
         on_duplicate: a function of the message and its outcome, called for each duplicate before that is
             acknowledged. It may be a coroutine function if the service is one. If it fails, this is logged
             and changes nothing. Or the name of a destination: a consumer sends each whole duplicate there,
-            through its own provider. While that is away, the consumer gives the duplicate back. After a
-            crash, the function or the destination may get the same copy again.
+            through its own provider. While that is away, the consumer recovers the duplicate. After a crash,
+            the function or the destination may get the same copy again.
         max_delivery_count: more deliveries than this are rejected, which ends a message that kills its
             process.
         detect_duplicates: False runs the service on every delivery.
@@ -60,29 +60,27 @@ def trigger(
             longer than any publisher or broker may take to send a message again.
         lease: how long a started run counts as alive, whatever happens to its process. doubtless renews it
             while the service runs, and a copy that comes meanwhile waits. By default 30 seconds, or a third
-            of history_time_to_live if that is shorter. With None, as in the reference system, such a copy is
-            In Doubt immediately. If a resolver then finds no effect yet, the service runs twice at the same
-            time.
+            of history_time_to_live if that is shorter. With None, as in webMethods, such a copy is In Doubt
+            immediately. If a resolver then finds no effect yet, the service runs twice at the same time.
         in_doubt: "park" keeps In Doubt messages for a decision. "execute" runs them, for services that may
             run twice. "acknowledge" drops them, with an error in the log.
         retry: runs the service again in this process after a transient failure; by default it does not.
         redelivery: how long the provider waits before it delivers a message again after a transient failure
             in a transacted trigger. By default the pause doubles from one second to one minute. None: no
             pause.
-        on_retry_failure: when the retries are used up, "throw" gives the message up. "suspend" gives it back
+        on_retry_failure: when the retries are used up, "throw" gives the message up. "suspend" recovers it
             and suspends the trigger until its monitor lets it continue, or without one, until a person does.
-        on_history_error: while the history is away, "suspend" gives messages back and suspends the trigger.
+        on_history_error: while the history is away, "suspend" recovers messages and suspends the trigger.
             "resolve" lets the resolver decide without the history.
         on_rollback: after a transient failure of a transacted trigger, "recover" delivers the message again.
             "suspend_and_recover" suspends the trigger as well, as on_retry_failure="suspend" does.
         suspend_on_error: True suspends the trigger in all its consumers when a message is given up, until a
             person resumes it. Use it if the order of messages matters.
         forgotten: the status of a redelivered message that has no entry and was sent longer ago than the
-            history remembers: "new", as in the reference system, or "in_doubt", because its entry may have
-            expired.
+            history remembers: "new", as in webMethods, or "in_doubt", because its entry may have expired.
         resolved_duplicate: what happens to the entry of a message that the resolver calls a duplicate.
             "complete" completes it, so that further copies are duplicates as well. "leave" leaves it STARTED,
-            as in the reference system, so that each copy asks the resolver again.
+            as in webMethods, so that each copy asks the resolver again.
         redelivery_horizon: how long the broker or the publisher may send a message again. A consumer warns at
             its start if the history forgets sooner.
         transient: the exception classes that deserve another try, in addition to TransientError and
@@ -144,7 +142,7 @@ def trigger(
         ConfigurationError: naming what is wrong and the remedy.
     """
     frame = inspect.currentframe()
-    # Annotations may name what is local to the caller, such as a model defined in a test function.
+    # Annotations may name the caller's local names, such as a model defined in a test function.
     caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
     with pointing():
         destinations = listed(destination)
@@ -175,7 +173,7 @@ def _check_sources(history: Any, resolver: Any) -> None:
 
 
 def _warn_of_no_lease(trigger: Trigger[..., Any]) -> None:
-    """Say what a resolver does that is asked about a run which goes on."""
+    """Log what happens if a resolver is called while the first run goes on."""
     settings = trigger.settings
     if settings.lease is not None or trigger.resolver is None:
         return

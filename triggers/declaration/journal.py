@@ -1,22 +1,22 @@
-"""The journal of a trigger: a line for each message whose verdict is not plain.
+"""The journal of a trigger: a line for each message with an unusual verdict.
 
 ===================  ===================================================================================
 verdict              of a message
 ===================  ===================================================================================
-duplicate            that has run, or of which the resolver found the effect
-in doubt             of which nobody can tell whether it ran; it was kept aside, or runs all the same
+duplicate            that has run, or that has an effect which the resolver found
+in doubt             that may or may not have run; it was parked, or runs nevertheless
 rejected             that must not run
-given up             whose service failed for good
-late completion      that ran while somebody else took its entry over: its end is not recorded
-not completed        that ran, and whose end could not be written
-taken over           that ran although an earlier run had begun, in whose place it came
+given up             that failed for good in its service
+late completion      that ran while another owner took its entry over: its end is not recorded
+not completed        that ran, but its end could not be recorded
+taken over           that ran in place of an earlier run that had begun
 resolved             that ran because the resolver said NEW, with a reason
 would have been ...  that ran in shadow
 ===================  ===================================================================================
 
-A line is written when everything is known, and before the message is acknowledged: a process that dies in
-between writes another one at the next delivery. What runs as it should leaves none; nor does what is given
-back to be decided later.
+A line is written when everything is known, and before the message is acknowledged. If a process dies in
+between, the next delivery writes another line. Two kinds of messages have no line: those that run as usual,
+and those that are recovered and decided later.
 """
 
 import logging
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 class JournalKeeper:
     """Writes the lines of a trigger; ``owned`` is the history that was opened for them.
 
-    What cannot be written is said in the log, once until it can be written again, and changes nothing.
+    A failure to write is logged once until a write succeeds again, and changes nothing else.
     """
 
     trigger: str
@@ -50,13 +50,13 @@ class JournalKeeper:
     _lost: int = field(default=0, init=False)
 
     async def keep(self, runs: Sequence[Run]) -> None:
-        """Write the lines of those whose verdict is not plain, in one call; most have none."""
+        """Write the lines of the runs with an unusual verdict, in one call; most have none."""
         lines = [line for run in runs if (line := line_of(run)) is not None]
         if not lines:
             return
         try:
             await self.journal.append(self.trigger, lines)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the verdict stands)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the verdict stands)
             self._note_loss(len(lines), error)
             return
         if self._lost:
@@ -78,10 +78,10 @@ class JournalKeeper:
 
 
 def journal_keeper(settings: Settings, store: HistoryStore | None, shell: Shell) -> JournalKeeper:
-    """Return what writes the journal, in the trigger's own history or in the one that ``journal=`` names.
+    """Return the journal's writer, in the trigger's own history or in the history that ``journal=`` names.
 
     Raises:
-        ConfigurationError: there is no history, it keeps no journal, or its URL cannot be used.
+        ConfigurationError: the history is missing, it has no journal, or its URL cannot be used.
     """
     owned = None
     if isinstance(settings.journal, str):
@@ -95,7 +95,7 @@ def journal_keeper(settings: Settings, store: HistoryStore | None, shell: Shell)
 
 
 def line_of(run: Run) -> JournalLine | None:
-    """Return the line about a message; None where its verdict is plain."""
+    """Return the line about a message; None if its verdict is usual."""
     verdict, decision = _verdict(run), run.decision
     if verdict is None or decision is None:
         return None
@@ -129,7 +129,7 @@ def _verdict(run: Run) -> str | None:
 
 
 def _verdict_on_end(run: Run, decision: Decision) -> str | None:
-    """Return what is not plain about a message that was to run."""
+    """Return the unusual verdict on the end of a message that was to run; None if it is usual."""
     if run.taken_by is not None:
         return "late completion"
     if run.end is not None and run.parks:

@@ -1,9 +1,10 @@
-"""What came of the first run, kept before its entry is completed and given to its duplicates.
+"""Keep the result of the first run before its entry is completed, and give it to its duplicates.
 
-That is what it returned; or class and text of what it raised, where it failed for good.
+The result is what the service returned. If the service failed for good, it is the class and text of the
+exception.
 
-Kept before: a process that dies in between leaves a result that nobody reads, for its fence is not that of a
-completed entry. So no completed entry lacks its result without a reason that was logged.
+It is kept first because a process may die in between. Then nobody reads the result, because its fence is not
+the fence of a completed entry. So every completed entry has its result, or the reason was logged.
 """
 
 import logging
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultKeeper:
-    """Keeps the results of a trigger's runs; ``binding`` is that of its own service."""
+    """Keeps the results of a trigger's runs; ``binding`` is the binding of the trigger's own service."""
 
     settings: Settings
     keep: Keep
@@ -40,7 +41,7 @@ class ResultKeeper:
     _said: set[str] = field(default_factory=set[str])
 
     async def keep_results(self, runs: Sequence[Run]) -> None:
-        """Keep what came of these; what cannot be kept is said, and nothing else happens."""
+        """Keep the results of these runs; a failure is logged, and changes nothing else."""
         for run in runs:
             end = run.end
             kind = None if end is None else end.aftermath.entry
@@ -60,7 +61,7 @@ class ResultKeeper:
                     self._warn(run, run.text_of(error))
 
     async def recall(self, runs: Sequence[Run]) -> None:
-        """Give duplicates what came of the run that completed their entry, and of no other one."""
+        """Give duplicates the result of the run that completed their entry, and of no other run."""
         for run in runs:
             if is_duplicate(run) and run.found is not None and run.message.uuid:
                 try:
@@ -78,11 +79,11 @@ class ResultKeeper:
                     self._warn(run, f"what was kept cannot be had: {run.text_of(error)}")
 
     def _say_once(self, run: Run, problem: str) -> None:
-        """Say what every message of a trigger may have alike."""
+        """Log a problem once, because every message of a trigger may have it."""
         kind = problem.partition("(")[0]
         if kind not in self._said:
             self._said.add(kind)
-            self._warn(run, f"{problem}; this is said once")
+            self._warn(run, f"{problem}; logged once")
 
     def _warn(self, run: Run, problem: str) -> None:
         extra = {"trigger": self.settings.name, "uuid": run.message.uuid}
@@ -91,11 +92,11 @@ class ResultKeeper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepingCompletion(EntryCompletion):
-    """Keeps what came of runs, then completes their entries."""
+    """Keeps the results of runs, then completes their entries."""
 
     keeper: ResultKeeper
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Keep results, and write down how the claimed runs ended."""
+        """Keep results, and record how the claimed runs ended."""
         await self.keeper.keep_results(runs)
         return await EntryCompletion.settle(self, runs)

@@ -1,7 +1,7 @@
-"""Shadow mode: judge and record every message, and run all of them, as if there were no judge.
+"""Shadow mode: judge and record every message, and run all of them, whatever the verdict.
 
-A team tries detection on a running system before it trusts it: each message runs as before, and the outcome,
-the log and a tally say which ones would have been stopped.
+A team tries detection on a running system before it trusts it. Each message runs as before. The outcome, the
+log and a tally say which messages would have been stopped.
 
 ==================================  ====================================================================
 the verdict                         in shadow
@@ -11,13 +11,13 @@ DUPLICATE                           runs again; the entry stays as it is
 In Doubt, over an entry of a run    runs under the entry, which it takes over and completes
 that has died
 In Doubt otherwise                  runs
-its original still runs             runs beside it; the entry stays that run's
-rejected                            runs; one without identity, too
-the history is away                 runs at once; nothing is recorded, and nobody tries again to record it
+its original still runs             runs concurrently; the entry still belongs to the original
+rejected                            runs, even without an identity
+the history is away                 runs immediately; nothing is recorded, now or later
 ==================================  ====================================================================
 
-Nothing is parked for its verdict, no event tells of one, and no trigger is suspended for one. What a run that
-has failed means is as without shadow, but that only a consumer, which has nowhere else to leave it, parks it.
+A verdict parks nothing, publishes no event and suspends no trigger. A run that has failed means the same as
+without shadow, except that only a consumer parks the message, because it has no other place for it.
 """
 
 import logging
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: After so many messages the log has a sum.
+#: The log gets a sum after this many messages.
 SUM_EVERY = 1000
 
 
 class Tally:
-    """How many messages ran in shadow, and how many of them would have been stopped; for all threads."""
+    """Counts messages that ran in shadow, and how many would have been stopped; for all threads."""
 
     def __init__(self, trigger: str) -> None:
         self._trigger = trigger
@@ -61,7 +61,7 @@ class Tally:
         self._stopped: Counter[str] = Counter()
 
     def count(self, would_have: str | None) -> None:
-        """Count one message; now and then, tell the log."""
+        """Count one message; log a sum at intervals."""
         with self._lock:
             self._seen += 1
             if would_have is not None:
@@ -71,7 +71,7 @@ class Tally:
             self.tell()
 
     def tell(self) -> None:
-        """Say in the log what there is since this process began, where something has come."""
+        """Log the sum since this process began, if there are new messages."""
         with self._lock:
             if self._seen == self._told:
                 return
@@ -89,7 +89,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowDecision(Decision):
-    """The decision to run what would have been stopped. ``would_have`` says as what, and ``verdict`` why."""
+    """The decision to run a message that would have been stopped: ``would_have`` as what, ``verdict`` why."""
 
     would_have: str
     verdict: str
@@ -97,17 +97,17 @@ class ShadowDecision(Decision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowJudge(Judge):
-    """Judges as ever, says what it would have stopped, and stops nothing."""
+    """Judges as usual and says which messages it would have stopped, but stops none."""
 
     async def claim(self, runs: Sequence[Run], *, expect: Callable[[], None] | None = None) -> None:
-        """Claim what can be claimed; a history that refuses its settings is one that is away."""
+        """Claim what can be claimed; a history that refuses its settings counts as unavailable."""
         try:
             await Judge.claim(self, runs, expect=expect)
-        except Exception as error:  # noqa: BLE001  (whatever it is, what was there before goes on)
+        except Exception as error:  # noqa: BLE001  (any error: what was there before goes on)
             self._note_absence(error, runs)
 
     async def judge(self, run: Run) -> Decision:
-        """Judge, and have the message run whatever the verdict is."""
+        """Judge, and let the message run whatever the verdict is."""
         decision = await Judge.judge(self, run)
         if decision.runs:
             return decision
@@ -128,7 +128,7 @@ class ShadowJudge(Judge):
         return run.decision
 
     async def _leave_entry(self, run: Run, decision: Decision) -> None:
-        """Leave the run without an entry to write into, but for the one of a run that has died."""
+        """Leave the run without an entry to write into, except the entry of a run that has died."""
         if run.found is None:
             return
         died = found_in(run.found) is Found.STARTED and decision.status is not Status.DUPLICATE
@@ -138,7 +138,7 @@ class ShadowJudge(Judge):
 
 
 def would_have_been(decision: Decision) -> str:
-    """Return what a message would have been that did not run: "duplicate", "in doubt", "rejected", ..."""
+    """Return the verdict on a message if it had not run: "duplicate", "in doubt", "rejected", ..."""
     if decision.rejected:
         return "rejected"
     if decision.status is not None:
@@ -148,10 +148,10 @@ def would_have_been(decision: Decision) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowCompletion(EntryCompletion):
-    """Writes down how runs ended, once: nobody waits for a history, and nothing is parked for it."""
+    """Records once how runs ended: nobody waits for a history, and no message is parked for it."""
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Try to write it down; what could not be written is noted, and acknowledged all the same."""
+        """Try to record the ends; a failure is noted, and the message is acknowledged nevertheless."""
         answers = [run.acknowledge for run in runs]
         for run in await EntryCompletion.settle(self, runs):
             _log.warning("%s: %s", run.named, run.notes[-1], extra={"trigger": self.settings.name})
@@ -165,13 +165,13 @@ class ShadowCompletion(EntryCompletion):
 
 @cache
 def left_to_its_caller(after: Aftermath) -> Aftermath:
-    """Return what the end of a run means where nothing is parked."""
+    """Return the meaning of a run's end if nothing is parked."""
     return replace(after, park=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowPipeline(MessagePipeline):
-    """The pipeline of a trigger in shadow. ``delivering``: a consumer of ours is to answer the provider."""
+    """The pipeline of a trigger in shadow. ``delivering``: a consumer of ours will answer the provider."""
 
     tally: Tally
     delivering: bool = False
@@ -179,7 +179,7 @@ class ShadowPipeline(MessagePipeline):
     async def deliver(
         self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
     ) -> Sequence[Outcome]:
-        """Handle what a receiver handed over, and answer all of it."""
+        """Handle all messages that a receiver handed over, and answer them."""
         return await MessagePipeline.deliver(replace(self, delivering=True), receiver, received, can)
 
     async def handle(self, message: "Message") -> Outcome:
@@ -187,7 +187,7 @@ class ShadowPipeline(MessagePipeline):
         return (await self.handle_batch([message]))[0]
 
     async def close(self) -> None:
-        """Tell the sum, and do as without shadow."""
+        """Log the sum, and close as without shadow."""
         self.tally.tell()
         await super().close()
 

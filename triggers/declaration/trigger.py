@@ -63,7 +63,7 @@ class Trigger(Generic[P, R]):
         service = _plain(service)
         update_wrapper(self, service)
         for name in vars(self).keys() & vars(Trigger).keys():
-            if not name.startswith("__"):  # what an object that is called keeps under a name of ours
+            if not name.startswith("__"):  # drop attributes that shadow ours
                 del vars(self)[name]
         self.service = service
         self.settings = settings
@@ -121,17 +121,17 @@ class Trigger(Generic[P, R]):
 
     @property
     def needs_history(self) -> bool:
-        """Whether the consumer must bring the history."""
+        """Whether the consumer must provide the history."""
         return self._source is CONSUMERS_DEFAULT and self._default is None
 
     @property
     def history_source(self) -> HistorySource:
-        """The history as the decorator was told of it: a URL, a store, None, or that it is the consumer's."""
+        """The history as given to the decorator: a URL, a store, None, or the consumer's default."""
         return self._source
 
     @property
     def has_history(self) -> bool:
-        """Whether a document history takes part, be it its own or the consumer's."""
+        """Whether there is a document history, the trigger's own or the consumer's."""
         return self._source is not None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -142,10 +142,10 @@ class Trigger(Generic[P, R]):
         return f"<Trigger {self.name} on {' + '.join(self.destinations)}>"
 
     def __reduce__(self) -> str:
-        """Be pickled as the name under which it stands in its module, as functions are.
+        """Pickle it as its name in its module, as functions are pickled.
 
         Raises:
-            PicklingError: it stands there under none.
+            PicklingError: the module has no such name.
         """
         module = sys.modules.get(self.__module__)
         if module is not None:
@@ -161,11 +161,12 @@ class Trigger(Generic[P, R]):
         )
 
     def route(self, name: str, *, filter: MessageFilter) -> Callable[[S], S]:  # noqa: A002  (as of trigger)
-        """Make a function the service of the messages that a filter matches; it stays that function.
+        """Make a function the service of the messages that a filter matches; the function stays unchanged.
 
         The rules of a trigger are tried in the order of their decoration, and the first that matches has the
-        message; what none matches is for the trigger's own service. ``name`` is unique within the trigger.
-        Filters are as of :func:`trigger`; history, retries and all other settings are the trigger's.
+        message. A message that matches no rule goes to the trigger's own service. ``name`` is unique within
+        the trigger. Filters are as in :func:`trigger`; history, retries and all other settings are the
+        trigger's.
 
         Raises:
             ConfigurationError: the name is taken, the filter cannot be read, or the function is of another
@@ -211,12 +212,12 @@ class Trigger(Generic[P, R]):
     def handle(self, message: Message, *, wait: timedelta | None = None) -> Outcome:
         """Take one message through the pipeline; whatever happens, return its outcome.
 
-        With ``wait``, a message that runs elsewhere is looked at again until that run has ended, for so long
-        at most; without it, and when the time is over, such a message is recovered.
+        With ``wait``, a message that runs elsewhere is looked at again until that run has ended, at most for
+        this time. Without it, or after this time, such a message is recovered.
 
         Raises:
             ConfigurationError: the trigger is misused.
-            BaseException: KeyboardInterrupt, SystemExit and their kind, as if the process had died.
+            BaseException: KeyboardInterrupt, SystemExit and similar, as if the process had died.
         """
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
             _refuse(message)
@@ -227,7 +228,7 @@ class Trigger(Generic[P, R]):
     def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Take many messages through the pipeline with one claim and one completion.
 
-        A process that dies in the middle leaves all of them STARTED; raises as :meth:`handle`.
+        If the process dies in the middle, all of them stay STARTED. Raises the same errors as :meth:`handle`.
         """
         return drive(self.pipeline().handle_batch(_checked(messages)))
 
@@ -258,12 +259,12 @@ class Trigger(Generic[P, R]):
     ) -> "RowService":
         """Return a function for Spark's ``foreachBatch``: the service runs row by row on the executors.
 
-        Columns, ``query``, ``patience``, ``partitions`` and ``on_batch`` are as of
-        :func:`triggers.spark.foreach_batch.foreach_batch`; columns with the names of JMS headers are those
-        headers, and all others, where there is a ``body``, are properties. Each task runs as many rows at
-        once as the trigger's ``concurrency`` says, in threads, or on an event loop if the service is a
-        coroutine function. Rows of one uuid run one after the other. With ``calls_per_second``, each task
-        begins no more calls of the service than that, evenly.
+        Columns, ``query``, ``patience``, ``partitions`` and ``on_batch`` are as in
+        :func:`triggers.spark.foreach_batch.foreach_batch`. Columns with the names of JMS headers are those
+        headers. If there is a ``body``, all other columns are properties. Each task runs as many rows
+        concurrently as the trigger's ``concurrency`` says, in threads, or on an event loop if the service is
+        a coroutine function. Rows of one uuid run one after the other. With ``calls_per_second``, each task
+        starts no more service calls than that, evenly spaced.
 
         Raises:
             ConfigurationError: the trigger has no history that the executors can open, is a join or keeps an
@@ -304,7 +305,7 @@ class Trigger(Generic[P, R]):
                 self._default = history
 
     def open_store(self) -> HistoryStore | None:
-        """Return the history, opened if need be; None for a trigger without one.
+        """Return the history, opened if necessary; None for a trigger without a history.
 
         Raises:
             ConfigurationError: no history was named, neither here nor by a consumer.
@@ -354,21 +355,21 @@ class Trigger(Generic[P, R]):
         )
 
     def close(self) -> None:
-        """Give back the blocking pipeline's connections; the next use opens them again."""
+        """Close the blocking pipeline's connections; the next use opens them again."""
         with self._lock:
             pipeline, self._blocking = self._blocking, None
         if pipeline is not None:
             drive(pipeline.close())
 
     async def aclose(self) -> None:
-        """Give back the connections of the running event loop's pipeline."""
+        """Close the connections of the running event loop's pipeline."""
         pipeline = self._asyncio.pop_running()
         if pipeline is not None:
             await pipeline.close()
 
     @property
     def opens_its_history(self) -> bool:
-        """Whether :meth:`open_store` opens the history anew, so that its caller is to close it."""
+        """Whether :meth:`open_store` opens a new store, which its caller must close."""
         return isinstance(self._opened_from, str)
 
     @property
@@ -377,12 +378,12 @@ class Trigger(Generic[P, R]):
 
 
 def _plain(service: Callable[P, R]) -> Callable[P, R]:
-    """Return the function of a trigger that is decorated once more."""
+    """Return the plain function of a trigger that is decorated a second time."""
     return cast("Trigger[P, R]", service).service if isinstance(service, Trigger) else service
 
 
 def _found(holder: object, path: str) -> object:
-    """Return what a dotted path leads to; None where it leads nowhere."""
+    """Return the object at a dotted path; None if there is none."""
     for name in path.split("."):
         holder = getattr(holder, name, None)
     return holder
@@ -392,7 +393,7 @@ def _checked(messages: Sequence[Message]) -> Sequence[Message]:
     """Return messages as they are.
 
     Raises:
-        ConfigurationError: one of them is none.
+        ConfigurationError: one of them is not a Message.
     """
     if not isinstance(messages, Iterable) or isinstance(messages, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
         _refuse(messages)

@@ -1,6 +1,6 @@
 """The demo's service on one SQLite file: messages, history and bookings share each transaction.
 
-The table has no unique key, so that an order that was booked twice would stand there twice.
+The table has no unique key, so an order that was booked twice would have two rows.
 """
 
 from sqlalchemy import Connection, text

@@ -1,6 +1,6 @@
 """The demo's service: it books each order into a SQLite file, named by BOOKINGS (default bookings.sqlite3).
 
-The table has no unique key, so that an order that was booked twice would stand there twice.
+The table has no unique key, so an order that was booked twice would have two rows.
 """
 
 import os
@@ -21,14 +21,14 @@ CREATE TABLE IF NOT EXISTS bookings (
 
 
 class Order(BaseModel):
-    """What the body of a message must be."""
+    """The required form of the body of a message."""
 
     id: str
     customer: str
     amount: PositiveFloat
 
 
-#: What a killed worker had in flight is looked at after so long: the usual 30 seconds would be a long demo.
+#: How soon a killed worker's messages are looked at: the usual 30 seconds would make the demo long.
 LEASE = timedelta(seconds=2)
 
 
@@ -41,12 +41,12 @@ def book(order: Order, delivery: Delivery) -> None:
                 "INSERT INTO bookings VALUES (?, ?, ?, ?)",
                 (delivery.uuid, order.id, order.amount, delivery.attempt),
             )
-    except sqlite3.OperationalError as error:  # such as "database is locked": nothing was booked
+    except sqlite3.OperationalError as error:  # for example "database is locked": nothing was booked
         raise TransientError(str(error)) from error
 
 
 def connect() -> sqlite3.Connection:
-    """Open the bookings; the table is created where it is missing."""
+    """Open the bookings; create the table if it is missing."""
     connection = sqlite3.connect(os.environ.get("BOOKINGS", "bookings.sqlite3"), timeout=30)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")

@@ -1,4 +1,4 @@
-"""What the main job can stand on: one SQLite file, or a Redis server with the bookings elsewhere."""
+"""The databases and servers of the main job: one SQLite file, or Redis with the bookings elsewhere."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,10 +19,9 @@ class GroundName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """Where messages, history and bookings are, the module with the service, and what it promises.
+    """Where messages, history and bookings are, the module with the service, and its guarantee.
 
-    ``worker_provider`` is the provider as the worker is given it. Where it is ``atomic``, nothing may be In
-    Doubt.
+    ``worker_provider`` is the worker's form of the provider. If it is ``atomic``, nothing may be In Doubt.
     """
 
     provider: str
@@ -48,7 +47,7 @@ class Ground:
 
     @classmethod
     def redis(cls, folder: Path, url: str) -> Self:
-        """Return messages and history on a Redis server, and the bookings in a file that knows of neither."""
+        """Return messages and history on a Redis server, and the bookings in a separate file."""
         return cls(
             provider=url,
             worker_provider=url + _FAST_REDIS,

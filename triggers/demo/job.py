@@ -26,13 +26,13 @@ from triggers.service.failures import FatalError
 
 _NO_DELIVERY = Delivery(uuid=None, fence=None, attempt=1, trigger_name=book.name)
 
-#: How long the workers may book nothing, in seconds.
+#: The longest time without a new booking, in seconds.
 DEADLINE = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What became of the lines of the file; ``mistakes`` is empty when every line is accounted for."""
+    """The results of the lines of the file; ``mistakes`` is empty if every line is accounted for."""
 
     sent: int
     booked_once: int
@@ -54,7 +54,7 @@ class WorkerFailedError(DoubtlessError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Expected:
-    """What the service would make of a file: whom to book, whom to reject, how many lines name nobody."""
+    """The expected results of a file: orders to book and to reject, and the number of lines without uuid."""
 
     lines: int
     good: frozenset[str]
@@ -102,10 +102,10 @@ class Job:
         raise WorkerFailedError(f"did not get beyond {booked} bookings", self._last_words())
 
     def _progress(self, worker: subprocess.Popen[bytes], *, look_every: float) -> Generator[int]:
-        """Count the bookings, over and over, until the worker ends.
+        """Count the bookings repeatedly until the worker ends.
 
         Raises:
-            WorkerFailedError: there is none more for too long. A slow machine may take as long as it likes.
+            WorkerFailedError: there was none for too long. A slow machine may take any time.
         """
         booked, changed = -1, time.monotonic()
         while worker.poll() is None:
@@ -120,7 +120,7 @@ class Job:
     def _worker(self) -> Generator[subprocess.Popen[bytes]]:
         worker = self._command(
             *("run", self.ground.module, "--until-idle", "2"),
-            *("--parent", str(os.getpid())),  # a demo that is killed leaves no worker behind
+            *("--parent", str(os.getpid())),  # a killed demo leaves no worker behind
             *("--provider", self.ground.worker_provider, "--history", self.ground.history),
         )
         try:
@@ -135,7 +135,7 @@ class Job:
 
     def _command(self, *words: str) -> subprocess.Popen[bytes]:
         others = {name: value for name, value in os.environ.items() if not name.startswith("DOUBTLESS_")}
-        # No settings of the user's own services, which are for other triggers.
+        # Without the settings of the user's own services, which are for other triggers.
         environment = {**others, "DOUBTLESS_CONFIG": os.devnull, "BOOKINGS": str(self.ground.bookings)}
         with (self.folder / "worker.log").open("ab") as log:
             return subprocess.Popen(
@@ -157,10 +157,10 @@ class Job:
                 return []
 
     def check(self, *, killed_after: int, seconds: float) -> Summary:
-        """Compare what was booked and what is parked with the file."""
+        """Compare the booked and the parked orders with the file."""
         expected, rows = self._expect(), Counter(self._bookings())
         store = open_history(self.ground.history)
-        # A worker that stood still for a whole lease may have completed what was In Doubt meanwhile.
+        # A worker that was paused for a whole lease may have completed messages that were In Doubt meanwhile.
         drive(close_settled(book.name, store, store.parking))
         parked = drive(store.parking.list(trigger=book.name, limit=expected.lines))
         drive(store.close())
@@ -212,11 +212,11 @@ def _mistakes(expected: _Expected, rows: Counter[str], parked: Sequence[Parked])
     """Compare the booked rows and the parked messages with the file."""
     booked = set(rows)
     aside = {message.uuid or message.id for message in parked}
-    # The provider names what the file does not.
+    # The provider adds names that the file does not have.
     named = expected.good | expected.broken
     nameless = {uuid for uuid in booked | aside if uuid.startswith("ID:") and uuid not in named}
     yield from _named(booked_twice=(uuid for uuid, times in rows.items() if times > 1))
-    # Of a uuid with a good and a broken line, the first that arrives decides.
+    # If a uuid has a good and a broken line, the first one that arrives decides.
     yield from _named(lost=expected.good - expected.broken - booked - aside)
     yield from _named(invented=booked - expected.good - nameless)
     yield from _named(broken_but_not_parked=expected.broken - expected.good - aside)

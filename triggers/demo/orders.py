@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-#: Lines that are no order: cut off, not UTF-8, not JSON, a missing field, an amount that is not positive.
+#: Lines that are not orders: cut off, not UTF-8, not JSON, a missing field, an amount that is not positive.
 BROKEN = (
     b'{"headers": {"uuid": "cut-off"}, "body": {"id": "A-1", "cust',
     b'{"headers": {"uuid": "latin-1"}, "body": {"id": "A-2", "customer": "M\xfcller", "amount": 3.5}}',

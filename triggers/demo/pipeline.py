@@ -1,7 +1,8 @@
-"""The demo's end: the shop sends its file again, with some orders more, to a pipeline of Spark.
+"""The last part of the demo: the shop sends its file again, with more orders, to a pipeline of Spark.
 
-``python -m triggers.demo.pipeline HISTORY ORDERS FOLDER`` reads the file in a stream and books what nobody
-has booked. It shares the history of the demo's service: what that has met is a duplicate here.
+``python -m triggers.demo.pipeline HISTORY ORDERS FOLDER`` reads the file in a stream and books orders that
+are not booked yet. It shares the history of the demo's service: an order that the service has processed is a
+duplicate here.
 """
 
 import json
@@ -37,7 +38,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSummary:
-    """What became of the rows; ``mistakes`` is empty when each new order was booked once."""
+    """The results of the rows; ``mistakes`` is empty if each new order was booked once."""
 
     rows: int = 0
     new: int = 0
@@ -48,7 +49,7 @@ class PipelineSummary:
 
 
 def why_left_out() -> str | None:
-    """Return what is missing for the pipeline; None when it can run."""
+    """Return what is missing for the pipeline; None if it can run."""
     if shutil.which("java") is None:
         return "Java is missing: apt-get install openjdk-17-jre-headless"
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
@@ -57,7 +58,7 @@ def why_left_out() -> str | None:
 
 
 def run_pipeline(history: str, orders: Path, folder: Path) -> PipelineSummary:
-    """Run the pipeline in a process of its own, for Spark talks much."""
+    """Run the pipeline in a separate process, because Spark prints much."""
     words = [sys.executable, "-m", __name__, history, str(orders), str(folder)]
     with (folder / "pipeline.log").open("wb") as stderr:
         ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=stderr, timeout=DEADLINE, check=False)
@@ -68,8 +69,8 @@ def run_pipeline(history: str, orders: Path, folder: Path) -> PipelineSummary:
 
 
 def main(history: str, orders: Path, folder: Path) -> PipelineSummary:
-    """Read, book what is new, and check what was booked."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (whoever asks why it is left out need not have it)
+    """Read, book new orders, and check the bookings."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (the reason why it is left out does not need it)
 
     from triggers.spark import foreach_batch  # noqa: PLC0415  (as above)
 
@@ -79,7 +80,7 @@ def main(history: str, orders: Path, folder: Path) -> PipelineSummary:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
 
-    # Each batch has a folder of its own, which a batch that is run again overwrites.
+    # Each batch has a separate folder; a repetition of the batch overwrites it.
     @foreach_batch(
         book.destination,
         name=book.name,
@@ -111,7 +112,7 @@ def _stream(spark: "SparkSession", orders: Path, folder: Path) -> "DataFrame":
     more = "".join(json.dumps({"headers": {"uuid": uuid}, "body": {"id": uuid}}) + "\n" for uuid in _uuids())
     (folder / "more.jsonl").write_text(more * 2)
     lines = spark.readStream.text(str(folder)).where("value <> ''")
-    # A line that is no UTF-8 is no message, whatever the rest of it says.
+    # A line that is not UTF-8 is not a message, whatever the rest of it contains.
     line = valid_text("value")
     return lines.selectExpr(
         f"get_json_object({line}, '$.headers.uuid') AS uuid",

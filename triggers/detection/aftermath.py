@@ -1,7 +1,7 @@
 """The second table: what a service's end means for the entry, the provider and the next delivery.
 
-:data:`AFTERMATHS` is the table; :func:`afterwards` finds the first line that fits. As pure as the first one,
-:mod:`triggers.detection.table`.
+:data:`AFTERMATHS` is the table; :func:`afterwards` finds the first line that fits. Like the first table,
+:mod:`triggers.detection.table`, it is pure.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from triggers.detection.table import Answer, FailurePolicy, Known, Policy
 
 
 class Ending(Known):
-    """How a service ended. Where the process died it did not: the entry stays STARTED, no answer is given."""
+    """How a service ended. If the process died, the service did not end: its entry stays STARTED."""
 
     SUCCESS = "success"
     FATAL = "fatal"
-    TRANSIENT = "transient"  # or, for a plain trigger, retries used up
+    TRANSIENT = "transient"  # or no retries left, if the trigger is plain
     STOPPED = "failed transiently, and its consumer stops before the next try"
     LEFT = "failed, and its host runs it again"
     LOST = "stopped: its lease was lost to another owner"
@@ -26,12 +26,12 @@ class Ending(Known):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Aftermath:
-    """What a service's end means. ``entry`` None releases it; ``next`` is the next delivery's verdict.
+    """The meaning of a service's end. ``entry`` None releases it; ``next`` is the next delivery's verdict.
 
-    ``cause`` is that of the event, where there is one. ``lost`` says that the entry is another owner's by
-    now, and left to it.
+    ``cause`` is the cause of the event, if there is an event. ``lost`` means that the entry now belongs to
+    another owner, and is left unchanged.
 
-    Each is one of :data:`AFTERMATHS`, or :data:`LEFT_TO_ITS_OWNER`, and equal only to itself.
+    Each instance is in :data:`AFTERMATHS`, or is :data:`LEFT_TO_ITS_OWNER`, and equals only itself.
     """
 
     endings: frozenset[Ending]
@@ -63,7 +63,7 @@ _TRANSIENTLY = frozenset({Ending.TRANSIENT})
 _FAILURES = _FATAL | _TRANSIENTLY
 _AGAIN_AND_AGAIN = "runs again, until max_delivery_count is passed: then the event"
 
-#: In the order in which they are tried.
+#: The lines are tried in this order.
 AFTERMATHS: tuple[Aftermath, ...] = (
     Aftermath(endings=_SUCCESS, transacted=None, entry=EntryOutcome.OK, next="DUPLICATE"),
     Aftermath(
@@ -122,7 +122,7 @@ AFTERMATHS: tuple[Aftermath, ...] = (
 )
 
 
-#: After a run that found out that its entry was taken over: the message is its new owner's.
+#: After a run that found out that its entry was taken over: its new owner has the message.
 LEFT_TO_ITS_OWNER = Aftermath(
     endings=frozenset({Ending.LOST}),
     transacted=None,
@@ -132,13 +132,13 @@ LEFT_TO_ITS_OWNER = Aftermath(
 )
 
 
-#: After a run whose consumer stops, or disables the trigger, before it is tried again.
+#: After a run that should be repeated, but its consumer stops or disables the trigger first.
 STOPPED_BETWEEN_TRIES = Aftermath(
     endings=frozenset({Ending.STOPPED}), transacted=None, answer=Answer.RECOVER, next="NEW"
 )
 
 
-#: After a run whose failure a host, such as Celery, answers by running it again itself.
+#: After a failed run that its framework, for example Celery, will repeat.
 LEFT_TO_ITS_HOST = Aftermath(
     endings=frozenset({Ending.LEFT}), transacted=None, answer=Answer.RECOVER, next="NEW"
 )
@@ -158,9 +158,9 @@ def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
 
 
 def suspension_after(ending: Ending, aftermath: Aftermath, policy: Policy) -> Suspension | None:
-    """Return how a service's end suspends its trigger; None where it does not.
+    """Return how a service's end suspends its trigger; None if it does not.
 
-    ``suspend_on_error`` is for every end by which a message is given up, or that would run again for ever.
+    ``suspend_on_error`` applies to each end that gives a message up, or after which it would run for ever.
     """
     given_up = ending is Ending.FATAL or aftermath.entry is EntryOutcome.FAILED
     return Suspension.FATAL if given_up and policy.suspend_on_error else aftermath.suspension

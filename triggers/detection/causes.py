@@ -22,10 +22,10 @@ class Cause(StrEnum):
     JOIN_TIMED_OUT = "the other messages of its join did not come in time"
 
 
-#: What ``raise_event_on_exception=False`` silences: the trigger service said that it cannot be done.
+#: Silenced by ``raise_event_on_exception=False``: the message cannot be processed.
 EXCEPTION_CAUSES = frozenset({Cause.SERVICE_FAILED, Cause.FILTER_FAILED, Cause.FAILED_BEFORE})
 
-#: What ``raise_event_on_retry_failure=False`` silences: it might have been done, but was given up.
+#: Silenced by ``raise_event_on_retry_failure=False``: it might be processed later, but was given up.
 RETRY_FAILURE_CAUSES = frozenset(
     {
         Cause.RETRIES_USED_UP,

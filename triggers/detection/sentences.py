@@ -1,6 +1,6 @@
-"""What the tables say, in sentences for people: ``Outcome.reason``, log lines, parked reasons, ``why``.
+"""The tables as sentences for people: ``Outcome.reason``, log lines, parked reasons, ``why``.
 
-A sentence begins with the verdict, in capitals. Then it says why, then what happens to the message, then the
+A sentence begins with the verdict, in capitals. Then it gives the reason, the fate of the message, and the
 row: "IN DOUBT: an earlier run did not finish; parked (row 10)".
 """
 
@@ -17,7 +17,7 @@ from triggers.detection.aftermath import (
 )
 from triggers.detection.table import ROWS, Answer, Decision, Row, Status
 
-#: What is known about a message, by the number of its row.
+#: The facts about a message, by the number of its row.
 _SITUATIONS: Mapping[int, str] = {
     0: "detect_duplicates=False or acknowledge_mode turns detection off",
     1: "delivered more often than max_delivery_count allows",
@@ -46,7 +46,7 @@ _SITUATIONS: Mapping[int, str] = {
     24: "it already ran, failed and was given up",
 }
 
-#: Rows of messages that are simply new: once they ran, nobody needs to be told again.
+#: Rows of ordinary new messages: after they ran, the row is of no interest to anybody.
 _ORDINARY = frozenset({2, 7})
 
 _PARKED = "parked"
@@ -88,7 +88,7 @@ def explain_verdict(decision: Decision) -> str:
 
 
 def without_verdict(sentence: str) -> str:
-    """Return a sentence without the verdict at its beginning, for a place that shows the verdict itself."""
+    """Return a sentence without its initial verdict, for a place that shows the verdict separately."""
     verdict, _, rest = sentence.partition(": ")
     return rest if verdict.isupper() else sentence
 
@@ -99,12 +99,12 @@ def in_row(sentence: str, row: int) -> str:
 
 
 def situation(row: Row) -> str:
-    """Return what is known of the messages that a row is for."""
+    """Return the facts about the messages of a row."""
     return _SITUATIONS[row.number]
 
 
 def _verdict(decision: Decision) -> str:
-    """Return the word for what a message is."""
+    """Return the word for the verdict."""
     if decision.ask:
         return "UNDECIDED"
     if decision.rejected:
@@ -138,7 +138,7 @@ def _fate(decision: Decision) -> str:
 
 @cache
 def explain_aftermath(aftermath: Aftermath) -> str:
-    """Say what the end of a service meant: the verdict first."""
+    """Say what the end of a service meant, beginning with the verdict."""
     if aftermath.lost:
         return "LEFT: another run took it over; that run completes it"
     if Ending.LEFT in aftermath.endings:

@@ -18,7 +18,7 @@ class Suspension(StrEnum):
     FATAL = "fatal"
 
     def outranks(self, other: "Suspension") -> bool:
-        """Whether this kind takes the place of the other one."""
+        """Whether this kind replaces the other kind."""
         return _RANKS.index(self) > _RANKS.index(other)
 
 
@@ -26,7 +26,7 @@ _RANKS = list(Suspension)
 
 
 class Waker(StrEnum):
-    """Who must agree before a trigger receives again."""
+    """The parties that must agree before a trigger receives again."""
 
     HISTORY = "its history answers"
     MONITOR = "its `monitor` says yes"
@@ -42,7 +42,7 @@ class Reach(StrEnum):
 
 
 class Fate(StrEnum):
-    """What becomes of the message that suspended the trigger."""
+    """The fate of the message that suspended the trigger."""
 
     PARKED = "acknowledged and parked"
     AGAIN = "given back, and NEW at its next delivery"
@@ -55,8 +55,8 @@ class Terms:
     """One row of the table. None in a condition means any.
 
     ``wakers`` must all agree; a person's command resumes every kind. ``deliveries`` is how many deliveries
-    one suspension costs the message that caused it. While a trigger is suspended, nothing is delivered to it,
-    so that time costs none.
+    one suspension costs the message that caused it. A suspended trigger receives nothing, so its waiting time
+    costs no deliveries.
     """
 
     kind: Suspension
@@ -70,11 +70,11 @@ class Terms:
 
     @property
     def needs_person(self) -> bool:
-        """Whether nothing but a person resumes the trigger."""
+        """Whether only a person can resume the trigger."""
         return Waker.PERSON in self.wakers
 
     def overtakes(self, *, ordered: bool) -> bool:
-        """Whether messages behind the one that failed may run meanwhile, in another consumer."""
+        """Whether another consumer may meanwhile run messages that come after the failed one."""
         return self.reach is Reach.HERE and not ordered
 
 
@@ -113,7 +113,7 @@ TERMS: tuple[Terms, ...] = (
         deliveries=1,
         reach=Reach.HERE,
     ),
-    # Time alone proves nothing: each try would cost a delivery, and max_delivery_count of them the message.
+    # The end of a pause proves nothing: each try costs a delivery, and the message has max_delivery_count.
     Terms(
         kind=Suspension.RESOURCE,
         cause=_TRANSIENT,

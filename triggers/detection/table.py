@@ -1,9 +1,9 @@
-"""The decision table of duplicate detection: pure, complete, and the source of its own documentation.
+"""The decision table of duplicate detection: pure, complete, and the source for its documentation.
 
-:data:`ROWS` is the table; :func:`decide` finds the first row that fits. What the service's end means for the
-entry and the provider stands in :mod:`triggers.detection.aftermath`. There is no clock, no I/O and no logging
-here. Sources: the webMethods trigger's three steps (delivery count, document history, resolver) and its notes
-on transacted triggers; what it leaves open is settled by the project's design.
+:data:`ROWS` is the table; :func:`decide` finds the first row that fits. :mod:`triggers.detection.aftermath`
+defines what the service's end means for the entry and the provider. This module has no clock, no I/O and no
+logging. Sources: the webMethods trigger's three steps (delivery count, document history, resolver) and its
+notes on transacted triggers. The project's design settles what these sources leave open.
 """
 
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ class Status(StrEnum):
 
 
 class Known(Enum):
-    """What is known of a delivery. Looked up for every message, so its members hash as plain objects do."""
+    """A fact about a delivery. Looked up for every message, so its members hash as plain objects do."""
 
     __hash__ = object.__hash__
 
 
 class Count(Known):
-    """What a delivery count can tell."""
+    """The information in a delivery count."""
 
     OVER = "> max_delivery_count"
     FIRST = "1"
@@ -51,7 +51,7 @@ class HistoryUse(Known):
 
 
 class Found(Known):
-    """What the document history holds of the uuid."""
+    """The document history's knowledge of the uuid."""
 
     NOTHING = "absent"
     FORGOTTEN = "forgotten: absent, redelivered and older than the history remembers"
@@ -63,7 +63,7 @@ class Found(Known):
 
 
 class Word(Known):
-    """What the resolver said."""
+    """The resolver's answer."""
 
     NONE = "none"
     NOT_ASKED = "not called"
@@ -75,7 +75,7 @@ class Word(Known):
 
 
 class Answer(StrEnum):
-    """What the provider is told."""
+    """The answer to the provider."""
 
     ACKNOWLEDGE = "acknowledge"
     RECOVER = "recover"
@@ -106,10 +106,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of one delivery. ``ask`` means: ask the resolver, then decide again.
+    """The decision about one delivery. ``ask`` means: ask the resolver, then decide again.
 
-    ``index`` is where the row that says so stands in :data:`ROWS`; ``row`` is that row's number. ``cause`` is
-    that of the event, where there is one.
+    ``index`` is the place of the deciding row in :data:`ROWS`; ``row`` is its number. ``cause`` is the cause
+    of the event, if there is an event.
     """
 
     row: int
@@ -136,11 +136,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of the table: which deliveries it is for, and what becomes of them.
+    """One row of the table: which deliveries it is for, and what happens to them.
 
-    None in a condition means any. ``as_resolver`` rows take their status from the resolver's word and run
-    the service only for NEW. ``cause`` is that of the event, for rows that raise it; ``suspension`` is the
-    kind of those that suspend the trigger.
+    None in a condition means any. ``as_resolver`` rows take their status from the resolver's answer and run
+    the service only for NEW. Rows that raise the event have its ``cause``; rows that suspend the trigger have
+    the kind of ``suspension``.
     """
 
     number: int
@@ -183,7 +183,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything that is known about one delivery when it is judged."""
+    """All facts about one delivery when it is judged."""
 
     count: Count
     identified: bool = True
@@ -208,13 +208,14 @@ _STARTED = frozenset({Found.STARTED})
 _FORGOTTEN = frozenset({Found.FORGOTTEN})
 _RESOLVE = (("on_history_error", "resolve"),)
 
-#: The table, in the order in which its rows are tried. Row 0 is detection switched off.
+#: The table; its rows are tried in this order. Row 0 is for detection that is switched off.
 ROWS: tuple[Row, ...] = (
     Row(number=1, counts=_OVER, rejected=True, park=True, cause=Cause.MAX_DELIVERY_COUNT),
     Row(number=0, policy=(("detect_duplicates", False),), status=Status.NEW, runs=True),
     Row(number=19, identified=False, history=_USED, rejected=True, park=True, cause=Cause.NO_IDENTITY),
     Row(number=2, counts=_FIRST, history=_OFF, status=Status.NEW, runs=True),
-    # What it rolled back comes again, and runs again, until it is delivered too often: the second table.
+    # A message that was rolled back comes and runs again, until it was delivered too often: see the second
+    # table.
     Row(
         number=22,
         counts=_AGAIN,
@@ -228,7 +229,7 @@ ROWS: tuple[Row, ...] = (
     Row(number=4, counts=_AGAIN, history=_OFF, words=_ASKED, as_resolver=True),
     Row(number=5, counts=_UNDEFINED, history=_OFF, words=_NO_WORD, status=Status.NEW, runs=True),
     Row(number=6, counts=_UNDEFINED, history=_OFF, words=_ASKED, as_resolver=True),
-    # Before an entry is looked at: it is that of the body that came first.
+    # Comes before the rows for entries: the entry belongs to the body that came first.
     Row(
         number=23,
         history=_ON,
@@ -303,7 +304,7 @@ ROWS: tuple[Row, ...] = (
     Row(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
 )
 
-#: The number of the row of a message that runs elsewhere at the moment.
+#: The number of the row for a message that is running elsewhere.
 IN_PROGRESS = next(row.number for row in ROWS if row.answer is Answer.RECOVER_LATER)
 
 #: The resolver's answer as the table's word for it.
@@ -321,7 +322,7 @@ _WORD_STATUS = {
 
 
 def classify_count(delivery_count: int, max_delivery_count: int) -> Count:
-    """Return what a delivery count can tell. An undefined one is never over the limit."""
+    """Classify a delivery count. An undefined count is never over the limit."""
     if delivery_count == UNDEFINED_COUNT:
         return Count.UNDEFINED
     if delivery_count > max_delivery_count:
@@ -331,7 +332,7 @@ def classify_count(delivery_count: int, max_delivery_count: int) -> Count:
 
 @cache
 def decide(facts: Facts, policy: Policy) -> Decision:
-    """Return what becomes of a delivery: the first row of :data:`ROWS` that fits, under ``in_doubt``."""
+    """Return the decision about a delivery: the first row of :data:`ROWS` that fits, under ``in_doubt``."""
     index, row = next((index, row) for index, row in enumerate(ROWS) if row.fits(facts, policy))
     if row.as_resolver and facts.word is Word.NOT_ASKED:
         return Decision(row=row.number, index=index, status=None, ask=True)

@@ -1,6 +1,6 @@
-"""The decision table as tables: what stands between the markers of ``docs/detection.md``.
+"""The decision table as Markdown tables: the part of ``docs/detection.md`` between the markers.
 
-What the rows say to people, in sentences, stands in :mod:`triggers.detection.sentences`.
+:mod:`triggers.detection.sentences` has the sentences of the rows for people.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def _verdict(row: Row) -> str:
 
 def _answers(judged: Row | Aftermath) -> str:
     parts = [str(judged.answer)] + ["park"] * judged.park
-    # An aftermath has no column of its own for the event.
+    # An aftermath has no separate column for the event.
     parts += ["event"] * (judged.event and not isinstance(judged, Row)) + ["suspend"] * judged.suspend
     return ", ".join(parts)
 

@@ -1,9 +1,9 @@
-"""Exactly-once for what is called by others: a task of Celery, a request, a loop of your own.
+"""Exactly-once for code that others call: a task of Celery, a request, your own loop.
 
-``guard.py`` is :func:`protect`, ``turn.py`` the same for a ``with`` statement, ``options.py`` what both take.
-``celery/``, ``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one host each; ``host.py`` is
-what they share, ``arguments.py`` compares what tasks are called with, ``behind.py`` finds the trigger behind
-a guard or a task.
+``guard.py`` is :func:`protect`, ``turn.py`` the same for a ``with`` statement, and ``options.py`` their
+options. ``celery/``, ``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one framework each.
+``host.py`` is their common part. ``arguments.py`` compares the arguments of tasks, and ``behind.py`` finds
+the trigger behind a guard or a task.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.guards.guard import Guard, protect, running
     from triggers.guards.turn import Turn
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = ["Guard", "Turn", "protect", "running"]

@@ -1,4 +1,4 @@
-"""Comparing what tasks are called with: under one key, the arguments that came first are those that count."""
+"""Compare the arguments of tasks: under one key, the first arguments count."""
 
 import dataclasses
 import inspect
@@ -21,15 +21,15 @@ from triggers.guards.host import HostOptions
 from triggers.service.checking import pointing
 from triggers.service.keeping import Keep
 
-#: The property of a message that stands for the arguments of its task; empty where they cannot be compared.
+#: The property of a message that holds the arguments of its task; empty if they cannot be compared.
 _PROPERTY = "arguments_compared"
 
-#: What a task's arguments may be besides JSON values; each is written in one way only.
+#: Types of arguments that are comparable in addition to JSON values; each has only one written form.
 _KNOWN = (date, time, timedelta, Decimal, Enum, UUID, bytes, BaseModel)
 
 
 class TaskOptions(HostOptions, total=False):
-    """The options of ``guarded`` for a host whose tasks are functions with arguments."""
+    """The options of ``guarded`` for a framework with tasks that are functions with arguments."""
 
     keep_result: bool | Keep
     fingerprint: Literal["arguments"] | None
@@ -39,7 +39,7 @@ def with_arguments(options: TaskOptions) -> HostOptions:
     """Return the options of the guards of tasks.
 
     Raises:
-        ConfigurationError: ``fingerprint`` is something else.
+        ConfigurationError: ``fingerprint`` has another value.
     """
     known = dict(options)
     given = known.pop("fingerprint", None)
@@ -56,7 +56,7 @@ def with_arguments(options: TaskOptions) -> HostOptions:
 def compared(
     guard: Guard, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return the property by which the arguments of a call are compared; none where they are not."""
+    """Return the property for the comparison of a call's arguments; none if they are not compared."""
     if guard.settings.fingerprint is not _of_arguments:
         return {}
     try:
@@ -67,7 +67,7 @@ def compared(
 
 
 def _of_arguments(message: Message) -> Any:
-    """Return what counts of a task's message; None for one from before arguments were compared."""
+    """Return the compared part of a task's message; None for a message older than this feature."""
     found = message.properties.get(_PROPERTY)
     if found == "":
         problem = "an argument cannot be compared: use JSON values, dates, decimals, UUIDs or models"
@@ -76,13 +76,13 @@ def _of_arguments(message: Message) -> Any:
 
 
 def _by_name(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return arguments by the names of the parameters, whether they came by place or by name.
+    """Return arguments by the names of the parameters, whether they are positional or named.
 
-    Without defaults, which may be another version's.
+    Defaults are left out, because another version may have others.
     """
     try:
         return inspect.signature(function).bind_partial(*args, **kwargs).arguments
-    except (TypeError, ValueError):  # the task cannot be called so, which it will say itself
+    except (TypeError, ValueError):  # the task cannot be called with these, and will say so itself
         return [args, kwargs]
 
 
@@ -90,7 +90,7 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON that is the same in every process.
 
     Raises:
-        TypeError: there is no such JSON, as of an object that is written with its address.
+        TypeError: it has no such JSON, for example an object that is written with its address.
     """
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
         return value

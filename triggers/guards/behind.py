@@ -1,4 +1,4 @@
-"""The trigger behind a guard or a guarded task, for what runs triggers itself, such as the simulator."""
+"""The trigger behind a guard or a guarded task, for code that runs triggers, such as the simulator."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,21 +11,21 @@ from triggers.guards.guard import Guard
 from triggers.guards.host import APPLICATIONS, key_of
 from triggers.service.signatures import innermost
 
-#: Where the hosts keep the name of a task, and the function that it runs: Celery, Dramatiq and Taskiq.
+#: The attributes with the name and the function of a task: Celery, Dramatiq and Taskiq.
 _NAMES, _FUNCTIONS = ("name", "actor_name", "task_name"), ("run", "fn", "original_func")
 
-#: Where they keep the options of one task; Celery makes attributes of them.
+#: The attributes with the options of one task; Celery makes attributes of the options.
 _OPTIONS = ("options", "labels", "__dict__")
 
-#: A trigger, and the user's function, if the service of the trigger does no more than call that.
+#: A trigger, and the user's function if the trigger's service only calls that function.
 Behind = tuple[Any, Callable[..., Any] | None]
 
 
 def trigger_behind(given: Any, call: Callable[[Message], Any] | None) -> Behind:
-    """Return the trigger to simulate of a trigger, of a guard with what it calls, or of a guarded task.
+    """Return the trigger to simulate, for a trigger, for a guard with its call, or for a guarded task.
 
     Raises:
-        ConfigurationError: there is none, or ``call`` is missing or too much.
+        ConfigurationError: there is none, or ``call`` is missing or superfluous.
     """
     if isinstance(given, Guard):
         if not callable(call):
@@ -59,7 +59,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _known_by(made: Trigger[..., Any], key: Any, function: Callable[..., Any]) -> Trigger[..., Any]:
-    """Return a trigger whose messages are known by the key of a task, if it has one."""
+    """Return a trigger that identifies its messages by the key of a task, if the task has a key."""
     if key is None:
         return made
 
@@ -68,7 +68,7 @@ def _known_by(made: Trigger[..., Any], key: Any, function: Callable[..., Any]) -
         return key_of(made.name, key, function, called["args"], called["kwargs"])
 
     if callable(key):
-        identity.__wrapped__ = key  # type: ignore[attr-defined]  # whose memory and clocks are simulated
+        identity.__wrapped__ = key  # type: ignore[attr-defined]  # its memory and clocks are simulated
     return made.configured(replace(made.settings, uuid=identity))
 
 

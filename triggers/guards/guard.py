@@ -30,7 +30,7 @@ from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
 from triggers.service.signatures import is_async
 
-#: What the guard of this task or thread is to call, and the run that it is called in.
+#: The callable for the guard in this task or thread, and the run that calls it.
 _called: ContextVar[Callable[[], Any]] = ContextVar("_called")
 _running: ContextVar[Delivery] = ContextVar("_running")
 
@@ -39,7 +39,7 @@ def protect(name: str, *, history: str | HistoryStore | None, **options: Unpack[
     """Return a guard that runs a call once for each uuid.
 
     It detects duplicates like ``@trigger``, with the same options. A duplicate does not run. A call that may
-    or may not have run is In Doubt and parked. A call that fails transiently is given back.
+    or may not have run is In Doubt and parked. A call that fails transiently is recovered.
 
         guard = protect("charge-card", history="sqlite:///history.sqlite3")
         outcome = guard.handle("order-17", lambda: charge(12.5))
@@ -96,11 +96,11 @@ class Guard:
 
     @property
     def trigger(self) -> Trigger[..., Any]:
-        """The trigger behind it, for what looks at triggers, such as ``doubtless guarantees``."""
+        """The trigger behind it, for code that looks at triggers, such as ``doubtless guarantees``."""
         return self._blocking
 
     def calling(self, call: Callable[[Message], Any]) -> Trigger[..., Any]:
-        """Return a trigger that is guarded as this is and calls ``call`` for each message, to be tested."""
+        """Return a trigger with the same protection that calls ``call`` for each message, for tests."""
 
         def service(message: Message, delivery: Delivery) -> Any:
             _called.set(partial(call, message))
@@ -113,7 +113,7 @@ class Guard:
         return self._declared(aservice if is_async(call) else service)
 
     def store_for_asyncio(self) -> HistoryStore | None:
-        """Return the history as the running event loop uses it; None where there is none."""
+        """Return the history as the running event loop uses it; None without a history."""
         return self._asyncio.async_pipeline().store
 
     def __repr__(self) -> str:
@@ -128,21 +128,21 @@ class Guard:
         delivery_count: int = UNDEFINED_COUNT,
         wait: timedelta | None = None,
     ) -> Outcome:
-        """Call ``call`` unless it is known to have been called for ``uuid``; whatever happens, say what.
+        """Call ``call`` unless it is known to have been called for ``uuid``; always return the outcome.
 
         Args:
-            uuid: what is to happen once, such as an order's number: text, a whole number, bytes, a UUID or a
-                list of these. A call without one (None or empty text) does not run, and is parked.
-            call: does it. Parts that it needs are given by a lambda or :func:`functools.partial`.
-            body: what is parked where nobody can know whether it happened, for a person to decide by: JSON
-                values, text or bytes. With ``fingerprint="body"``, a call with another body than the first
-                one of ``uuid`` is rejected and parked, instead of taken for a duplicate.
-            delivery_count: how often a broker has delivered it; -1 where that is not known.
-            wait: for how long at most to wait for another run of ``uuid`` that is alive; None: not at all.
+            uuid: the identity of the event, such as an order's number: text, a whole number, bytes, a UUID or
+                a list of these. A call without it (None or empty text) does not run, and is parked.
+            call: does the work. Pass its arguments with a lambda or :func:`functools.partial`.
+            body: the data that is parked if nobody can know whether the call ran, so that a person can
+                decide: JSON values, text or bytes. With ``fingerprint="body"``, a call with another body than
+                the first call of ``uuid`` is rejected and parked. It does not count as a duplicate.
+            delivery_count: how often a broker has delivered it; -1 if that is not known.
+            wait: how long to wait at most for another run of ``uuid`` that is alive; None: not at all.
 
         Raises:
             ConfigurationError: it is misused.
-            BaseException: KeyboardInterrupt, SystemExit and their kind, as if the process had died.
+            BaseException: KeyboardInterrupt, SystemExit and similar, as if the process had died.
         """
         return self.handle_message(_message(uuid, body, delivery_count), call, wait=wait)
 
@@ -155,13 +155,13 @@ class Guard:
         delivery_count: int = UNDEFINED_COUNT,
         wait: timedelta | None = None,
     ) -> Outcome:
-        """Do as :meth:`handle` does, under asyncio; ``call`` may return something to await."""
+        """Do the same as :meth:`handle` under asyncio; ``call`` may return an awaitable."""
         return await self.ahandle_message(_message(uuid, body, delivery_count), call, wait=wait)
 
     def handle_message(
         self, message: Message, call: Callable[[], Any], *, wait: timedelta | None = None
     ) -> Outcome:
-        """Do as :meth:`handle` does, for a message that is there already, with its properties."""
+        """Do the same as :meth:`handle` for an existing message, with its properties."""
         _check_call(call)
         token = _called.set(call)
         try:
@@ -172,7 +172,7 @@ class Guard:
     async def ahandle_message(
         self, message: Message, call: Callable[[], Any], *, wait: timedelta | None = None
     ) -> Outcome:
-        """Do as :meth:`handle_message` does, under asyncio."""
+        """Do the same as :meth:`handle_message` under asyncio."""
         _check_call(call)
         token = _called.set(call)
         try:
@@ -184,8 +184,8 @@ class Guard:
     def once(self, uuid: Key, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT) -> Generator[Turn]:
         """Give the body of a ``with`` statement its turn, for loops over messages that are not ours.
 
-        The turn is true when the body is to do its work. What the body raises is judged as a service's
-        failure, and raised again; the turn's outcome then says whether to acknowledge.
+        The turn is true if the body must do its work. An exception of the body counts as a service's failure,
+        and is raised again. The turn's outcome then says whether to acknowledge.
 
         Raises:
             ConfigurationError: the guard has ``retry=``: a body cannot be run again.
@@ -210,7 +210,7 @@ class Guard:
     async def aonce(
         self, uuid: Key, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
     ) -> AsyncGenerator[Turn]:
-        """Do as :meth:`once` does, under asyncio."""
+        """Do the same as :meth:`once` under asyncio."""
         self._check_no_retry()
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[Delivery] = loop.create_future()
@@ -250,7 +250,7 @@ class Guard:
 
     @cached_property
     def _held(self) -> Pipeline:
-        """The blocking pipeline that stops where the service would be called."""
+        """The blocking pipeline that stops before it calls the service."""
         pipeline = cast("MessagePipeline", self._blocking.pipeline())
         return replace(pipeline, execution=_HeldExecution(self.settings))
 
@@ -264,18 +264,18 @@ class Guard:
                 )
 
     def close(self) -> None:
-        """Give back the connections of blocking calls; the next one opens them again."""
+        """Close the connections of blocking calls; the next call opens them again."""
         vars(self).pop("_held", None)
         self._blocking.close()
 
     async def aclose(self) -> None:
-        """Give back the connections of the running event loop."""
+        """Close the connections of the running event loop."""
         await self._asyncio.aclose()
 
 
 @dataclass(frozen=True, slots=True)
 class _HeldExecution:
-    """Lets the body of a ``with`` statement be the service."""
+    """Makes the body of a ``with`` statement the service."""
 
     settings: Settings
 
@@ -333,7 +333,7 @@ async def _acall(delivery: Delivery) -> Any:
 async def _end_badly(
     handling: asyncio.Future[Outcome], ended: asyncio.Future[Any], error: BaseException
 ) -> Outcome | None:
-    """End a run whose body raised: as its failure, or as the death of its task. Return its outcome."""
+    """End a run after its body raised: as its failure, or as the death of its task. Return its outcome."""
     if is_failure(error) and not isinstance(error, StopIteration):
         ended.set_exception(error)
         return await handling
@@ -343,7 +343,7 @@ async def _end_badly(
 
 
 def _message(uuid: Key, body: Any, delivery_count: int) -> Message:
-    """Return what a guard handles; a message without identity, for an empty uuid, is parked."""
+    """Return the message for a guard; with an empty uuid it has no identity, and is parked."""
     try:
         identity = canonical(uuid)
     except IdentityError as error:

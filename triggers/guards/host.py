@@ -1,4 +1,4 @@
-"""What the guards of all hosts share: one guard for each task of a host, by its name."""
+"""The common part of the guards of all frameworks: one guard for each task, by its name."""
 
 import inspect
 import logging
@@ -30,22 +30,22 @@ from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)
 
-#: What says which run is meant: the name of a parameter of the task, or a function of its arguments.
+#: Identifies the run: the name of a parameter of the task, or a function of its arguments.
 Key = str | Callable[..., Any]
 
-#: When a task is tried again whose history is away, in seconds.
+#: The pause before a task is tried again while its history is unavailable, in seconds.
 AWAY_FOR = 5.0
 
-#: How long a run that its host sent again waits for the run before it, which ends behind that: its claim is
-#: about to be released, and by itself a copy would look again only when the lease might be over.
+#: How long a run that its framework sent again waits for the run before it. The earlier run ends a moment
+#: later and releases its claim; otherwise the copy would look again only at the end of the lease.
 HANDOVER = timedelta(seconds=2)
 
-#: The options that a host's own retries stand for.
+#: The options that a framework's own retries replace.
 _THE_HOSTS = ("on_retry_failure", "retry", "transacted", "transient")
 
 
 class HostOptions(TypedDict, total=False):
-    """The options of ``guarded`` for a host that retries by itself: those of a guard, but for retries."""
+    """The options of ``guarded`` for a framework with its own retries: a guard's options without retries."""
 
     resolver: Resolver | str | None
     max_delivery_count: int
@@ -63,25 +63,25 @@ class HostOptions(TypedDict, total=False):
     redact: Redact
 
 
-#: The options of every host whose guards are :class:`TaskGuards`; each reads ``fingerprint`` in its own way.
+#: The options of every framework with guards of :class:`TaskGuards`; each reads ``fingerprint`` differently.
 _OPTIONS = [*HostOptions.__annotations__, "keep_result", "fingerprint"]
 
 
 class GivenUpError(DoubtlessError):
-    """A task was not run, and is kept for a person to decide: it may have happened, or may not be run."""
+    """A task was not run, and is parked for a person to decide: it may have run, or must not run."""
 
     @classmethod
     def of(cls, guard: str, outcome: Outcome) -> "GivenUpError":
-        """Say what became of a run. Hosts send an error as its class and arguments: here that is its text."""
+        """Report the result of a run. Frameworks send an error as class and arguments: here, the text."""
         return cls(
             f"{guard}: {outcome.uuid} was not run and is parked: {outcome.reason}; see: doubtless parked list"
         )
 
 
-#: What a run returns that wants no result: no value, so that none is kept of it.
+#: The result of a run without a result: not a value, so that nothing is kept of it.
 NO_RESULT = object()
 
-#: What a guard keeps of a task whose arguments it could not keep as they were.
+#: The body that a guard parks if it could not keep a task's arguments.
 CUT = "not kept"
 
 
@@ -100,8 +100,8 @@ LEFT_OUT = Unguarded("not guarded: guarded=False leaves it out", is_meant=True)
 class TaskGuards:
     """One guard for each task of an application, made when its first message comes.
 
-    So each process of a host that forks has connections of its own. ``tasks`` returns the functions of the
-    tasks that there are, by their names; None for one that only its host can call. ``unguarded`` returns the
+    So each process of a framework that forks has its own connections. ``tasks`` returns the functions of the
+    existing tasks by their names; None for a task that only its framework can call. ``unguarded`` returns the
     tasks of the same application that no guard wraps.
 
     Raises:
@@ -129,7 +129,7 @@ class TaskGuards:
         self._options = known
         self._guards: dict[str, Guard] = {}
         self._said: set[str] = set()
-        protect(host, history=history, **known)  # for its checks, where the user's line is still known
+        protect(host, history=history, **known)  # for its checks, while the user's line is still known
 
     def of(self, name: str) -> Guard:
         """Return the guard of a task.
@@ -153,11 +153,11 @@ class TaskGuards:
 
     @property
     def redaction(self) -> Redaction | None:
-        """What takes values out of the texts of errors; None where nothing does."""
+        """Removes values from the texts of errors; None if nothing is removed."""
         return redaction_of(self._options.get("redact"))
 
     def refuse(self, error: ConfigurationError) -> None:
-        """Refuse what would lose a task; in shadow, where all is to go on, say it once.
+        """Refuse settings that would lose a task; in shadow, where everything goes on, log it once.
 
         Raises:
             ConfigurationError: this one, unless in shadow.
@@ -169,7 +169,7 @@ class TaskGuards:
             _log.warning("%s; in shadow it goes on, and without it is refused", text)
 
     def triggers(self, *, only_callable: bool = False) -> list[Trigger[..., Any]]:
-        """Return a trigger for each task that there is by now, which calls the task with what was parked."""
+        """Return a trigger for each task that exists now; it calls the task with its parked arguments."""
         declared = partial(trigger, history=self._history, max_body_size=LARGEST_BODY, **self._options)
         return [
             declared(name, name=name)(_calling(name, function))
@@ -178,28 +178,28 @@ class TaskGuards:
         ]
 
     def close(self) -> None:
-        """Give back the connections of this process."""
+        """Close the connections of this process."""
         for guard in self._guards.values():
             guard.close()
 
     async def aclose(self) -> None:
-        """Give back the connections of this process, those of its running event loop too."""
+        """Close the connections of this process, including those of its running event loop."""
         for guard in self._guards.values():
             await guard.aclose()
         self.close()
 
 
-#: The applications of this process whose tasks are guarded, for what looks at triggers.
+#: The applications of this process with guarded tasks, for code that looks at triggers.
 APPLICATIONS: WeakSet[TaskGuards] = WeakSet()
 
 
 def _calling(name: str, function: Callable[..., Any] | None) -> Callable[[Message], Any]:
-    """Return a service that calls a task with the arguments that were parked."""
+    """Return a service that calls a task with its parked arguments."""
 
     def arguments(message: Message) -> tuple[Sequence[Any], Mapping[str, Any]]:
         body: Any = message.body
         if not isinstance(body, dict) or CUT in body:
-            raise FatalError(f"{name}: its arguments are no JSON, and were not kept: send it anew")
+            raise FatalError(f"{name}: its arguments are not JSON, and were not kept: send it anew")
         kept = cast("dict[str, Any]", body)
         return kept["args"], kept["kwargs"]
 
@@ -245,9 +245,9 @@ def uuid_for(guard: Guard, read: Callable[[], object]) -> str | None:
 def log_failure(
     ended: str, problem: Exception, *, run: object, task: str, redact: Redaction | None, then: str
 ) -> None:
-    """Log that something of a guard failed, without what ``redact`` finds.
+    """Log a failure of a guard, without anything that ``redact`` finds.
 
-    ``ended`` is WAITS or RECOVERED, ``run`` tells which one it was, and ``then`` says what comes next.
+    ``ended`` is WAITS or RECOVERED, ``run`` identifies the run, and ``then`` says what comes next.
     """
     _log.error(
         "%s %s: %s. The guard failed before it knew how the run ended. %s",
@@ -263,7 +263,7 @@ def log_failure(
 def key_of(
     task: str, key: Key, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> object:
-    """Return what the user's key says which call this is.
+    """Return the identity of a call, as the user's key reads it.
 
     Raises:
         ConfigurationError: the task has no such parameter.
@@ -284,10 +284,10 @@ def _argument(
 
 
 def result_of(outcome: Outcome) -> Any:
-    """Return what a run returned.
+    """Return the result of a run.
 
     Raises:
-        Exception: what it raised, also to have the host run it again.
+        Exception: the run's exception. It also makes the framework run the task again.
     """
     if (error := error_of(outcome)) is not None:
         raise error
@@ -295,15 +295,15 @@ def result_of(outcome: Outcome) -> Any:
 
 
 def error_of(outcome: Outcome) -> BaseException | None:
-    """Return what a run raised, as the task raised it; None where it raised nothing."""
+    """Return the exception of a run, as the task raised it; None without an exception."""
     return outcome.error.error if isinstance(outcome.error, HostRetryError) else outcome.error
 
 
 def called_with(kind: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is parked of a call, for a person to decide by, and to run it again."""
+    """Return the parked data of a call, for a person's decision, and to run it again."""
     whole = _is_json(list(args)) and _is_json(dict(kwargs))
     body = {kind: name, "args": shown(args), "kwargs": shown(kwargs)}
-    return body if whole else {**body, CUT: "what is no JSON is shown as text"}
+    return body if whole else {**body, CUT: "values that are not JSON are shown as text"}
 
 
 def _is_json(value: Any) -> bool:
@@ -315,7 +315,7 @@ def _is_json(value: Any) -> bool:
 
 
 def shown(value: Any) -> Any:
-    """Return arguments as JSON values, for a person to read; what is none is shown as text."""
+    """Return arguments as JSON values for people to read; anything else is shown as text."""
     if isinstance(value, Mapping):
         return {str(name): shown(one) for name, one in cast("Any", value).items()}
     if isinstance(value, list | tuple):
@@ -324,7 +324,7 @@ def shown(value: Any) -> Any:
 
 
 def refuse_green_threads(host: str) -> None:
-    """Refuse pools of green threads: a lease is renewed by a thread, which must run while a task computes.
+    """Refuse pools of green threads: a thread renews the lease, and must run while a task computes.
 
     Raises:
         ConfigurationError: threads are patched.

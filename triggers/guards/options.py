@@ -1,4 +1,4 @@
-"""What users may say of a guard: the options of ``@trigger``, but for those of a consumer."""
+"""The options of a guard: the options of ``@trigger``, without the options of a consumer."""
 
 import sys
 from datetime import timedelta
@@ -18,13 +18,13 @@ from triggers.service.failures import Retry
 from triggers.service.fingerprints import FingerprintSource
 from triggers.service.keeping import Keep
 
-#: The largest body of a guard's message: any. It shows what was called, and is received by no broker of ours;
-#: the host has its own limits.
+#: The largest body of a guard's message: unlimited. It shows the call, and no broker of ours receives it; the
+#: framework has its own limits.
 LARGEST_BODY = sys.maxsize
 
 
 class GuardOptions(TypedDict, total=False):
-    """The options of :func:`~triggers.guards.protect`, but for its name and its history."""
+    """The options of :func:`~triggers.guards.protect`, except its name and its history."""
 
     resolver: Resolver | str | None
     max_delivery_count: int

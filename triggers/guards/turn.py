@@ -10,10 +10,10 @@ from triggers.service.outcome import Outcome
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """What ``with guard.once(uuid) as turn`` gives: true when the body is to do its work, false when not.
+    """The value of ``with guard.once(uuid) as turn``: true if the body must do its work, else false.
 
-    ``delivery`` is that of the run, None where there is none. ``outcome`` is there at once for a turn that is
-    false, and else when the body has ended. What the body assigns to ``result`` is the outcome's.
+    ``delivery`` is the run's, None without a run. ``outcome`` is known immediately if the turn is false, and
+    else after the body has ended. The body may assign a ``result``, which becomes the outcome's.
     """
 
     delivery: Delivery | None = None
@@ -26,7 +26,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What a run awaits while the body of a ``with`` statement has its turn."""
+    """A run awaits this while the body of a ``with`` statement has its turn."""
 
     delivery: Delivery
 
@@ -35,9 +35,9 @@ class Pause:
 
 
 class Passage:
-    """A passage through a blocking pipeline, stopped where its service would be called.
+    """A passage through a blocking pipeline that stops before it calls its service.
 
-    A pipeline over a blocking store awaits nothing, but for the :class:`Pause`.
+    A pipeline over a blocking store awaits nothing except the :class:`Pause`.
     """
 
     def __init__(self, handling: Coroutine[Pause, Any, Outcome]) -> None:
@@ -45,7 +45,7 @@ class Passage:
         self.turn = Turn()
 
     def begin(self) -> Turn:
-        """Go as far as the service, or to the end where there is nothing to run."""
+        """Go to the service, or to the end if there is nothing to run."""
         try:
             self.turn.delivery = self._handling.send(None).delivery
         except StopIteration as ended:
@@ -63,7 +63,7 @@ class Passage:
         """Go on after the body has raised.
 
         Raises:
-            BaseException: the same, where it is no failure but the end of the process.
+            BaseException: the same exception, if it is not a failure but the end of the process.
         """
         try:
             self._handling.throw(error)

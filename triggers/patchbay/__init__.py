@@ -1,13 +1,13 @@
 """Patch Bay: components wired to destinations of any provider by a file, with delays and redelivery.
 
-Source: the Patch Bay of ATG's Dynamo Message System. :func:`read_patchbay` reads the file,
-:class:`PatchBay` runs what it wires; a component sends by its :class:`MessageContext`.
+Source: the Patch Bay of ATG's Dynamo Message System. :func:`read_patchbay` reads the file, and
+:class:`PatchBay` runs its components; a component sends with its :class:`MessageContext`.
 
-``bay.py`` runs it, ``wiring/`` is the file. ``components.py`` loads components, ``context.py`` is what
-they send by, ``inputs.py`` their triggers, ``outputs.py`` the way to their destinations, ``local.py`` calls
-the sinks of local ones. ``sources.py`` starts those that send. ``wired_provider.py`` receives for all inputs,
-``redelivery.py`` tries failed messages again, ``failures.py`` is what leaves when that is over,
-``releaser.py`` sends delayed messages when they are due.
+``bay.py`` runs it, ``wiring/`` is the file. ``components.py`` loads components, ``context.py`` is what they
+send with, ``inputs.py`` makes their triggers, ``outputs.py`` finds their destinations, and ``local.py`` calls
+the sinks of local destinations. ``sources.py`` starts the sources. ``wired_provider.py`` receives for all
+inputs, ``redelivery.py`` tries failed messages again, ``failures.py`` makes the copy for the failure port
+after that, and ``releaser.py`` sends delayed messages when they are due.
 """
 
 from triggers.patchbay.bay import PatchBay

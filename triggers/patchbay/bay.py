@@ -1,4 +1,4 @@
-"""The Patch Bay: what a file wires, running in this process."""
+"""The Patch Bay: the components of a file, running in this process."""
 
 import asyncio
 import socket
@@ -43,26 +43,26 @@ PATIENCE = 5.0
 class PatchBay:
     """Wires the components of a file to their destinations and runs them until it is stopped.
 
-    The life cycle: components are made, and given their message context; inputs are opened; when each of
-    them can receive, sources are started. At the end inputs drain, then sources are told to stop. One that
-    only sends needs not be run: see :meth:`context`.
+    The life cycle: components are made, and get their message context. Inputs are opened. After each of them
+    can receive, sources are started. At the end inputs drain, then sources must stop. A Patch Bay that only
+    sends need not run: see :meth:`context`.
 
     Args:
         file: the wiring; see :func:`~triggers.patchbay.wiring.toml_reader.read_patchbay`.
         history: for components that name none, instead of the file's.
-        providers: providers to use instead of opening the file's URLs, by name; they stay their owner's.
-        name: of the consumer, unique among the living.
-        observe: told of each step of each message; the crash tests use it.
-        parent: the id of a process without which this one drains and ends.
-        metrics: where it answers monitoring while it runs, as ``host:port``.
-        clock: what limbo takes for now, in ms since 1970; the server's clock by default.
+        providers: providers to use instead of opening the file's URLs, by name; their owner closes them.
+        name: the name of the consumer, unique among running consumers.
+        observe: receives each step of each message; the crash tests use it.
+        parent: the id of a process; without it, this process drains and ends.
+        metrics: where it serves metrics while it runs, as ``host:port``.
+        clock: the present time for limbo, in ms since 1970; the server's clock by default.
 
     Raises:
-        ConfigurationError: a component cannot be loaded, or is not what the file wants of it.
+        ConfigurationError: a component cannot be loaded, or does not fit the file.
 
-    Guarantee: as of each input's trigger. Where history, limbo, effects and SQL-JMS destinations share one
-    database, a message, its entry, the effects and what is sent are atomic; elsewhere what waits in limbo is
-    sent at least once, under one uuid.
+    Guarantee: as of each input's trigger. If history, limbo, effects and SQL-JMS destinations share one
+    database, a message, its entry, the effects and the sent messages are atomic. Otherwise a message that
+    waits in limbo is sent at least once, under one uuid.
     """
 
     def __init__(
@@ -147,10 +147,10 @@ class PatchBay:
         return self._async_outputs
 
     def context(self, component: str) -> MessageContext:
-        """Return what a component sends by, for those who send from elsewhere in its name.
+        """Return the message context of a component, for code elsewhere that sends in its name.
 
         Raises:
-            ConfigurationError: the file knows none of this name.
+            ConfigurationError: the file has no component of this name.
         """
         if component not in self.contexts:
             raise ConfigurationError(
@@ -160,12 +160,12 @@ class PatchBay:
 
     @property
     def triggers(self) -> Sequence[AnyTrigger]:
-        """The trigger of each input, but for those of local destinations: their senders call them."""
+        """The trigger of each input, except those of local destinations: their senders call them."""
         return [wired.trigger for wired in self._received]
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """What became of the messages so far, by trigger."""
+        """The results of the messages so far, by trigger."""
         return {} if self._consumer is None else self._consumer.counts
 
     def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
@@ -173,7 +173,7 @@ class PatchBay:
 
         Raises:
             ConfigurationError: a history or a consumer's name cannot be used.
-            BaseException: what a source raised, or a service to end the process.
+            BaseException: an exception of a source, or of a service that ends the process.
         """
         if self.sources.needs_loop or any(wired.trigger.is_async for wired in self.inputs):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle))
@@ -189,7 +189,7 @@ class PatchBay:
         self._raise()
 
     async def arun(self, *, signals: bool = False, until_idle: float | None = None) -> None:
-        """Run on the running event loop; as :meth:`run`. The release loop and plain sources have threads."""
+        """Run on the running event loop, like :meth:`run`. The release loop and plain sources use threads."""
         provider = self._wired(self.async_outputs, asyncio.sleep)
         with self._background(provider):
             starting = asyncio.create_task(self._start_tasks(provider), name="doubtless-sources")
@@ -243,7 +243,7 @@ class PatchBay:
         return _Background(self, provider, self._history)
 
     async def _start_tasks(self, provider: WiredProvider) -> None:
-        # In a thread: what opens the receivers may be a thread as well as a task.
+        # In a thread: a thread or a task may open the receivers.
         while not await asyncio.to_thread(provider.ready.wait, WATCH_PAUSE):
             if self._stop.is_set():
                 return
@@ -251,7 +251,7 @@ class PatchBay:
             self.sources.start_tasks()
 
     def _wait(self, *, signals: bool, until_idle: float | None) -> None:
-        """Wait where there is nothing to receive."""
+        """Wait if there is nothing to receive."""
         drain = DrainSignals()
         watch = Watch([], drain, until_idle=until_idle, parent=self._parent)
         with drain if signals else nullcontext(), answering(self._metrics) as watched:
@@ -262,7 +262,7 @@ class PatchBay:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether a stop was requested."""
         return self._stop.is_set()
 
     async def _aclose(self) -> None:
@@ -274,7 +274,7 @@ class PatchBay:
                     await provider.close()
 
     def close(self) -> None:
-        """Give back the connections that were opened for this Patch Bay."""
+        """Close the connections that were opened for this Patch Bay."""
         drive(self.outputs.close())
         for provider in self._owned:
             drive(provider.close())
@@ -289,7 +289,7 @@ class PatchBay:
 
 
 class _Background:
-    """What runs beside the consumer, in threads: the release loop, and the start and end of the sources."""
+    """Threads beside the consumer: the release loop, and the start and end of the sources."""
 
     def __init__(self, bay: PatchBay, provider: WiredProvider, history: str | HistoryStore | None) -> None:
         self._bay = bay

@@ -17,25 +17,25 @@ Service = Callable[..., Any]
 
 @runtime_checkable
 class Receives(Protocol):
-    """A sink or filter; its method may take more parameters, filled by annotation, and be a coroutine's."""
+    """A sink or filter. Annotations may add parameters to its method, which may be a coroutine function."""
 
     def receive_message(self, port: str, message: Any) -> Any:
-        """Do what is to be done for a message that came in by a port; an exception rolls it back."""
+        """Process a message that came in by a port; an exception rolls it back."""
         ...
 
 
 @runtime_checkable
 class WantsContext(Protocol):
-    """A component that is given its message context before anything starts."""
+    """A component that receives its message context before anything starts."""
 
     def set_message_context(self, context: MessageContext) -> None:
-        """Keep the context; nothing may be sent yet, unless for a message that has come in."""
+        """Store the context; it may not send yet, except for a message that has come in."""
         ...
 
 
 @runtime_checkable
 class Starts(Protocol):
-    """A source; once started it may send."""
+    """A source; it may send after its start."""
 
     def start_message_source(self) -> Any:
         """Begin to send, and return; or send until the context is stopping."""
@@ -44,7 +44,7 @@ class Starts(Protocol):
 
 @runtime_checkable
 class Stops(Protocol):
-    """A source that wants to be told of the end."""
+    """A source that wants to know when it must end."""
 
     def stop_message_source(self) -> Any:
         """Stop sending."""
@@ -52,7 +52,7 @@ class Stops(Protocol):
 
 
 def load_component(name: str, spec: str) -> Any:
-    """Return what a component's spec names; of a class, an object.
+    """Return the object that a component's spec names; for a class, an instance.
 
     Raises:
         ConfigurationError: naming the component and what is wrong.
@@ -72,7 +72,7 @@ def load_component(name: str, spec: str) -> Any:
 
 
 def receiving_service(name: str, component: Any) -> Service:
-    """Return the function of a sink or filter that is no trigger.
+    """Return the function of a sink or filter that is not a trigger.
 
     Raises:
         ConfigurationError: it has none.
@@ -89,12 +89,12 @@ def receiving_service(name: str, component: Any) -> Service:
 
 
 def bound_to(service: Service, port: str, context: MessageContext) -> Service:
-    """Return a service whose parameters ``port`` and ``context`` are filled; the trigger fills the others."""
+    """Return a service with the parameters ``port`` and ``context`` filled; the trigger fills the others."""
     signature = inspect.signature(service)
     known: dict[str, Any] = {"port": port, "context": context}
     given = {name: known[name] for name in signature.parameters if name in known}
     kept = [parameter for name, parameter in signature.parameters.items() if name not in given]
-    # What stood behind one that is filled must be called by its name.
+    # A parameter after a filled one must be passed by name.
     named = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         if parameter.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
@@ -112,7 +112,7 @@ def bound_to(service: Service, port: str, context: MessageContext) -> Service:
 
 
 def _filled(service: Service, given: dict[str, Any]) -> Service:
-    """Return a function of keywords that calls a service with what is given besides."""
+    """Return a function of keywords that calls a service with additional values."""
     if inspect.iscoroutinefunction(service):
 
         async def arun(**arguments: Any) -> Any:
@@ -127,7 +127,7 @@ def _filled(service: Service, given: dict[str, Any]) -> Service:
 
 
 def around(context: MessageContext) -> Callable[[Service], Service]:
-    """Return what lets a service run with its context known to :func:`~.context.current_context`."""
+    """Return a wrapper that makes the context known to :func:`~.context.current_context`."""
 
     def wrap(service: Service) -> Service:
         if inspect.iscoroutinefunction(service):
@@ -150,12 +150,12 @@ def around(context: MessageContext) -> Callable[[Service], Service]:
 
 
 def as_it_is(service: Service) -> Service:
-    """Return a service that knows its context already."""
+    """Return a service that already knows its context."""
     return service
 
 
 def as_trigger(component: Any) -> "Trigger[..., Any] | None":
-    """Return a component that is a trigger as one."""
+    """Return a component that is a trigger as a trigger, else None."""
     return cast("Trigger[..., Any]", component) if isinstance(component, Trigger) else None
 
 

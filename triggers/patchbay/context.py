@@ -1,4 +1,4 @@
-"""What a component sends by: its message context."""
+"""The message context, with which a component sends."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -19,10 +19,10 @@ from triggers.providers.outgoing import Body, SendOptions, compose
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
 
-#: The property by which the original's sources say when a message is to be delivered: ms since 1970.
+#: The property in which ATG's sources set the delivery time of a message: ms since 1970.
 DELIVERY_DATE = "DELIVERY_DATE"
 
-#: What the running service was given to write with: its arguments, the connection among them.
+#: The arguments of the running service, which may include the connection to write with.
 _ARGUMENTS: ContextVar[tuple[object, ...]] = ContextVar("doubtless_patchbay_arguments", default=())
 
 _CONTEXT: ContextVar["MessageContext | None"] = ContextVar("doubtless_patchbay_context", default=None)
@@ -31,9 +31,9 @@ _CONTEXT: ContextVar["MessageContext | None"] = ContextVar("doubtless_patchbay_c
 class MessageContext:
     """Sends messages by the output ports of one component; safe to share between threads.
 
-    Inside an atomic sink or filter, what it sends is a part of the transaction. Sinks of local destinations
-    run before the call returns, and what they raise it raises. A source may use it from its start on;
-    :attr:`stopping` then says when it is to end.
+    Inside an atomic sink or filter, its messages are a part of the transaction. Sinks of local destinations
+    run before the call returns, and it raises their exceptions. A source may use it from its start on;
+    :attr:`stopping` then says when the source must end.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class MessageContext:
 
     @property
     def stopping(self) -> bool:
-        """Whether the Patch Bay stops: a source is to end."""
+        """Whether the Patch Bay stops: a source must end."""
         return self._stop.is_set()
 
     def pause(self, duration: timedelta) -> bool:
-        """Wait, but not longer than the Patch Bay runs; return whether it still does."""
+        """Wait, at most while the Patch Bay runs; return whether it still does."""
         return not self._stop.wait(duration.total_seconds())
 
     def stop(self) -> None:
-        """Have the source end."""
+        """Make the source end."""
         self._stop.set()
 
     def send(
@@ -67,12 +67,12 @@ class MessageContext:
     ) -> str:
         """Send one message to every destination of a port and return its uuid.
 
-        With ``delay=``, with a delivery time, or the property ``DELIVERY_DATE``, it waits in limbo. Options
-        are as of :meth:`triggers.producer.producer.Producer.send`. ``connection`` is one with an open
+        With ``delay=``, a delivery time, or the property ``DELIVERY_DATE``, it waits in limbo. Options are as
+        in :meth:`triggers.producer.producer.Producer.send`. ``connection`` is a connection with an open
         transaction in the database of limbo: the message is sent when that commits, and not at all otherwise.
 
         Raises:
-            ConfigurationError: there is no such port, or the message or connection cannot be used.
+            ConfigurationError: the port does not exist, or the message or connection cannot be used.
             ProviderUnavailableError: it is unknown whether it arrived; send it again under the same uuid.
         """
         message = _composed(port, body, options)
@@ -87,7 +87,7 @@ class MessageContext:
         connection: "AnyConnection | None" = None,
         **options: Unpack[SendOptions],
     ) -> str:
-        """Send one message under asyncio; as :meth:`send`."""
+        """Send one message under asyncio; the same as :meth:`send`."""
         message = _composed(port, body, options)
         await self._send(self._async_outputs(), port, message, connection)
         return message.uuid or ""
@@ -112,7 +112,7 @@ def current_context() -> MessageContext:
     """Return the context of the sink or filter that is running.
 
     Raises:
-        ConfigurationError: none is.
+        ConfigurationError: none is running.
     """
     found = _CONTEXT.get()
     if found is None:
@@ -124,7 +124,7 @@ def current_context() -> MessageContext:
 
 @contextmanager
 def running(context: MessageContext, arguments: tuple[object, ...]) -> Generator[None]:
-    """Say what runs, and with which arguments, for as long as the block takes."""
+    """Declare which component runs, and with which arguments, for the length of the block."""
     outer_context, outer_arguments = _CONTEXT.set(context), _ARGUMENTS.set(arguments)
     try:
         yield
@@ -134,10 +134,10 @@ def running(context: MessageContext, arguments: tuple[object, ...]) -> Generator
 
 
 async def _running_transaction() -> Any:
-    """Return the connection of the atomic service that is running; None where none is."""
+    """Return the connection of the atomic service that is running; None if none is."""
     for argument in _ARGUMENTS.get():
         kind = type(argument)
-        # By name: who has no SQL need not load SQLAlchemy.
+        # By name: without SQL, SQLAlchemy need not be loaded.
         if not kind.__module__.startswith("sqlalchemy."):
             continue
         if kind.__name__ in {"Connection", "AsyncConnection"}:
@@ -154,7 +154,7 @@ def _composed(port: str, body: Body | Message, options: SendOptions) -> Message:
     if date is None:
         return message
     if isinstance(date, int) and not isinstance(date, bool):
-        with suppress(OverflowError):  # microseconds, or such
+        with suppress(OverflowError):  # microseconds, or similar
             return message.model_copy(update={"delivery_time": instant(date)})
     raise ConfigurationError(
         f"property {DELIVERY_DATE}",

@@ -1,4 +1,4 @@
-"""What is told of a failed attempt, and what leaves by the failure port when there is no other."""
+"""The report of a failed attempt, and the copy that leaves by the failure port after the last one."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from triggers.service.failures import FatalError, LeaseLostError, Transient
 from triggers.service.outcome import Outcome
 from triggers.sinks.dead_letter import letter
 
-#: The longest text of an error that is kept with a message.
+#: The longest text of an error that is stored with a message.
 _LONGEST_ERROR = 2000
 
-#: The property that holds the JMSMessageID of what was given up.
+#: The property that holds the JMSMessageID of a message that was given up.
 ORIGINAL_ID = "doubtless_message_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTerms:
-    """One input as its receivers know it: whose it is, and what becomes of what fails there."""
+    """One input from the view of its receivers: its owner, and the handling of its failures."""
 
     trigger: str
     component: str
@@ -31,27 +31,27 @@ class InputTerms:
 
 
 class DiedError(Exception):
-    """Stands for the failure of an attempt that its process did not survive."""
+    """The failure of an attempt during which its process died."""
 
     def __init__(self, attempts: int) -> None:
         super().__init__(f"the process ended during attempt {attempts}")
 
 
 def failure_of(outcome: Outcome) -> BaseException | None:
-    """Return why an attempt failed; None where it did not, or where it was none."""
+    """Return why an attempt failed; None if it did not, or was not an attempt."""
     error = outcome.error
     if outcome.acknowledge or outcome.suspend or outcome.status is None:
         return None
     if error is None or issubclass(type(error), (LeaseLostError, HistoryUnavailableError)):
         return None
-    # What never ran, and was not refused for good, is in the history's or the resolver's hands.
+    # A message that never ran, and was not refused for good, is left to the history or the resolver.
     return error if outcome.executed or issubclass(type(error), FatalError) else None
 
 
 def failure_event(
     terms: InputTerms, message: Message, error: BaseException, *, attempts: int, cause: Cause
 ) -> RetrievalFailureEvent:
-    """Return the event that tells of giving a message up."""
+    """Return the event that reports that a message was given up."""
     return RetrievalFailureEvent(
         trigger_name=terms.trigger,
         destination=message.destination or terms.destination,
@@ -64,7 +64,7 @@ def failure_event(
 
 
 def failure_copy(event: RetrievalFailureEvent, message: Message) -> Message:
-    """Return what leaves by the failure port: a message of its own, under the same uuid."""
+    """Return the message for the failure port: a new message under the same uuid."""
     copy = letter(event, message)
     properties = {**copy.properties}
     if message.message_id is not None:
@@ -74,6 +74,6 @@ def failure_copy(event: RetrievalFailureEvent, message: Message) -> Message:
 
 
 def short_text(error: BaseException) -> str:
-    """Return what an error says, in a length and with characters that a database can hold."""
+    """Return the text of an error, with a length and characters that a database can store."""
     text = text_of(error) or name_of(error)
     return text.replace("\0", "")[:_LONGEST_ERROR]

@@ -1,4 +1,4 @@
-"""Every input of a sink or filter as a trigger on its destination, set as redelivery needs it."""
+"""Every input of a sink or filter as a trigger on its destination, with the settings for redelivery."""
 
 import builtins
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ from triggers.service.settings import NO_RETRY, Settings
 
 AnyTrigger = Trigger[..., Any]
 
-#: What a component that is no trigger may raise to be tried again, besides TransientError and its kind.
+#: Errors that are transient in a component that is not a trigger, in addition to TransientError and similar.
 _TRANSIENT = (ConnectionError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input: its trigger, where its messages come from, and what becomes of those that fail."""
+    """One input: its trigger, the source of its messages, and the handling of failures."""
 
     component: str
     port: str
@@ -73,7 +73,7 @@ def wire_inputs(
     """Return every input, in the order of the file.
 
     Raises:
-        ConfigurationError: a component cannot be what the file wants of it, or two inputs have one name.
+        ConfigurationError: a component does not fit the file, or two inputs have one name.
     """
     inputs: list[Input] = []
     for sink, port, source in inputs_of(file):
@@ -82,7 +82,7 @@ def wire_inputs(
     for name in names:
         if names.count(name) > 1:
             raise ConfigurationError(
-                f"input {name!r}", "two inputs have this name", "give one of them a name = of its own"
+                f"input {name!r}", "two inputs have this name", "give one of them its own name ="
             )
     return inputs
 
@@ -133,7 +133,7 @@ def _check_local(sink: Sink, wired: AnyTrigger) -> None:
         if wrong:
             raise ConfigurationError(
                 f"component {sink.name}",
-                f"{setting} of its trigger has no meaning at a local destination, whose sender calls it",
+                f"{setting} of its trigger has no meaning at a local destination: its sender calls it",
                 "leave it out, or receive from a destination of another provider",
             )
 
@@ -167,10 +167,10 @@ def _settings(
 
 
 def _redelivering(settings: Settings, redelivery: Redelivery) -> Settings:
-    """Have every failure rolled back and given back: what becomes of it is the redelivery's to decide.
+    """Make every failure roll back and recover the message: the redelivery decides about it.
 
-    Also one that is not worth another try, for otherwise the history would remember it as failed, and
-    refuse it when somebody has removed the cause and sends it again.
+    This includes a fatal failure. Otherwise the history would remember the message as failed, and refuse it
+    after somebody has removed the cause and sends it again.
     """
     policy = replace(
         settings.policy,
@@ -179,14 +179,14 @@ def _redelivering(settings: Settings, redelivery: Redelivery) -> Settings:
     )
     settings = replace(settings, policy=policy, retry=NO_RETRY, transient=(Exception,))
     if redelivery.on_failure == "block":
-        # Nothing may overtake.
+        # No message may overtake.
         settings = replace(settings, concurrency=1, batch=1)
-    # What is fetched ahead counts as delivered, and may have no other attempt.
+    # A prefetched message counts as delivered, and may have no other attempt.
     return settings if redelivery.on_failure == "delay" else replace(settings, prefetch=1)
 
 
 def _check_own(sink: Sink, source: InputDestination, own: AnyTrigger) -> None:
-    """Refuse a trigger whose settings contradict the file's."""
+    """Refuse a trigger with settings that contradict the file's."""
     where, settings = f"component {sink.name}", own.settings
     if len(own.destinations) > 1:
         raise ConfigurationError(

@@ -1,8 +1,8 @@
 """Local destinations: their sinks are called in the thread and the transaction of the sender, as in ATG.
 
-There is no queue in between, so nothing waits that a crash could lose: until all sinks have returned, the
-message that the sender works on is not completed. What a sink raises reaches the sender. A sink has no
-history, retries or lease of its own here; it is a part of the sender's run.
+Without a queue in between, no waiting message can be lost in a crash: the sender's present message is not
+completed until all sinks have returned. An exception of a sink reaches the sender. A sink has no separate
+history, retries or lease here; it is a part of the sender's run.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -25,18 +25,18 @@ from triggers.service.failures import BodyTooLargeError
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
 
-#: The transaction in which a local sink runs; None where its sender has none.
+#: The transaction in which a local sink runs; None if its sender has none.
 _JOINED: ContextVar[Any] = ContextVar("doubtless_patchbay_joined", default=None)
 
 
 def joined_connection() -> Any:
-    """Return the connection of the transaction that the running local sink is a part of; None without one."""
+    """Return the connection of the transaction that the running local sink belongs to; None without one."""
     return _JOINED.get()
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSink:
-    """A sink of a local destination; ``name`` is that of its input."""
+    """A sink of a local destination; ``name`` is the name of its input."""
 
     name: str
     binding: Binding
@@ -46,7 +46,7 @@ class LocalSink:
 
 @dataclass(frozen=True, slots=True)
 class LocalDestination:
-    """A local destination, by its name; of a queue, one sink must take each message."""
+    """A local destination, by its name; if it is a queue, one sink must accept each message."""
 
     name: str
     is_queue: bool
@@ -58,8 +58,8 @@ class LocalDestination:
         """Call the sinks with each message, one after the other.
 
         Raises:
-            ConfigurationError: no sink takes a message of a queue, or a sink cannot run as its sender does.
-            BaseException: what a sink raised; its own writes in the transaction are undone.
+            ConfigurationError: no sink accepts a message of a queue, or a sink cannot run like its sender.
+            BaseException: an exception of a sink; its own writes in the transaction are undone.
         """
         for message in messages:
             arrived = _arrived(message, self.name)
@@ -129,7 +129,7 @@ def _joining(connection: "AnyConnection | None") -> Generator[None]:
 
 
 def _check_resources(sink: LocalSink, connection: "AnyConnection | None", shell: Shell) -> None:
-    """Refuse a sink that asks for what its sender does not have."""
+    """Refuse a sink that asks for a resource that its sender does not have."""
     asked = " and ".join(sorted(sink.binding.resources))
     if asked and connection is None:
         raise ConfigurationError(
@@ -147,14 +147,14 @@ def _check_resources(sink: LocalSink, connection: "AnyConnection | None", shell:
 
 @dataclass(slots=True)
 class _Joined:
-    """What a sink is given of its sender's transaction."""
+    """The resources of the sender's transaction for a sink."""
 
     connection: "AnyConnection | None"
     _session: Any = field(default=None)
 
     @property
     def session(self) -> Any:
-        """A session in the transaction; its commit and rollback reach no further than a savepoint."""
+        """A session in the transaction; its commit and rollback affect only a savepoint."""
         from history.sql.transaction import session_in  # noqa: PLC0415  (loads a driver)
 
         if self._session is None and self.connection is not None:
@@ -162,7 +162,7 @@ class _Joined:
         return self._session
 
     async def keep(self) -> None:
-        """Write what the sink left in its session.
+        """Write the remaining changes in the sink's session.
 
         Raises:
             EffectsDiscardedError: the sink closed its session.
@@ -176,7 +176,7 @@ class _Joined:
         await self.close()
 
     async def close(self) -> None:
-        """Close the session; what it has not written is gone."""
+        """Close the session; unwritten changes are lost."""
         session, self._session = self._session, None
         if session is not None:
             await settled(session.close())

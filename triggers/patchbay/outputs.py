@@ -1,8 +1,8 @@
-"""The way out of a Patch Bay: from a component's port to the destinations that the file wires it to.
+"""The way out of a Patch Bay: from a component's port to its destinations by the file.
 
-Where destinations, limbo and the caller's transaction share one database, a message is written there in one
-transaction. Where they do not, the limbo is the outbox: the message is put there, in the transaction if there
-is one, and the release loop sends it to each destination, at least once and under one uuid.
+If destinations, limbo and the caller's transaction share one database, a message is written there in one
+transaction. If they do not, the limbo is the outbox. The message is put there, in the transaction if there is
+one. The release loop then sends it to each destination, at least once and under one uuid.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class Outlet(NamedTuple):
-    """Where a port leads: the name of the provider, and what it calls the destination."""
+    """Where a port leads: the name of the provider, and its name of the destination."""
 
     provider: str
     address: str
 
 
 def outlet_of(file: PatchBayFile, entry: Destination) -> Outlet:
-    """Return where a destination of the file is; SQL-JMS is told whether it is a queue or a topic."""
+    """Return where a destination of the file is; for SQL-JMS, with its kind: queue or topic."""
     name = provider_name(file, entry)
     if is_local(file.providers[name].url):
         return Outlet(name, f"{entry.type}://{entry.destination}")
@@ -48,7 +48,7 @@ def outlet_of(file: PatchBayFile, entry: Destination) -> Outlet:
 class Outputs:
     """The providers and the limbo of a Patch Bay; all of them block, or all belong to one event loop.
 
-    ``local`` are the destinations whose sinks are called. ``here`` are the providers that live in the limbo's
+    ``local`` are the destinations with sinks that are called. ``here`` are the providers in the limbo's
     database, by name.
     """
 
@@ -82,7 +82,7 @@ class Outputs:
         """Return where a port leads.
 
         Raises:
-            ConfigurationError: the file knows no such component, or no such port of it.
+            ConfigurationError: the file has no such component, or the component has no such port.
         """
         for candidate in self.file.components:
             if candidate.name == component:
@@ -106,10 +106,10 @@ class Outputs:
         messages: Sequence[Message],
         connection: "AnyConnection | None" = None,
     ) -> None:
-        """Send messages by a port, in the transaction of ``connection`` where it is one of our database.
+        """Send messages by a port, in the transaction of ``connection`` if it is in our database.
 
         Raises:
-            ConfigurationError: there is no such port, or one of the messages can never be sent by it.
+            ConfigurationError: the port does not exist, or one of the messages can never be sent by it.
             ProviderUnavailableError: it is unknown which of them arrived.
         """
         await self.prepare()
@@ -118,7 +118,7 @@ class Outputs:
         if connection is not None and await self.is_here(connection):
             await self.send_inside(connection, component, port, messages)
             return
-        # Local sinks belong in the sender's transaction, wherever that is.
+        # Local sinks belong in the sender's transaction, in whatever database.
         calls = connection is not None and all(outlet in self.local for outlet in outlets)
         if connection is not None:
             self._check_local(component, port, outlets, together=calls)
@@ -128,14 +128,14 @@ class Outputs:
         else:
             leave = partial(self._send_each, outlets, messages, connection)
         sends = running_sends()
-        # Local sinks are a part of the run, and what leaves does so when it has succeeded.
+        # Local sinks are a part of the run; other messages leave after it has succeeded.
         if sends is None or any(outlet in self.local for outlet in outlets):
             await leave()
         else:
             sends.keep(lambda _connection: leave())
 
     async def is_here(self, connection: "AnyConnection") -> bool:
-        """Whether a connection is to the limbo's database; asked once for each connection."""
+        """Whether a connection is to the limbo's database; checked once for each connection."""
         if self._identity is None:
             return False
         from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
@@ -182,7 +182,7 @@ class Outputs:
         messages: Sequence[Message],
         connection: "AnyConnection | None" = None,
     ) -> None:
-        """Send to each destination; to local ones first, so that nothing has left when a sink fails."""
+        """Send to each destination; to local ones first, so that nothing has left if a sink fails."""
         for outlet in outlets:
             if outlet in self.local:
                 await self.local[outlet].send(messages, connection, self.shell)
@@ -195,7 +195,7 @@ class Outputs:
         return all(outlet.provider in self.here or outlet in self.local for outlet in outlets)
 
     def _check_local(self, component: str, port: str, outlets: Sequence[Outlet], *, together: bool) -> None:
-        """Refuse to have a local sink wait in the outbox, where its sender would not hear of its failure."""
+        """Refuse to put a local sink's message in the outbox: its sender would not see a failure."""
         if not together and any(outlet in self.local for outlet in outlets):
             raise ConfigurationError(
                 f"port {port!r} of {component}",
@@ -204,13 +204,13 @@ class Outputs:
             )
 
     async def release(self, waiting: Sequence["Waiting"]) -> None:
-        """Send messages of one port that were held in limbo, and take them out of it.
+        """Send messages of one port that were held in limbo, and remove them from it.
 
-        One transaction where all its destinations are in the limbo's database; elsewhere they are taken out
-        after they were sent, and a death in between sends them again, under their uuids.
+        In one transaction if all destinations are in the limbo's database. Otherwise they are removed after
+        they were sent. A crash in between sends them again, under their uuids.
 
         Raises:
-            ConfigurationError: the port is gone, or one of them can never be sent by it.
+            ConfigurationError: the port no longer exists, or one of them can never be sent by it.
             ProviderUnavailableError: it is unknown which of them arrived.
         """
         assert self.limbo is not None  # noqa: S101  (they were in it)
@@ -230,7 +230,7 @@ class Outputs:
         await self._send_joined(connection, outlets, [entry.message for entry in waiting if entry.id in gone])
 
     def _later(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return those that limbo keeps until they are due; without one the provider delays them."""
+        """Return the messages that wait in limbo until they are due; without limbo the provider waits."""
         if self.limbo is None or not self.file.patchbay.delays:
             return ()
         dated = [message for message in messages if message.delivery_time is not None]
@@ -243,6 +243,6 @@ class Outputs:
         ]
 
     async def close(self) -> None:
-        """Give the limbo's connections back; the providers are closed by who opened them."""
+        """Close the limbo's connections; the opener of the providers closes them."""
         if self.limbo is not None:
             await self.limbo.close()

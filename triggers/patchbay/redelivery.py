@@ -1,18 +1,18 @@
-"""Redelivery: what becomes of a message whose attempt failed, before its provider hears of it.
+"""Redelivery: how a message is handled after a failed attempt, before its provider gets an answer.
 
-A receiver around the provider's own. A failed attempt has been rolled back when it gets here; then
+A receiver around the provider's own. It gets a failed attempt after that was rolled back; then
 
 ==========  =========================================================================================
 delay       the message is put in limbo, with its headers and the number of attempts, and acknowledged.
-            When it is due, this receiver hands it over again, to the one input it failed in
+            When it is due, this receiver hands it over again, only to the input in which it failed
 block       the message is kept, and handed over again before anything else is received
 fail_fast   there is one attempt
 ==========  =========================================================================================
 
 After the last attempt, and after a fatal failure, a copy leaves through the failure port, the retrieval
-failure event is published, and the message is taken off. Attempts count from their beginning: what kills its
-process comes to its end as well. What was drained, suspended or lost to another owner is no attempt, and is
-the provider's to deliver again.
+failure event is published, and the message is removed. Attempts count from their start, so a message that
+kills its process also reaches its last attempt. A message that was drained, suspended or lost to another
+owner had no attempt, and the provider delivers it again.
 """
 
 import logging
@@ -56,21 +56,21 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: How often limbo is asked for what is due, in seconds.
+#: How often limbo is queried for due messages, in seconds.
 POLL_INTERVAL = 1.0
 
 
 class _LostError(Exception):
-    """Undoes a step on a message that is somebody else's by now."""
+    """Undoes a step on a message that belongs to another process by now."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RedeliveringReceiver:
-    """Hands over what the provider's receiver has, and what waits in limbo for this input.
+    """Hands over the provider's messages, and this input's messages in limbo.
 
-    ``sharing`` is ``inner`` where its messages can be taken out in a transaction. ``at_home`` is the same
-    where that transaction can be one of the limbo's database: a message changes from one to the other in one
-    transaction. ``sleep`` waits while a blocked message is not due.
+    ``sharing`` is ``inner`` if its messages can be removed in a transaction. ``at_home`` is the same if that
+    transaction can be in the limbo's database: a message moves from one to the other in one transaction.
+    ``sleep`` waits while a blocked message is not due.
     """
 
     inner: Receiver
@@ -86,17 +86,17 @@ class RedeliveringReceiver:
 
     @property
     def keep_alive_interval(self) -> timedelta:
-        """Often enough for the provider, and for what is held of limbo."""
+        """Often enough for the provider, and for the messages held in limbo."""
         own = self.inner.keep_alive_interval
         return own if self.limbo is None else min(own, self.limbo.lease / 3)
 
     @property
     def limbo(self) -> "Limbo | None":
-        """Where messages wait for their next attempt; None where none of this input's do."""
+        """Where messages wait for their next attempt; None if no message of this input does."""
         return self.outputs.limbo if self.terms.redelivery.on_failure == "delay" else None
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
-        """Return what is due again, else what the provider has; what died too often is given up first."""
+        """Give up messages that died too often; return messages that are due again, else the provider's."""
         if self._blocked is not None:
             return await self._wait_for_blocked(wait)
         found: Sequence[Received] = await self._due()
@@ -106,7 +106,7 @@ class RedeliveringReceiver:
         return [delivery for delivery in found if not await self._died_too_often(delivery)]
 
     async def _due(self) -> Sequence[Received]:
-        # One at a time: of several, one that kills its process would use up the attempts of the others.
+        # One at a time: of several, a message that kills its process would use up the others' attempts.
         limbo, now = self.limbo, time.monotonic()
         if limbo is None or now < self._poll_due:
             return ()
@@ -115,7 +115,8 @@ class RedeliveringReceiver:
         self._poll_due = now if held else now + POLL_INTERVAL
         self._held |= {entry.id: entry for entry in held}
         messages = [Arrival(entry.message, entry) for entry in taken.waiting]
-        # What is none is parked as any unreadable delivery is, and taken out when that is acknowledged.
+        # A row that is not a message is parked like any unreadable delivery, and removed when it is
+        # acknowledged.
         odd = [Unreadable(row.fields, row.problem, row, delivery_id=f"limbo:{row.id}") for row in taken.odd]
         return [*messages, *odd]
 
@@ -142,17 +143,17 @@ class RedeliveringReceiver:
         return True
 
     async def _isolate(self, limbo: "Limbo", arrival: Arrival, attempts: int) -> None:
-        """Put a message in limbo for its last attempt, alone.
+        """Put a message in limbo for a separate last attempt.
 
-        The provider counts what it hands over, and so what was fetched beside the message that killed its
-        process, too.
+        The provider counts all messages that it hands over, even if they were only fetched together with the
+        message that killed its process.
         """
         entry = self._entry(arrival, self.terms.redelivery.attempts - 1, DiedError(attempts))
         entry = replace(entry, due=instant(0))
         await self._change(limbo, arrival, partial(limbo.put_inside, entries=[entry]), "putting a message in")
 
     async def take_failed(self, answers: Answers) -> Answers:
-        """Look after what failed; return the others, which are to be acknowledged or recovered."""
+        """Handle failed messages; return the others, which are to be acknowledged or recovered."""
         others: list[tuple[Arrival, Outcome]] = []
         for arrival, outcome in answers:
             error = failure_of(outcome)
@@ -194,9 +195,9 @@ class RedeliveringReceiver:
         write: Callable[["AnyConnection"], Awaitable[None]],
         doing: str,
     ) -> None:
-        """Write to limbo and take a delivery off its provider, in one transaction where that can be.
+        """Write to limbo and remove a delivery from its provider, in one transaction if possible.
 
-        Elsewhere in this order: after a death in between the provider delivers it again, under its uuid.
+        Otherwise in this order: after a crash in between the provider delivers it again, under its uuid.
         """
         sharing = self.at_home
         if sharing is None:
@@ -220,13 +221,13 @@ class RedeliveringReceiver:
         sharing.note_acknowledged([arrival])
 
     async def shares(self, history: HistoryStore) -> bool:
-        """Whether the transactions of this history reach what the provider has, and limbo."""
+        """Whether the transactions of this history reach the provider's messages, and limbo."""
         if self.sharing is None or (self.limbo is not None and self.at_home is None):
             return False
         return await self.sharing.shares(history)
 
     async def acknowledge_inside(self, transaction: Any, received: Sequence[Received]) -> bool:
-        """Take these out, of limbo or of the provider's queue, as a part of a transaction."""
+        """Remove these, from limbo or from the provider's queue, as a part of a transaction."""
         waiting, others = self._sorted(received)
         if waiting:
             from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
@@ -245,7 +246,7 @@ class RedeliveringReceiver:
             self.sharing.note_acknowledged(others)
 
     def _entry(self, arrival: Arrival, attempts: int, error: BaseException) -> "Entry":
-        """Return how a message waits for its next attempt."""
+        """Return the entry with which a message waits for its next attempt."""
         from triggers.providers.sqljms.limbo.limbo import Again, Entry  # noqa: PLC0415  (loads a driver)
 
         message, terms = arrival.message, self.terms.redelivery
@@ -262,7 +263,7 @@ class RedeliveringReceiver:
         return Entry(component=self.terms.component, port=self.terms.port, message=message, again=again)
 
     async def _give_up(self, arrival: Arrival, error: BaseException, attempts: int, cause: Cause) -> None:
-        """Tell of it, send the copies, take the message off; after a death in between, do it all again."""
+        """Publish the event, send the copies, remove the message; after a crash in between, repeat all."""
         event = failure_event(self.terms, arrival.message, error, attempts=attempts, cause=cause)
         await publish(event, self.outputs.shell)
         copy = failure_copy(event, arrival.message)
@@ -284,7 +285,7 @@ class RedeliveringReceiver:
     async def _hand_on(
         self, connection: "AnyConnection", *, waiting: "Waiting | None", copy: Message
     ) -> None:
-        """Take a message out of limbo and send its copies, unless somebody else has it by now."""
+        """Remove a message from limbo and send its copies, unless another process has it by now."""
         from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 
         if waiting is None or await take_out_inside(connection, [waiting]):
@@ -292,7 +293,7 @@ class RedeliveringReceiver:
             await self.outputs.send_inside(connection, self.terms.component, port, [copy])
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Take these out of limbo, or tell the provider that they are done."""
+        """Remove these from limbo, or acknowledge them at the provider."""
         waiting, others = self._sorted(received)
         if waiting and self.limbo is not None:
             await self.limbo.take_out(waiting)
@@ -301,7 +302,7 @@ class RedeliveringReceiver:
             await self.inner.acknowledge(others)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Give these back; it was no attempt."""
+        """Recover these; this was not an attempt."""
         waiting, others = self._sorted(received)
         if waiting and self.limbo is not None:
             await self.limbo.give_back(waiting)
@@ -310,7 +311,7 @@ class RedeliveringReceiver:
             await self.inner.recover(others, delay)
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Move these to the provider's dead-letter destination; of limbo, to the failure port."""
+        """Move these to the provider's dead-letter destination; from limbo, to the failure port."""
         _, others = self._sorted(received)
         for delivery in received:
             if isinstance(delivery, Arrival) and self._waiting(delivery) is not None:
@@ -320,13 +321,13 @@ class RedeliveringReceiver:
             await self.inner.dead_letter(others, reason)
 
     async def keep_alive(self) -> None:
-        """Keep what is held alive, in limbo and at the provider."""
+        """Keep held messages alive, in limbo and at the provider."""
         if self._held and self.limbo is not None:
             await self.limbo.renew(list(self._held.values()))
         await self.inner.keep_alive()
 
     async def close(self) -> None:
-        """Give back what is not answered yet and leave."""
+        """Recover unanswered messages and leave."""
         try:
             if self._held and self.limbo is not None:
                 waiting = list(self._held.values())
@@ -336,11 +337,11 @@ class RedeliveringReceiver:
             await self.inner.close()
 
     def _waiting(self, arrival: Arrival) -> "Waiting | None":
-        """Return the message that is held of limbo under a delivery; None for one of the provider's."""
+        """Return the message in limbo that belongs to a delivery; None for one of the provider's."""
         return cast("Waiting | None", self._taken(arrival))
 
     def _taken(self, arrival: Received) -> "Waiting | OddWaiting | None":
-        """Return what is held of limbo under a delivery; None for one of the provider's."""
+        """Return the row in limbo that belongs to a delivery; None for one of the provider's."""
         found = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
         return found if found is arrival.handle else None
 

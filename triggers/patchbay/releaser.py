@@ -1,4 +1,4 @@
-"""The release loop: sends what was delayed when it is due. Any process may run it, and many may at once."""
+"""The release loop: sends delayed messages when they are due. Several processes may run it concurrently."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,16 +28,16 @@ _log = logging.getLogger(__name__)
 #: How many messages one step takes.
 BATCH = 100
 
-#: The pause after the first failure to send a message; each further one doubles it, up to the longest.
+#: The pause after the first failure to send a message; each further failure doubles it, up to the longest.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=10)
 
 
 @dataclass(slots=True, kw_only=True)
 class Releaser:
-    """Releases what is due until it is over.
+    """Releases due messages until it is over.
 
     A message that its port or provider refuses is tried again with growing pauses, and parked after
-    ``release_attempts`` of them. While a provider is away its messages wait, and it is not counted.
+    ``release_attempts`` of them. While a provider is unavailable its messages wait, and this does not count.
     """
 
     outputs: Outputs
@@ -60,7 +60,7 @@ class Releaser:
                 await settled(pause(wait))
 
     async def release_due(self) -> int:
-        """Release one batch of what is due; return how many were due.
+        """Release one batch of due messages; return how many were due.
 
         Raises:
             ProviderUnavailableError: the limbo's database did not answer.
@@ -79,13 +79,13 @@ class Releaser:
         return len(due) + len(odd)
 
     async def _release(self, group: Sequence["Waiting"]) -> None:
-        """Release messages of one port together; where that fails, one by one, so that one spoils none."""
+        """Release messages of one port together; if that fails, separately, so that no failure spreads."""
         try:
             await self.outputs.release(group)
         except ProviderUnavailableError as error:
             for entry in group:
                 await self._put_off(entry, error, counted=False)
-        except Exception as error:  # noqa: BLE001  (whatever a provider raises: they must not be lost)
+        except Exception as error:  # noqa: BLE001  (any error of a provider: they must not be lost)
             if len(group) == 1:
                 await self._refused(group[0], error)
                 return
@@ -113,7 +113,7 @@ class Releaser:
             _log.error("message parked: %s: %s", parked.reason, text_of(error), extra=_extra(entry))
 
     async def _park_odd(self, row: "OddWaiting") -> None:
-        """Park a row that is no message, whole, with its event; so it is not taken again."""
+        """Park a row that is not a message, whole, with its event, so that it is not taken again."""
         limbo, name = self.outputs.limbo, "limbo"
         assert limbo is not None  # noqa: S101  (it was in it)
         problem = f"message {row.id} in limbo is unreadable: {row.problem}"
@@ -127,7 +127,7 @@ class Releaser:
             exception_message=problem,
             cause=Cause.UNREADABLE,
         )
-        await publish(event, ThreadShell())  # its loop has a thread of its own
+        await publish(event, ThreadShell())  # its loop has a separate thread
         await limbo.take_out([row])
         _log.error("message parked: %s", problem, extra={"trigger": name})
 

@@ -1,4 +1,4 @@
-"""The sources of a Patch Bay: started once every input can receive, told of the end, waited for."""
+"""The sources of a Patch Bay: started after every input can receive, and stopped at the end."""
 
 import asyncio
 import inspect
@@ -15,15 +15,15 @@ from triggers.patchbay.context import MessageContext
 
 _log = logging.getLogger(__name__)
 
-#: How long a source may take to end once it is told to, in seconds.
+#: How long a source may take to end after the request, in seconds.
 PATIENCE = 5.0
 
 
 @dataclass(slots=True)
 class Sources:
-    """Runs sources: each in a thread of its own, coroutine functions as tasks of the running event loop.
+    """Runs sources: each in a separate thread, coroutine functions as tasks of the running event loop.
 
-    ``fail`` is told of what a source raised.
+    ``fail`` receives the exceptions of sources.
     """
 
     components: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Sources:
         return any(inspect.iscoroutinefunction(_begin(component)) for component in self.components.values())
 
     def start(self) -> None:
-        """Start those that are plain functions."""
+        """Start the plain functions."""
         for name, begin in self._all():
             if not inspect.iscoroutinefunction(begin):
                 thread = threading.Thread(
@@ -57,7 +57,7 @@ class Sources:
                 self._threads.append(thread)
 
     def start_tasks(self) -> None:
-        """Start those that are coroutine functions."""
+        """Start the coroutine functions."""
         for name, begin in self._all():
             if inspect.iscoroutinefunction(begin):
                 self._tasks.append(asyncio.create_task(self._arun(name, begin), name=f"source-{name}"))
@@ -68,7 +68,7 @@ class Sources:
     def _run(self, name: str, begin: Callable[..., Any]) -> None:
         try:
             begin(*self._arguments(name))
-        except BaseException as error:  # noqa: BLE001  (handed to who runs the Patch Bay)
+        except BaseException as error:  # noqa: BLE001  (passed to the caller of the Patch Bay)
             self._failed(name, error)
 
     async def _arun(self, name: str, begin: Callable[..., Coroutine[Any, Any, Any]]) -> None:
@@ -80,7 +80,7 @@ class Sources:
             self._failed(name, error)
 
     def _arguments(self, name: str) -> tuple[MessageContext, ...]:
-        # A component with a method was given its context before; a function gets it now.
+        # A component with a method got its context before; a function gets it now.
         return () if isinstance(self.components[name], Starts) else (self.contexts[name],)
 
     def _failed(self, name: str, error: BaseException) -> None:
@@ -88,7 +88,7 @@ class Sources:
         self.fail(error)
 
     def stop(self) -> None:
-        """Tell all to end, and wait for those in threads, but not for ever."""
+        """Ask all sources to end, and wait for those in threads, but not for ever."""
         for name, component in self.components.items():
             self.contexts[name].stop()
             if isinstance(component, Stops):
@@ -101,7 +101,7 @@ class Sources:
                 )
 
     async def stop_tasks(self) -> None:
-        """Wait for those that are tasks, and cancel what does not end."""
+        """Wait for sources that are tasks, and cancel tasks that do not end."""
         if self._tasks:
             _, hanging = await asyncio.wait(self._tasks, timeout=PATIENCE)
             for task in hanging:

@@ -12,7 +12,7 @@ from triggers.providers.provider import Provider, Receiver, capabilities_of
 
 
 class WiredProvider:
-    """Opens receivers where the file says; ``ready`` is set once every input has had one.
+    """Opens receivers by the file; ``ready`` is set after every input has had a receiver.
 
     Guarantee: as of the provider of each input.
     """
@@ -33,7 +33,7 @@ class WiredProvider:
         self.ready = threading.Event()
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
-        """Send by the default provider, such as dead letters.
+        """Send with the default provider, for example dead letters.
 
         Raises:
             ConfigurationError: there is none.
@@ -44,7 +44,7 @@ class WiredProvider:
         return await self._outputs.providers[name].send(destination, messages)
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Receiver:  # noqa: ARG002
-        """Open a receiver for the input whose trigger has the name ``subscription``."""
+        """Open a receiver for the input of the trigger with the name ``subscription``."""
         found = self._inputs[subscription]
         provider = self._outputs.providers[found.outlet.provider]
         await self._outputs.prepare()

@@ -1,10 +1,10 @@
 """Atomic triggers: the service's effects and the history entry share one SQL transaction.
 
-A transacted trigger on a SQL history whose service takes a ``Connection`` or ``Session`` is atomic.
-Everything from claim to completion happens in one transaction; a process that dies in between leaves nothing
-behind, so there is no In Doubt window. On PostgreSQL a concurrent claim of the same uuid waits for the end of
-the transaction, and then meets a duplicate; on SQLite one transaction runs at a time. Where the messages wait
-in the same database (SQL-JMS), their removal is a part of the transaction, too.
+A transacted trigger on a SQL history is atomic if its service takes a ``Connection`` or ``Session``.
+Everything from claim to completion happens in one transaction. A process that dies in between leaves nothing
+behind, so no message can be In Doubt. On PostgreSQL, a concurrent claim of the same uuid waits for the end of
+the transaction and then finds a duplicate. On SQLite, one transaction runs at a time. If the messages wait in
+the same database (SQL-JMS), the transaction also removes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Where the transactions of an atomic trigger come from."""
+    """The source of the transactions of an atomic trigger."""
 
     trigger: str
     history: "SqlHistory"
@@ -43,10 +43,10 @@ class Transactions:
         return await self.history.transaction(lean=True)
 
     async def settle(self, transaction: "SqlTransaction", runs: Sequence[Run]) -> None:
-        """Write down in a transaction how its runs ended.
+        """Record in a transaction how its runs ended.
 
         Raises:
-            HistoryUnavailableError: it could not be, and nothing of the transaction may be committed.
+            HistoryUnavailableError: recording failed, and nothing of the transaction may be committed.
         """
         if not await transaction.settle(self.trigger, [settlement_of(run) for run in runs]):
             raise HistoryUnavailableError("settling what this very transaction claimed")
@@ -54,7 +54,7 @@ class Transactions:
     async def removal(
         self, receiver: SharingTransactions | None, arrivals: Mapping[Run, Arrival]
     ) -> "Removal | None":
-        """Return what takes messages out inside a transaction; None where they are in another database."""
+        """Return the object that removes messages inside a transaction; None for another database."""
         if receiver is None or not await receiver.shares(self.history):
             return None
         return Removal(receiver, arrivals)
@@ -62,7 +62,7 @@ class Transactions:
 
 @dataclass(slots=True)
 class Removal:
-    """Takes the messages of a delivery out of their queue in the transaction of their effects."""
+    """Removes the messages of a delivery from their queue, in the transaction of their effects."""
 
     receiver: SharingTransactions
     arrivals: Mapping[Run, Arrival]
@@ -70,10 +70,10 @@ class Removal:
     _pending: list[Run] = field(default_factory=list["Run"])
 
     async def take_out(self, transaction: "SqlTransaction", runs: Sequence[Run]) -> None:
-        """Take out what is done when the transaction is committed.
+        """Remove the messages that are done when the transaction is committed.
 
         Raises:
-            TransactionConflictError: some of it was given to others meanwhile; nothing may be committed.
+            TransactionConflictError: others received some of them meanwhile; nothing may be committed.
         """
         self._pending = [run for run in runs if run in self.arrivals]
         received = [self.arrivals[run] for run in self._pending]
@@ -82,7 +82,7 @@ class Removal:
             raise TransactionConflictError("taking out messages that were given to somebody else")
 
     def committed(self) -> None:
-        """Note that what was taken out last is gone."""
+        """Note that the messages of the last removal are gone."""
         self.receiver.note_acknowledged([self.arrivals[run] for run in self._pending])
         self.gone.update(self._pending)
 
@@ -90,10 +90,10 @@ class Removal:
 def transactions_of(
     settings: Settings, binding: Binding, store: HistoryStore | None, shell: Shell
 ) -> Transactions | None:
-    """Return where an atomic trigger's transactions come from; None for a trigger that is not atomic.
+    """Return the source of an atomic trigger's transactions; None for a trigger that is not atomic.
 
     Raises:
-        ConfigurationError: the service asks for a connection that there cannot be.
+        ConfigurationError: the service asks for a connection that cannot exist.
     """
     if getattr(store, "keeps_offsets", False):
         _check_for_offsets(settings, binding)
@@ -126,11 +126,11 @@ def transactions_of(
 
 
 def _check_for_offsets(settings: Settings, binding: Binding) -> None:
-    """Refuse what cannot be where a provider's offsets are kept in the transaction of the effects."""
+    """Refuse what cannot work if a provider's offsets are stored in the transaction of the effects."""
     for is_wrong, problem, remedy in (
         (
             settings.uuid is not None,
-            "reads an identity of its own by uuid=, and its provider's messages are known by offsets",
+            "reads its own identity with uuid=, and its provider's messages are known by offsets",
             "leave uuid= out",
         ),
         (
@@ -153,7 +153,7 @@ def _check_for_offsets(settings: Settings, binding: Binding) -> None:
 
 
 def _sql_history(store: Any) -> "SqlHistory | None":
-    # Imported here: whoever has no SQL history need not load SQLAlchemy.
+    # Imported here: without a SQL history, SQLAlchemy need not be loaded.
     from history.sql.history import SqlHistory  # noqa: PLC0415
 
     return store if isinstance(store, SqlHistory) else None

@@ -1,8 +1,8 @@
-"""Whose fault it is that an atomic transaction did not commit.
+"""Find out why an atomic transaction did not commit, and which message is the cause.
 
-If the database does not answer, nobody's: the messages are given back. If it answers, the message whose
-service ran in the transaction cannot be committed: it alone fails, with the cause in its parked copy. If its
-service ended the transaction, nobody knows what was committed: it is In Doubt.
+If the database does not answer, no message is the cause: all are recovered. If it answers, the message that
+was running in the transaction cannot be committed. Only this message fails, and its parked copy has the
+cause. If its service ended the transaction, nobody knows what was committed: the message is In Doubt.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from triggers.service.settings import Settings
 
 
 class Verdict(Enum):
-    """Who is to blame."""
+    """Which message is the cause."""
 
     NOBODY = "the history does not answer, or another transaction had precedence: give it back"
     AGAIN = "its end is known: answer it"
@@ -33,16 +33,16 @@ class Verdict(Enum):
 
 
 class Blame(NamedTuple):
-    """Finds out what became of messages whose transaction did not commit; over the history outside of it."""
+    """Finds out what happened to the messages of a transaction that did not commit. Works outside of it."""
 
     store: HistoryStore | None
     settings: Settings
 
     async def of(self, run: Run, error: Exception) -> Verdict:
-        """Find out, and note in a run that is to blame how it ended.
+        """Find out; if the run is the cause, note in it how it ended.
 
         Raises:
-            ConfigurationError: the history refuses this outside of the transaction, too.
+            ConfigurationError: the history also refuses this outside of the transaction.
         """
         if not run.attempts or self.store is None or run.message.uuid is None:
             return Verdict.NOBODY
@@ -56,15 +56,15 @@ class Blame(NamedTuple):
             return Verdict.NOBODY
 
     async def in_doubt(self, runs: Sequence[Run], culprits: Sequence[Run], error: Exception) -> list[Run]:
-        """Return those that are In Doubt where they shared a transaction that a service ended.
+        """Return the runs that are In Doubt after a service ended the transaction that they shared.
 
-        These are the ``culprits``, whose service ran when it ended, and those that are found committed but
-        not completed. What was claimed with them and has not run is released.
+        These are the ``culprits``, which were running when the transaction ended, and the runs that are
+        committed but not completed. Runs that were claimed in the transaction and have not run are released.
         """
         if self.store is None or not isinstance(error, TransactionBrokenError):
             return []
         doubted: list[Run] = []
-        with suppress(UnavailableError):  # then their leases decide about what stands
+        with suppress(UnavailableError):  # then the leases of the remaining entries decide
             if error.ended:
                 verdicts = [(run, await self._judge(self.store, run, error)) for run in culprits]
                 doubted += [run for run, verdict in verdicts if verdict is Verdict.MESSAGE]
@@ -87,7 +87,7 @@ class Blame(NamedTuple):
         return standing
 
     async def _try_again(self, store: HistoryStore, run: Run, error: Exception) -> Verdict:
-        """Give a message back whose transaction lost its line, while the history answers: once."""
+        """Recover a message, once, if its transaction lost the connection while the history answers."""
         (entry,) = await store.lookup(self.settings.name, [run.message.uuid or ""])
         if not _has_committed(run, entry):
             run.end = failed(Ending.TRANSIENT, error, self.settings.policy, recorded=True)
@@ -112,17 +112,17 @@ class Blame(NamedTuple):
             run.finding = Finding(HistoryUse.ON, fence=claim.fence, owner=owner)
             run.end = failed(Ending.FATAL, error, plain, recorded=True)
         elif found is None or found.owner == own:
-            # What stands there now is left as it is, so that copies are In Doubt, too.
+            # The entry stays as it is, so that copies are also In Doubt.
             (entry,) = await store.lookup(name, [uuid])
             self._doubt(run, entry, claim.fence, error)
             return Verdict.MESSAGE
         else:
-            return Verdict.NOBODY  # somebody else is at it
+            return Verdict.NOBODY  # another worker runs it
         run.note(f"its transaction did not commit: {run.text_of(error)}")
         return Verdict.MESSAGE
 
     def _doubt(self, run: Run, entry: Entry | None, fence: Fence, error: Exception) -> None:
-        """Decide about a run as about one that a dead process left behind."""
+        """Decide about a run as if a process had died during it."""
         run.finding = Finding(HistoryUse.ON, found=entry, fence=fence)
         run.end, run.problem = None, error
         policy = self.settings.policy
@@ -132,13 +132,13 @@ class Blame(NamedTuple):
 
 
 def _came_before(run: Run) -> bool:
-    """Whether this is no first delivery: a service may end its own connection each time."""
+    """Whether this is a redelivery: a service may end its own connection each time."""
     message = run.message
     return message.delivery_count > 1 or (message.delivery_count == UNDEFINED_COUNT and message.redelivered)
 
 
 def _has_committed(run: Run, entry: Entry | None) -> bool:
-    """Whether the transaction did commit, and only its answer was lost."""
+    """Whether the transaction was committed, and only its answer was lost."""
     return (
         entry is not None
         and entry.outcome is EntryOutcome.OK

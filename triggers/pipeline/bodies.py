@@ -1,13 +1,13 @@
-"""Comparing bodies before the claim: under one uuid, the body that came first is the one that counts.
+"""Compare bodies before the claim: under one uuid, the first body counts.
 
-The fingerprint is kept in one atomic step before the uuid is claimed, and who brings another one claims
-nothing. So of two workers with two bodies one is first, and the other can neither run nor be taken for a
-duplicate. A process that dies between the two steps leaves a fingerprint and no entry: its message comes
-again, has the same one, and is NEW.
+The fingerprint is stored in one atomic step before the uuid is claimed. A message with another fingerprint
+claims nothing. So if two workers have two bodies, one worker is first, and the message of the other can
+neither run nor pass for a duplicate. A process that dies between the two steps leaves a fingerprint and no
+entry: its message comes again, has the same fingerprint, and is NEW.
 
-A fingerprint that ended before its entry would let another body pass for a copy. So it lives longer than an
-entry that is completed in its time to live; and a run that takes longer, whose entry lives longer with every
-renewal of its lease, prolongs it together with that.
+If a fingerprint expired before its entry, another body could pass for a copy. So a fingerprint lives longer
+than an entry that is completed within its time to live. If a run takes longer, each renewal of its lease
+extends the life of the entry and also the life of the fingerprint.
 """
 
 from collections.abc import Sequence
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
 
 _OTHER_BODY = Finding(HistoryUse.ON, instead=Found.OTHER_BODY)
 
-#: How much longer a fingerprint lives than its entry: for a pause before the claim, and, as a divisor of the
-#: time to live, because the instants of completed entries are coarse.
+#: How much longer a fingerprint lives than its entry: a fixed time for a pause before the claim, and a
+#: divisor of the time to live because the instants of completed entries are coarse.
 PAUSE, COARSE = timedelta(hours=1), 1000
 
-#: Stands for the fingerprint of a message that has nothing to compare.
+#: The fingerprint of a message that has nothing to compare.
 NOTHING = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bodies:
-    """Tells copies from messages that have nothing but the uuid in common."""
+    """Tells copies from messages that share only the uuid."""
 
     settings: "Settings"
     kept: Fingerprints
     read: "Fingerprint"
 
     async def same(self, runs: Sequence["Run"]) -> list["Run"]:
-        """Return the runs that may be claimed, and note what keeps the others from it."""
+        """Return the runs that may be claimed, and note in the others why they may not."""
         read = [(run, mine) for run in runs if (mine := self._read(run)) is not None]
         unlike = await self._unlike([(run, mine) for run, mine in read if mine is not NOTHING])
         return [run for run, _ in read if run not in unlike]
 
     async def _unlike(self, compared: Sequence[tuple["Run", bytes]]) -> set["Run"]:
-        """Return the runs whose body is not the one that came first, and note why; one call for all."""
+        """Return the runs that do not have the first body, and note why. Makes one call for all runs."""
         if not compared:
             return set()
         bodies, asked = [(run.message.uuid or "", mine) for run, mine in compared], monotonic()
@@ -69,7 +69,7 @@ class Bodies:
         return unlike
 
     def _read(self, run: "Run") -> bytes | None:
-        """Return the fingerprint of a message, or NOTHING; None where it could not be read."""
+        """Return the fingerprint of a message, or NOTHING; None if it could not be read."""
         try:
             mine = self.read(run.message)
         except BaseException as error:
@@ -88,25 +88,25 @@ def note_other_body(run: "Run", mine: bytes, first: bytes) -> None:
 
 
 def keeper_of(store: HistoryStore | None) -> Fingerprints:
-    """Return what keeps the fingerprints of a history.
+    """Return the object that stores the fingerprints of a history.
 
     Raises:
-        ConfigurationError: there is no history, or it keeps no fingerprints.
+        ConfigurationError: the history is missing, or it stores no fingerprints.
     """
     kept = None if store is None else fingerprints_of(store)
     if kept is None:
-        problem = "there is no history to keep them in" if store is None else f"{store!r} keeps none"
+        problem = "no history can store them" if store is None else f"{store!r} keeps none"
         raise ConfigurationError("fingerprint", problem, "use Redis, SQL or memory as the history")
     return kept
 
 
 def lasting_for(time_to_live: timedelta) -> timedelta:
-    """Return how long a fingerprint lives whose entry has a time to live."""
+    """Return how long a fingerprint lives if its entry has this time to live."""
     return time_to_live + time_to_live / COARSE + PAUSE
 
 
 async def outlast(kept: Fingerprints, trigger: str, run: "Run", lease: timedelta) -> None:
-    """Prolong the life of a running message's fingerprint past that of its entry, whose lease was renewed."""
+    """Extend the life of a running message's fingerprint past its entry, after a lease renewal."""
     if run.compared is not None:
         fingerprint, since = run.compared
         lasting = timedelta(seconds=monotonic() - since) + 2 * lease + PAUSE

@@ -1,4 +1,4 @@
-"""Writing down how runs ended: retried, fenced, and never at the price of running a message again."""
+"""Record how runs ended: with retries, fenced, and without ever running a message again."""
 
 import logging
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ _log = logging.getLogger(__name__)
 
 
 class Completion(Protocol):
-    """Writes down how runs ended that no transaction holds together with their effects."""
+    """Records how runs ended if no transaction includes both the record and their effects."""
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Write down how the claimed runs ended; return those whose end could not be written."""
+        """Record how the claimed runs ended; return the runs for which this failed."""
         ...
 
     def turning(self, turns: Turns | None) -> Self:
-        """Return the same, which does with ``turns`` what these can do."""
+        """Return the same completion, which uses ``turns`` for the steps that these support."""
         ...
 
     def gathering(self, gathered: GatheredCalls) -> Self:
-        """Return the same, which shares calls with other tasks where that changes nothing."""
+        """Return the same completion, which shares calls with other tasks if that changes nothing else."""
         ...
 
 
@@ -47,17 +47,18 @@ class EntryCompletion:
     gathered: GatheredCalls | None = None
 
     def turning(self, turns: Turns | None) -> Self:
-        """Return the same, which settles with ``turns`` what these can settle."""
+        """Return the same completion, which uses ``turns`` for the runs that these can settle."""
         return replace(self, turns=turns)
 
     def gathering(self, gathered: GatheredCalls) -> Self:
-        """Return the same, which settles one run together with those of other tasks."""
+        """Return the same completion, which settles one run together with the runs of other tasks."""
         return replace(self, gathered=gathered)
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Write down how the claimed runs ended; return those whose end could not be written.
+        """Record how the claimed runs ended; return the runs for which this failed.
 
-        These stay STARTED, so that nobody runs them again, or were forgotten by a history that is away now.
+        Their entries stay STARTED, so that nobody runs the messages again, or were forgotten by a history
+        that is unavailable now.
         """
         if not runs or self.store is None:
             return []
@@ -66,7 +67,7 @@ class EntryCompletion:
             return []
         try:
             settled = one_for_each(await self._write(self.store, settlements), settlements)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the services have run)
             for run in runs:
                 run.note(f"its end could not be written: {run.text_of(error)}")
             return runs
@@ -84,9 +85,9 @@ class EntryCompletion:
             return await persist(lambda: store.settle(self.settings.name, settlements), self.sleep)
 
     async def _lost_fence(self, store: HistoryStore, run: Run) -> bool:
-        """Leave the entry to its new owner; record the end anew where the history has forgotten it.
+        """Leave the entry to its new owner. If the history has forgotten the entry, record the end again.
 
-        False when the history went away meanwhile: giving the message back could run it again.
+        Return False if the history became unavailable meanwhile: a recovered message could run again.
         """
         uuid = settlement_of(run).uuid
         try:
@@ -107,7 +108,7 @@ class EntryCompletion:
         return True
 
     async def _record_anew(self, store: HistoryStore, run: Run, uuid: Uuid) -> bool:
-        """Claim once more, only to complete; False when somebody else was faster."""
+        """Claim once more, only to complete; False if somebody else was faster."""
         name, outcome = self.settings.name, settlement_of(run).outcome
         owner = owner_token()
         claims = await store.claim(name, [uuid], owner, time_to_live=self.settings.history_time_to_live)
@@ -117,7 +118,7 @@ class EntryCompletion:
 
 
 def settlement_of(run: Run) -> Settlement:
-    """Return what is to be written of a claimed run."""
+    """Return the record to write for a claimed run."""
     end, finding = run.end, run.finding
     outcome = None if end is None else end.aftermath.entry
     assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)

@@ -1,8 +1,9 @@
-"""What is told of duplicates: a line in the log, and the trigger's ``on_duplicate``.
+"""Report duplicates: a line in the log, and the trigger's ``on_duplicate``.
 
-Both come once the outcome is known and before the message is acknowledged, so that a process that dies in
-between tells of it again. Neither can change what becomes of the message; only where ``on_duplicate`` names a
-destination that cannot be reached is the message given back, so that it is sent there later.
+Both happen after the outcome is known and before the message is acknowledged. If a process dies in between,
+the duplicate is reported again. Neither can change the outcome of the message, with one exception: if
+``on_duplicate`` names a destination that cannot be reached, the message is recovered, so that it is sent
+there later.
 """
 
 import logging
@@ -24,7 +25,7 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 _verdicts = logging.getLogger(VERDICT_LOGGER)
 
-#: Sends a message, whole, to a destination.
+#: Sends a whole message to a destination.
 Forward = Callable[[str, Message], Awaitable[None]]
 
 #: How many duplicates of one batch the log names.
@@ -32,12 +33,12 @@ NAMED = 3
 
 
 def is_duplicate(run: Run) -> bool:
-    """Whether a message proved a duplicate."""
+    """Whether a message is a duplicate."""
     return run.decision is not None and run.decision.status is Status.DUPLICATE
 
 
 def forwarding_to(provider: Provider) -> Forward:
-    """Return what sends to the destinations of a provider."""
+    """Return a function that sends to the destinations of a provider."""
 
     async def forward(destination: str, message: Message) -> None:
         await provider.send(destination, [compose(destination, message, uuid=message.sent_uuid)])
@@ -48,9 +49,9 @@ def forwarding_to(provider: Provider) -> Forward:
 async def tell_of_duplicates(
     runs: Sequence[Run], settings: Settings, shell: Shell, forward: Forward | None = None
 ) -> None:
-    """Log the duplicates among the messages of one call, in one line, and tell the trigger's hook of each.
+    """Log the duplicates among the messages of one call in one line, and call the trigger's hook for each.
 
-    ``forward`` sends them where ``on_duplicate`` is a destination; without it nobody can.
+    If ``on_duplicate`` is a destination, ``forward`` sends them there; without ``forward`` they are not sent.
     """
     found = [run for run in runs if is_duplicate(run)]
     if not found:
@@ -83,7 +84,7 @@ async def _tell(hook: DuplicateHook, run: Run, trigger: str, shell: Shell) -> No
         result = hook(run.message.copied(), run.outcome())
         if result is not None and hasattr(result, "__await__"):
             if shell.blocking:
-                raise UnawaitedError("on_duplicate", result)  # noqa: TRY301  (told of below, as what it raises)
+                raise UnawaitedError("on_duplicate", result)  # noqa: TRY301  (reported below, like its other errors)
             await result
     except BaseException as error:
         if not is_failure(error):
@@ -117,7 +118,7 @@ async def _send(destination: str, run: Run, trigger: str, forward: Forward | Non
             run.decision = replace(run.decision, answer=Answer.RECOVER_LATER)
         run.note(f"it could not be sent to {destination}: {run.text_of(error)}")
         _log.warning("%s RECOVERED: %s; delivered again later", run.named, run.notes[-1], extra=extra)
-    except Exception as error:  # noqa: BLE001  (whatever a provider raises: it would raise it again)
+    except Exception as error:  # noqa: BLE001  (any error of a provider: it would raise it again)
         _log.error(
             "%s: the duplicate cannot be sent to %s, and is acknowledged: %s",
             run.named,

@@ -1,4 +1,4 @@
-"""Run the service: its arguments, its attempts, its time, and what its end means."""
+"""Run the service: its arguments, its attempts, its time limit, and the meaning of its end."""
 
 import logging
 from asyncio import CancelledError
@@ -28,7 +28,7 @@ from triggers.service.failures import (
 from triggers.service.lazy import check_result
 from triggers.service.settings import Settings
 
-#: What is logged when sys.exit() in a service ends the process: nothing else would say why it has ended.
+#: Logged when sys.exit() in a service ends the process: no other line would give the reason.
 ENDED_BY_SERVICE = (
     "%s: %s ended its service and ends this process: the message is not answered, and comes again; to give "
     "up the message alone, raise an error that is no %s"
@@ -36,10 +36,10 @@ ENDED_BY_SERVICE = (
 
 _log = logging.getLogger(__name__)
 
-#: Waits for so many seconds before a service is run again; tells whether that is not to be any more.
+#: Waits this many seconds before a service runs again; returns whether it must not run any more.
 Pause = Callable[[float], Awaitable[bool]]
 
-#: The arguments of one run: those by place, and those by name.
+#: The arguments of one run: positional, and by name.
 _Arguments = tuple[list[Any], dict[str, Any]]
 
 
@@ -48,56 +48,56 @@ class Transaction(Protocol):
 
     @property
     def connection(self) -> Any:
-        """Its connection."""
+        """Return its connection."""
         ...
 
     def expect(self) -> None:
-        """Know that a service is about to be marked, right after the next statement."""
+        """Note that a savepoint for a service follows, right after the next statement."""
         ...
 
     def resume(self) -> None:
-        """Know that the next statements are the history's."""
+        """Note that the next statements belong to the history."""
         ...
 
     async def mark(self) -> None:
-        """Note the point to which :meth:`undo` goes back."""
+        """Set the savepoint to which :meth:`undo` goes back."""
         ...
 
     async def keep(self) -> None:
-        """Keep what the service did since then, to be committed later.
+        """Keep what the service did since the savepoint, to commit it later.
 
         Raises:
-            Exception: it cannot be kept, and is a failure of the service.
+            Exception: keeping it failed; this is a failure of the service.
         """
         ...
 
     async def undo(self) -> None:
-        """Go back to the mark.
+        """Go back to the savepoint.
 
         Raises:
-            HistoryUnavailableError: there is no way back, and nothing of the transaction will be committed.
+            HistoryUnavailableError: this failed, and nothing of the transaction will be committed.
         """
         ...
 
     def is_worth_another_try(self, error: BaseException) -> bool:
-        """Whether an error says that the transaction, not what was done in it, was the trouble."""
+        """Whether the transaction itself caused an error, and not the work that was done in it."""
         ...
 
 
 class Execution(Protocol):
-    """What is done with a message that is to run."""
+    """The work for a message that is to run."""
 
     @property
     def takes_batches(self) -> bool:
-        """Whether it takes many messages at once."""
+        """Whether it takes many messages in one call."""
         ...
 
     def waiting(self, pause: Pause) -> Self:
-        """Return the same, waiting by ``pause`` between the tries of a message."""
+        """Return the same execution, which waits with ``pause`` between the tries of a message."""
         ...
 
     async def run(self, run: Run, transaction: Transaction | None = None) -> None:
-        """Do it for one message; the run knows afterwards how it ended.
+        """Execute one message; afterwards the run holds how it ended.
 
         Raises:
             HistoryUnavailableError: the transaction cannot go on.
@@ -105,7 +105,7 @@ class Execution(Protocol):
         ...
 
     async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
-        """Do it for many messages; raises as :meth:`run`."""
+        """Execute many messages; raises the same errors as :meth:`run`."""
         ...
 
 
@@ -120,15 +120,15 @@ class ServiceExecution:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether the service takes many messages at once."""
+        """Whether the service takes many messages in one call."""
         return self.binding.batch
 
     def waiting(self, pause: Pause) -> Self:
-        """Return the same, waiting by ``pause`` between the tries of a message."""
+        """Return the same execution, which waits with ``pause`` between the tries of a message."""
         return replace(self, pause=pause)
 
     async def run(self, run: Run, transaction: Transaction | None = None) -> None:
-        """Run the service for one message; the run knows afterwards how it ended.
+        """Run the service for one message; afterwards the run holds how it ended.
 
         Raises:
             HistoryUnavailableError: the transaction cannot go on.
@@ -159,7 +159,7 @@ class ServiceExecution:
         arguments: _Arguments,
         transaction: Transaction | None,
     ) -> Any:
-        """Call the service of a transacted trigger, and send what it has sent once it has succeeded."""
+        """Call the service of a transacted trigger, and send its messages after it has succeeded."""
         message_ids = [run.message.uuid or run.message.message_id or uuid4().hex for run in runs]
         sends = Sends(self.settings.name, message_ids)
         positional, named = arguments
@@ -171,22 +171,22 @@ class ServiceExecution:
         return result
 
     async def _ended(self, binding: Binding, result: Any) -> Any:
-        """Return a result whose work is done; refuse any other."""
+        """Return a result if its work is done; refuse any other."""
         if hasattr(result, "__await__"):
             result = await self._await(binding, result)
         settings = self.settings
-        if not settings.shadow:  # which changes nothing
+        if not settings.shadow:  # a transaction that changes nothing
             check_result(settings.name, result, kept=settings.keep_result is not False)
         return result
 
     async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
-        """Run a batch service for all messages, at most ``batch`` at once; raises as :meth:`run`."""
+        """Run a batch service for at most ``batch`` messages per call; raises as :meth:`run`."""
         size = self.settings.batch
         for start in range(0, len(runs), size):
             await self._run_batch(runs[start : start + size], transaction)
 
     async def _run_batch(self, runs: Sequence[Run], transaction: Transaction | None) -> None:
-        """Run a batch service; a message that it cannot be given fails alone, the others share one end."""
+        """Run a batch service. Only a message that does not fit fails; the others share one end."""
         started = perf_counter()
         good = {run: rows for run in runs if (rows := self._begin(run, transaction)) is not None}
         if not good:
@@ -219,7 +219,7 @@ class ServiceExecution:
         return result if result is None else await self._ended(self.binding, result)
 
     def _begin(self, run: Run, transaction: Transaction | None) -> _Arguments | None:
-        """Return the arguments of a message's first run; None where there are none, and it has ended."""
+        """Return the arguments of a message's first run; None if there are none, and the run has ended."""
         try:
             return self._arguments(self.binding, run, 1, transaction)
         except BaseException as error:
@@ -256,11 +256,11 @@ class ServiceExecution:
     async def _attempts(
         self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], transaction: Transaction | None
     ) -> tuple[Any, BaseException | None]:
-        """Call, again where the failure is transient and the settings say so; return result and error."""
+        """Call, again if the failure is transient and the settings allow it; return result and error."""
         if transaction is not None:
             return await self._inside(transaction, call)
         try:
-            return await call(1), None  # what nearly every message comes to; so without one more coroutine
+            return await call(1), None  # nearly every message ends here, so it costs no extra coroutine
         except BaseException as error:
             if not is_failure(error):
                 raise
@@ -273,7 +273,7 @@ class ServiceExecution:
     async def _again(
         self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], failure: BaseException
     ) -> tuple[Any, BaseException | None]:
-        """Call again and again after a transient failure, and log each pause; return result and error."""
+        """Call repeatedly after a transient failure, and log each pause; return result and error."""
         settings = self.settings
 
         async def pause(seconds: float) -> None:
@@ -281,7 +281,7 @@ class ServiceExecution:
                 extra = {"trigger": settings.name, "uuid": run.message.uuid, "fence": run.fence}
                 text = "attempt %d failed (%s): again in %.1f s"
                 _log.info(text, run.attempts, run.told_of(failure), seconds, extra=extra)
-            # Acknowledged already, it could not be given back.
+            # It is already acknowledged, so it could not be recovered.
             if self.pause is None or settings.acknowledge_mode == "auto":
                 await self.shell.sleep(seconds)
             elif await self.pause(seconds):
@@ -308,10 +308,9 @@ class ServiceExecution:
         )
 
     def _tell_of_death(self, runs: Sequence[Run], death: BaseException) -> None:
-        """Log what ends this process inside of a service, for nothing else tells of these messages.
+        """Log what ends this process inside a service, because nothing else names these messages.
 
-        A task that is cancelled is no process that ends, and what an outage does to a transaction is told of
-        by the pipeline.
+        A cancelled task does not end the process. The pipeline reports what an outage does to a transaction.
         """
         if isinstance(death, Exception | CancelledError | GeneratorExit):
             return
@@ -323,7 +322,8 @@ class ServiceExecution:
         """Return what user code returned, or how it failed.
 
         Raises:
-            BaseException: what is no failure: KeyboardInterrupt, a cancellation of this task, and their kind.
+            BaseException: an exception that is not a failure: KeyboardInterrupt, a cancellation of this task,
+                and similar.
         """
         try:
             return await call, None
@@ -335,7 +335,7 @@ class ServiceExecution:
     async def _inside(
         self, transaction: Transaction, call: Callable[[int], Awaitable[Any]]
     ) -> tuple[Any, BaseException | None]:
-        """Call inside a transaction: what fails is undone, and what cannot be kept has failed."""
+        """Call inside a transaction. A failure is undone; effects that cannot be kept are a failure."""
 
         async def kept() -> Any:
             result = await call(1)
@@ -356,14 +356,14 @@ def conclude(
     settings: Settings,
     transaction: Transaction | None = None,
 ) -> None:
-    """Note how a run ended and what the table says of that."""
+    """Note how a run ended and what the table orders after that."""
     policy, recorded = settings.policy, run.finding.recorded
     if error is None:
         run.end = succeeded(result, policy, recorded=recorded)
         return
     ending = Ending.FATAL
     if issubclass(type(error), LeaseLostError) or run.taken_by is not None:
-        ending = Ending.LOST  # whatever it is that failed, the message is another owner's
+        ending = Ending.LOST  # another owner has the message, whatever the failure was
     elif issubclass(type(error), HostRetryError):
         ending = Ending.LEFT
     elif run.stopped:

@@ -1,4 +1,4 @@
-"""What the document history says of a message: nothing of it, an entry, or a claim of our own."""
+"""The finding of the document history about a message: nothing, an entry, or our own claim."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def found_in(entry: Entry | None) -> Found:
-    """Return what a history holds of a uuid, in the table's terms."""
+    """Return what a history holds for a uuid, in the table's terms."""
     if entry is None:
         return Found.NOTHING
     if entry.state is State.STARTED:
@@ -19,23 +19,23 @@ def found_in(entry: Entry | None) -> Found:
 
 
 def one_for_each(answers: Sequence[T], asked: Sequence[object]) -> Sequence[T]:
-    """Return what a store answered, which may be somebody's own.
+    """Return the answers of a store, which may be the user's own class.
 
     Raises:
-        ValueError: it is not one answer for each of what it was asked.
+        ValueError: there is not one answer for each question.
     """
     if len(answers) != len(asked):
         raise ValueError(f"the history gave {len(answers)} answers where it was asked for {len(asked)}")
     return answers
 
 
-# Made for every message, and a named tuple is cheaper than a frozen dataclass.
+# Made for every message; a named tuple is cheaper than a frozen dataclass.
 class Finding(NamedTuple):
-    """What was found when a message was claimed. Replaced as a whole, never written to.
+    """The result of the claim of a message. Replaced as a whole, never changed.
 
-    ``found`` is the entry that was there before, and ``fence`` that of the entry as it stands: our own, under
-    ``owner``, where nothing was found or what was found has been taken over. ``instead`` is what the
-    table is told in the place of an entry: that there may have been one, or that it is another body's.
+    ``found`` is the entry that existed before. ``fence`` is the fence of the present entry. It is our own,
+    under ``owner``, if nothing was found or the found entry was taken over. ``instead`` is what the table
+    receives in place of an entry: there may have been an entry, or the entry belongs to another body.
     """
 
     history: HistoryUse
@@ -46,16 +46,15 @@ class Finding(NamedTuple):
 
     @property
     def recorded(self) -> bool:
-        """Whether there is an entry in which the end of a run is to be written."""
+        """Whether there is an entry in which the end of a run is to be recorded."""
         return self.fence is not None and self.history is HistoryUse.ON
 
     def taken_over(self, fence: Fence, owner: str) -> "Finding":
-        """Return what stands once the entry that was found is our own."""
+        """Return the finding after the found entry became our own."""
         return Finding(self.history, self.found, fence, owner)
 
 
-#: Of a trigger without a document history; of a message that it was not asked about; of one that it gave no
-#: answer about.
+#: Without a document history; for a message that it was not asked about; and if it did not answer.
 NO_HISTORY = Finding(HistoryUse.OFF)
 NOT_ASKED = Finding(HistoryUse.ON)
 UNREACHABLE = Finding(HistoryUse.UNREACHABLE)

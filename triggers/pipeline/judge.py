@@ -45,19 +45,19 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 _verdicts = logging.getLogger(VERDICT_LOGGER)
 
-#: How often a claim is made again when the entry in its way keeps changing hands.
+#: How often a claim is repeated if the existing entry keeps changing hands.
 CLAIM_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Finds out what a message is, and leaves a run that is to execute with a claim of its own.
+    """Decides about a message; a run that is to execute has its own claim afterwards.
 
-    ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
-    ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
-    ``leases`` renews those of what is claimed; whoever concludes the run lets it go. ``undecided`` are the
-    claims of before that had no answer, ``turns`` what a worker has claimed ahead, ``gathered`` the calls
-    that it shares with other tasks, and ``bodies`` compares those of one uuid first.
+    ``inside`` means that ``store`` is inside a transaction, which must not go on after the store has failed.
+    ``batch`` owns what is claimed and taken over; without it, each claim has its own token. ``leases`` renews
+    the leases of claimed entries, until the run is concluded. ``undecided`` holds earlier claims without an
+    answer, ``turns`` the claims that a worker made ahead, and ``gathered`` the calls that are shared with
+    other tasks. ``bodies`` compares the bodies of one uuid before the claim.
     """
 
     settings: Settings
@@ -72,12 +72,12 @@ class Judge:
     bodies: Bodies | None = None
 
     async def claim(self, runs: Sequence[Run], *, expect: Callable[[], None] | None = None) -> None:
-        """Claim every uuid that the table may look at, in one call, of which ``expect`` is told before."""
+        """Claim in one call every uuid that the table may look at. Calls ``expect`` right before."""
         if self.store is None or not self.settings.policy.detect_duplicates:
             return
         asked, uuids = self._asked_of(runs)
         if self.bodies is not None and asked:
-            # Inside a transaction they were compared before it began: what is kept of a body outlives it.
+            # Inside a transaction, bodies were compared before it began: a stored fingerprint outlives it.
             asked = [run for run in asked if not run.is_unlike] if self.inside else await self.compare(asked)
             uuids = [run.message.uuid or "" for run in asked]
         if asked:
@@ -86,7 +86,7 @@ class Judge:
             await self._claim(self.store, asked, uuids)
 
     def _asked_of(self, runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
-        """Return the runs that the history is asked about, and their uuids."""
+        """Return the runs for which the history is needed, and their uuids."""
         limit = self.settings.policy.max_delivery_count
         asked: list[Run] = []
         uuids: list[str] = []
@@ -98,7 +98,7 @@ class Judge:
         return asked, uuids
 
     async def compare(self, runs: Sequence[Run]) -> list[Run]:
-        """Return those that have the body that came first under their uuid; only these are claimed."""
+        """Return the runs that have the first body of their uuid; only these are claimed."""
         asked, _ = self._asked_of(runs)
         if self.bodies is None:
             return asked
@@ -119,18 +119,18 @@ class Judge:
             claims = await self._call_claim(store, uuids, asking)
         except ConfigurationError:
             raise
-        except BaseException as error:  # whatever a store raises: without a history nothing runs
+        except BaseException as error:  # any error of a store: without a history nothing runs
             if self.inside:
                 raise
             self._note_undecided(error, asking.owner, uuids)
-            if not isinstance(error, Exception):  # such as a cancellation of this task
+            if not isinstance(error, Exception):  # for example a cancellation of this task
                 raise
             self._note_absence(error, asked)
             return
         await self._note_claims(store, asked, claims, asking.owner, asking.asked_at)
 
     async def _call_claim(self, store: HistoryStore, uuids: Sequence[str], asking: Asking) -> Sequence[Claim]:
-        """Claim in one call, together with what other tasks claim now where calls are gathered."""
+        """Claim in one call; if calls are gathered, together with the claims of other tasks."""
         if self.gathered is not None and len(uuids) == 1:
             return [await self.gathered.claim(asking)]
         claims = await store.claim(
@@ -145,7 +145,7 @@ class Judge:
     async def _note_claims(
         self, store: HistoryStore, asked: Sequence[Run], claims: Sequence[Claim], owner: str, asked_at: float
     ) -> None:
-        """Note what was found, and hold the leases of what is claimed since ``asked_at``, monotonic."""
+        """Note what was found, and hold the leases of new claims, from ``asked_at`` (monotonic) on."""
         leases, policy, on = self.leases, self.settings.policy, HistoryUse.ON
         for run, claim in zip(asked, claims, strict=True):
             run.finding = Finding(on, claim.found, claim.fence, owner)
@@ -160,9 +160,9 @@ class Judge:
             await self._settle_undecided(store, asked)
 
     def give_up(self, runs: Sequence[Run]) -> None:
-        """Remember which of these runs were claimed and will not begin: their task was cancelled before.
+        """Remember which of these runs were claimed and will not begin because their task was cancelled.
 
-        Nothing of them has happened, so nobody is to take them for runs that died.
+        Nothing of them has happened, so nobody may mistake them for runs that died.
         """
         for run in runs:
             if run.never_began and run.owner is not None and run.message.uuid is not None:
@@ -171,38 +171,38 @@ class Judge:
             self.leases.do_soon("releasing what was claimed and not begun", self._release_soon)
 
     async def _release_soon(self, store: HistoryStore) -> None:
-        """Let others have, before their lease is over, what was claimed here by a task that was cancelled."""
+        """Release the claims of a cancelled task before their lease ends, so that others can run them."""
         await self.undecided.release_in(store, self.settings.name, on_their_way=True)
 
     def _note_undecided(self, error: BaseException | None, owner: str, uuids: Sequence[str]) -> None:
-        """Remember a claim that was sent, and of which nobody knows what became, or under which nobody runs.
+        """Remember a claim that was sent and has no known result, or a claim under which nobody runs.
 
-        Not that of a batch, whose token stays the same; and not where a resolver may let a message run
-        without the history: then the entry is all that tells of it.
+        Not for the claim of a batch: its token stays the same. Not if a resolver may let a message run
+        without the history: then the entry is the only evidence of the run.
         """
         sent = not isinstance(error, CircuitOpenError)
         if sent and self.batch is None and self.settings.policy.on_history_error == "suspend":
             self.undecided.note(owner, uuids)
 
     async def _settle_undecided(self, store: HistoryStore, asked: Sequence[Run]) -> None:
-        """Now that the history answers: let go what stands of claims whose answer never came."""
+        """Release what unanswered claims have left, now that the history answers."""
         self.undecided.forget([run.message.uuid or "" for run in asked if run.found is None])
-        with suppress(Exception):  # the claims that were asked for are made; those stay to be recognised
+        with suppress(Exception):  # the requested claims are made; the undecided ones stay known
             await self.undecided.release_in(store, self.settings.name)
 
     async def _take_up(self, run: Run) -> None:
-        """Take over an entry that an undecided claim of our own has left: nobody runs under it."""
+        """Take over an entry that our own undecided claim has left: nobody runs under it."""
         if not self.undecided.is_ours(run.message.uuid, run.found):
             return
         if await self._take_over(run):
             run.finding = run.finding._replace(found=None)
-            run.note("its claim of before, whose answer did not come, was taken up")
+            run.note("its earlier claim, which had no answer, was taken over")
             self.undecided.forget([run.message.uuid or ""])
         elif run.history is HistoryUse.ON:
             await self.claim([run])
 
     async def judge(self, run: Run) -> Decision:
-        """Decide, ask the resolver where the table says so, and take over what is to run again."""
+        """Decide, ask the resolver if the table orders it, and take over the entry for another run."""
         if run.alive_until and (run.taken_by is not None or monotonic() > run.alive_until):
             await self._come_late(run)
         if run.unidentified is not None:
@@ -220,14 +220,14 @@ class Judge:
                 await self.claim([run])
         run.note("its entry kept changing hands")
         facts = run.facts(self._count(run), Word.BROKEN)
-        if facts.found is Found.STARTED:  # by somebody who is alive: not ours, and not to be given up
+        if facts.found is Found.STARTED:  # the owner is alive and not this worker: do not give it up
             facts = replace(facts, found=Found.IN_PROGRESS)
         run.decision = decide(facts, self.settings.policy)
         run.patience = self._patience(run)
         return run.decision
 
     async def _decide(self, run: Run) -> Decision:
-        """Read the table, with the resolver's word where it asks for that."""
+        """Read the table, with the answer of the resolver if the table needs it."""
         decision = self._read_table(run, Word.NONE if self.resolver is None else Word.NOT_ASKED)
         if decision.ask:
             decision = self._read_table(run, await self._ask(run))
@@ -236,10 +236,10 @@ class Judge:
         return decision
 
     async def _come_late(self, run: Run) -> None:
-        """Renew a lease that was over before its run began, or look at the message afresh.
+        """Renew a lease that ended before its run began, or look at the message again.
 
-        So it is when a process was stopped for a while, or a claim's reply took that long: somebody else may
-        have presumed the run dead, and have run the message.
+        This happens after a process was stopped for a while, or if the reply to a claim took that long.
+        Another worker may have presumed the run dead, and have run the message.
         """
         leases, lease, uuid = self.leases, self.settings.lease, run.message.uuid
         if self.store is None or leases is None or lease is None or uuid is None or run.fence is None:
@@ -268,13 +268,13 @@ class Judge:
         )
 
     def undo(self, run: Run, error: Exception) -> None:
-        """Decide anew about a run whose transaction did not commit: it is given back."""
+        """Decide again about a run after its transaction did not commit: it is recovered."""
         conflict = isinstance(error, TransactionConflictError)
         if not conflict:
             self._note_absence(error, [run])
-        if not conflict or run.decision is None:  # a conflict while claiming comes before every decision
+        if not conflict or run.decision is None:  # a conflict during the claim comes before every decision
             run.decision = self._read_table(run, Word.NONE)
-        if conflict or run.decision.runs:  # row 0 asks no history
+        if conflict or run.decision.runs:  # row 0 uses no history
             away = None if conflict else Suspension.HISTORY
             run.end = failed(Ending.TRANSIENT, error, self.settings.policy, recorded=True, suspension=away)
         run.note(f"its transaction did not commit: {run.text_of(error)}")
@@ -294,7 +294,7 @@ class Judge:
         return classify_count(run.message.delivery_count, self.settings.policy.max_delivery_count)
 
     async def _ask(self, run: Run) -> Word:
-        """Ask the resolver for the last word; what it raises is a word too."""
+        """Ask the resolver; an exception that it raises is also an answer."""
         assert self.resolver is not None  # noqa: S101  (the table asks only where there is one)
         message = run.message
         try:
@@ -302,7 +302,7 @@ class Judge:
             said = answer.reason and run.redacted(answer.reason)
             if said:
                 run.note(f"{RESOLVER_SAYS}{said}")
-            if answer.resolution is Resolution.NEW:  # what it says otherwise is told with the verdict
+            if answer.resolution is Resolution.NEW:  # other answers are reported with the verdict
                 extra = {"trigger": self.settings.name, "uuid": message.uuid}
                 reason = f": {said}" if said else ""
                 _verdicts.info("%s: the resolver says NEW%s", run.named, reason, extra=extra)
@@ -315,10 +315,10 @@ class Judge:
         return RESOLUTION_WORDS[answer.resolution]
 
     async def _complete(self, run: Run) -> None:
-        """Complete the entry of a message whose effect the resolver has found: copies are duplicates then.
+        """Complete the entry after the resolver has found the effect: copies are duplicates then.
 
-        Only the entry that the resolver was asked about. What cannot be written, or has changed, stays as it
-        is: the next copy asks again.
+        Completes only the entry that the resolver saw. An entry that cannot be written, or has changed, stays
+        as it is: the next copy asks again.
         """
         store, found, uuid = self.store, run.found, run.message.uuid
         if store is None or found is None or uuid is None or self.settings.resolved_duplicate == "leave":
@@ -326,7 +326,7 @@ class Judge:
         name = self.settings.name
         try:
             await store.complete(name, uuid, found.fence, EntryOutcome.OK, owner=found.owner)
-        except Exception as error:  # whatever a store raises: the word of the resolver stands
+        except Exception as error:  # any error of a store: the answer of the resolver stays valid
             if self.inside:
                 raise
             run.note(f"its entry could not be completed: {run.text_of(error)}")
@@ -334,14 +334,14 @@ class Judge:
             _log.warning("resolved as a duplicate, and %s", run.notes[-1], extra=extra)
 
     async def _take_over(self, run: Run) -> bool:
-        """Become the owner of the entry that stands in the way; False to look at the message afresh."""
+        """Become the owner of the existing entry; False to look at the message again."""
         if self.store is None or run.found is None or run.message.uuid is None:
             return True
         owner = self.token()
         asked_at = monotonic()
         try:
             taken = await self._become_owner(self.store, run.message.uuid, owner, run.found)
-        except BaseException as error:  # as in claiming
+        except BaseException as error:  # as in a claim
             if self.inside:
                 raise
             self._note_undecided(error, owner, [run.message.uuid])
@@ -356,7 +356,7 @@ class Judge:
                 "%s takes the entry over from %s%s",
                 owner,
                 "a run that failed" if failed else run.found.owner,
-                # What a batch adopts has the fence of the batch.
+                # Entries that a batch adopts have the fence of the batch.
                 "" if self.batch else f", fence {taken.fence} from {run.found.fence}",
                 extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": taken.fence},
             )
@@ -366,7 +366,7 @@ class Judge:
         return taken is not None
 
     def token(self) -> str:
-        """Return the token under which the next claim or take-over is made."""
+        """Return the token for the next claim or take-over."""
         return owner_token() if self.batch is None else self.batch.token
 
     async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, found: Entry) -> Claim | None:
@@ -388,6 +388,6 @@ class Judge:
 
 
 def _is_older(message: Message, oldest: datetime) -> bool:
-    """Whether a message came before, at a time of which the history may have forgotten everything."""
+    """Whether a message was delivered before, so long ago that the history may have forgotten it."""
     again = message.redelivered or message.delivery_count > 1
     return again and message.timestamp is not None and message.timestamp < oldest

@@ -1,14 +1,15 @@
-"""Renewing leases while services run, from a thread of its own.
+"""Renew leases in a separate thread while services run.
 
-A trigger with a ``lease`` presumes a started run alive until its lease is over. The keeper renews each lease
-when a third of it has passed, from the claim until the entry is settled. It is a thread, so a service that
-computes or blocks the event loop does not stop it; only code that holds the interpreter's lock for long can,
-or a stopped process, and then the keeper says how late it was.
+A trigger with a ``lease`` presumes a started run alive until its lease ends. The keeper renews each lease
+after a third of it has passed, from the claim until the entry is settled. Because it is a thread, a service
+that computes or blocks the event loop does not stop it. Only code that holds the interpreter's lock for long
+can stop it, or a stopped process; then the keeper logs how late it was.
 
-Most runs end long before that, so holding a lease costs next to nothing: a run is put into a set and taken
-out again, and nobody is told. The thread looks at the set by its own clock, at the latest when a third of a
-lease has passed: what was not there when it looked last is not due any sooner. All that is due is renewed by
-one call for 200 leases, where the history can do that. Of one that is lost the others notice nothing.
+Most runs end long before that, so holding a lease must cost next to nothing: a run is added to a set and
+removed again, without any signal to the thread. The thread looks at the set by its own clock, at the latest
+when a third of a lease has passed: a run that was not there at the last look is not due any sooner. One call
+renews everything that is due, up to 200 leases, if the history supports that. A lost lease does not affect
+the others.
 """
 
 import asyncio
@@ -35,13 +36,13 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Done by the thread with the history that leases are renewed in.
+#: Work with the history that the thread does.
 Errand = Callable[[HistoryStore], Coroutine[Any, Any, None]]
 
-#: How many times a lease is renewed before it would be over: two renewals may fail.
+#: How many times a lease is renewed before it would end: two renewals may fail.
 RENEWALS_PER_LEASE = 3
 
-#: How many times within a lease the thread looks at what is held, at most.
+#: How many times within a lease the thread looks at the held runs, at most.
 LOOKS_PER_LEASE = 30
 
 #: How long :meth:`LeaseKeeper.close` waits for a renewal that hangs, in seconds.
@@ -51,10 +52,10 @@ CLOSING_PATIENCE = 5.0
 class LeaseKeeper:
     """Renews the leases of one trigger's runs.
 
-    Its thread is a daemon, starts with the first run and ends when nothing was held for a while. In a forked
-    child nothing is held: what its parent runs, its parent renews. ``store`` is a blocking one; for a history
-    that exists over an asyncio driver only, ``loop`` is the event loop it belongs to: it is then asked there,
-    and a service that blocks the loop makes renewals late.
+    Its thread is a daemon. It starts with the first run and ends when nothing was held for a while. A forked
+    child holds nothing: its parent renews the runs of the parent. ``store`` is a blocking one. If a history
+    exists only over an asyncio driver, ``loop`` is its event loop: the calls are made there, and a service
+    that blocks the loop makes renewals late.
     """
 
     def __init__(
@@ -81,42 +82,42 @@ class LeaseKeeper:
         self._starting = threading.Lock()
         self._closed = threading.Event()
         self._idle = False
-        #: What is to be done from when on, monotonic, by its name.
+        #: The errands by name, each with the earliest time to run it (monotonic).
         self._errands: dict[str, tuple[float, Errand]] = {}
 
     def do_soon(self, name: str, errand: "Errand") -> None:
-        """Have the thread do something with the history, well before a lease that began now is over.
+        """Have the thread run an errand with the history, well before a lease that began now ends.
 
-        Once, under one name; until it is done where the history is away.
+        It runs once under one name, and is repeated while the history is unavailable.
         """
         self._errands.setdefault(name, (time.monotonic() + self._seconds / LOOKS_PER_LEASE, errand))
         if self._thread is None:
             self._start()
 
     def hold(self, run: Run, asked: float) -> None:
-        """Renew the lease of a run until it is let go; it was asked for at ``asked``, monotonic."""
+        """Renew the lease of a run until :meth:`let_go`; the lease was requested at ``asked`` (monotonic)."""
         run.alive_until = asked + self._seconds
         self._held.add(run)
         if self._thread is None:
             self._start()
 
     def let_go(self, run: Run) -> None:
-        """Renew its lease no longer."""
+        """Stop renewing the lease of a run."""
         self._held.discard(run)
 
     def close(self) -> None:
-        """Stop the thread; leases that are still held run out."""
+        """Stop the thread; leases that are still held expire."""
         self._closed.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSING_PATIENCE)
 
     async def aclose(self) -> None:
-        """Do as :meth:`close` without holding up the event loop, which the thread may be waiting for."""
+        """Do the same as :meth:`close` without blocking the event loop, which the thread may need."""
         await asyncio.to_thread(self.close)
 
     def forget(self) -> None:
-        """Hold nothing, as a forked child does, which has inherited the set but not the thread."""
+        """Hold nothing. For a forked child, which has inherited the set but not the thread."""
         closed = self._closed.is_set()
         self._begin_anew()
         if closed:
@@ -126,7 +127,7 @@ class LeaseKeeper:
         with self._starting:
             if self._thread is not None or self._closed.is_set():
                 return
-            # The thread keeps nothing alive: of a keeper that nobody has any more, it ends at once.
+            # The thread keeps no object alive: if nobody has this keeper any more, the thread ends.
             step = WeakMethod(self._step, partial(_end, self._closed))
             thread = threading.Thread(
                 target=_run, args=(step, self._closed), name="doubtless-leases", daemon=True
@@ -140,7 +141,7 @@ class LeaseKeeper:
                 self._thread = thread
 
     def _step(self) -> float | None:
-        """Look once; return the seconds until the next look, None when the thread is to end."""
+        """Look once; return the seconds until the next look, or None if the thread is to end."""
         pause, busy = self._look()
         if not busy and self._idle and self._retire():
             return None
@@ -148,9 +149,9 @@ class LeaseKeeper:
         return pause
 
     def _retire(self) -> bool:
-        """End the thread, unless something came to be held meanwhile, without a word."""
+        """End the thread, unless a run was added meanwhile without a signal."""
         with self._starting:
-            # In this order: who holds something after this line starts a thread, or is seen by the next one.
+            # In this order: a run that is added after this line starts a thread, or the next thread sees it.
             self._thread = None
             if not self._held and not self._errands:
                 return True
@@ -158,7 +159,7 @@ class LeaseKeeper:
             return False
 
     def _look(self) -> tuple[float, bool]:
-        """Renew what is due; return the seconds until the next look, and whether anything was held."""
+        """Renew the due leases; return the seconds until the next look, and whether anything was held."""
         looked = time.monotonic()
         self._run_errands(looked)
         held = list(self._held)
@@ -168,7 +169,8 @@ class LeaseKeeper:
             if some and not self._closed.is_set():
                 self._tell_of_delay(some)
                 self._renew(some)
-        # What failed just now is tried again with what is due next: a server that is away is not pressed.
+        # Renewals that failed just now wait for the next due ones, so that an unavailable server gets few
+        # calls.
         ahead = [at for run in list(self._held) if (at := self._due(run)) > looked]
         errands = [at for at, _ in list(self._errands.values())]
         pause = min(ahead + errands, default=looked + self._interval) - time.monotonic()
@@ -182,7 +184,7 @@ class LeaseKeeper:
             del self._errands[name]
             try:
                 self._ask(errand(self.store))
-            except Exception as error:  # noqa: BLE001  (the leases are to be renewed, whatever becomes of it)
+            except Exception as error:  # noqa: BLE001  (leases must be renewed in any case)
                 if _is_absence(error):
                     self._errands.setdefault(name, (now + self._interval, errand))
                 else:
@@ -192,7 +194,7 @@ class LeaseKeeper:
         return run.alive_until - self._seconds + self._interval
 
     def _renew(self, runs: Sequence[Run]) -> None:
-        """Renew some leases in one call; one that is lost is not renewed again."""
+        """Renew some leases in one call; a lost lease is not renewed again."""
         asked = time.monotonic()
         try:
             renewed = self._ask(self._renew_in_one_call(runs))
@@ -207,7 +209,7 @@ class LeaseKeeper:
             self._note(run, asked, renewed=done)
 
     def _note(self, run: Run, asked: float, *, renewed: bool) -> None:
-        """Note until when a lease lasts that was asked for then, or who has the entry instead."""
+        """Note until when a lease lasts that was requested at ``asked``, or who has the entry instead."""
         taken_by = None
         if not renewed or run.compared is not None:
             try:
@@ -215,19 +217,19 @@ class LeaseKeeper:
             except Exception as error:  # noqa: BLE001  (as above)
                 self._tell_of_failure([run], error)
                 return
-        # A run that has come to its end settles its entry, and sees for itself whose it is.
+        # A run that has ended settles its entry, and finds out itself who owns it.
         if taken_by is None:
             run.alive_until = asked + self._seconds
         elif run in self._held and run.end is None:
             self._lose(run, taken_by)
 
     def _ask(self, asking: Coroutine[Any, Any, T]) -> T | None:
-        """Return what the history says; None where it has ended with its event loop."""
+        """Return the answer of the history; None if the history has ended with its event loop."""
         if self._loop is None:
             return drive(asking)
         if self._loop.is_closed():
             asking.close()
-            self._closed.set()  # with its loop the history's connections have ended, and whatever ran there
+            self._closed.set()  # the history ended with its loop: its connections, and all that ran there
             return None
         asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
         try:
@@ -237,7 +239,7 @@ class LeaseKeeper:
             raise
 
     async def _renew_in_one_call(self, runs: Sequence[Run]) -> Sequence[bool]:
-        """Renew; there is one run where the history renews one at a time."""
+        """Renew; there is only one run if the history renews one at a time."""
         store, renewals = self.store, [_renewal_of(run) for run in runs]
         if isinstance(store, ManyLeases):
             return await store.renew_many(self._trigger, renewals, self._lease)
@@ -247,9 +249,9 @@ class LeaseKeeper:
         ]
 
     async def _look_after(self, run: Run, *, renewed: bool) -> str | None:
-        """Return None, or who has the entry instead; a history that forgot it gave it to nobody.
+        """Return None, or who has the entry instead; if the history forgot it, nobody has it.
 
-        Where bodies are compared, what is kept of the body is prolonged with the lease.
+        If bodies are compared, the life of the fingerprint is extended with the lease.
         """
         uuid, fence, owner = _renewal_of(run)
         if renewed:
@@ -283,7 +285,7 @@ class LeaseKeeper:
             _log.error("%s could not be renewed", which, exc_info=error, extra=self._extra(runs[0]))
 
     def _tell_of_the_end(self, uuid: str, entry: Entry) -> None:
-        """Say, once for each batch, that it is forgotten before its lease would be over."""
+        """Log, once for each batch, that an entry expires before its lease ends."""
         if entry.fence not in self._ending:
             self._ending.add(entry.fence)
             _log.error(
@@ -305,7 +307,7 @@ class LeaseKeeper:
 
 
 def _is_renewed(run: Run) -> bool:
-    """Whether a run that is held has a lease, and is not known to have lost it."""
+    """Whether a held run has a lease, and is not known to have lost it."""
     return run.message.uuid is not None and run.fence is not None and run.taken_by is None
 
 
@@ -314,7 +316,7 @@ def _renewal_of(run: Run) -> Renewal:
 
 
 def _is_absence(error: Exception) -> bool:
-    """Whether an error says that the history is away, rather than what is wrong with what it was asked."""
+    """Whether an error means that the history is unavailable, and not that the request was wrong."""
     return isinstance(error, UnavailableError | TimeoutError)
 
 

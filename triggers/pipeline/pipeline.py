@@ -1,33 +1,34 @@
-"""The order of things: claim, decide, run, complete or park, answer. The only file that knows it.
+"""The order of the steps: claim, decide, run, complete or park, answer. Only this file knows it.
 
 Each step is numbered (:class:`Step`), because a process may die right after any of them:
 
 =============  ==============================================  ===================================
-died after     what stands                                     the next delivery
+died after     what exists                                     the next delivery
 =============  ==============================================  ===================================
 1              nothing                                         is NEW
-2, 3, 4, 5, 6  STARTED; after 5 an event, after 6 a parked     is IN_DOUBT: resolver, or parked
-               copy too, where the message is given up
+2, 3, 4, 5, 6  STARTED; after 5 an event, after 6 also a       is IN_DOUBT: resolver, or parked
+               parked copy, if the message is given up
 7              COMPLETED, not acknowledged                     is a DUPLICATE, acknowledged
 8              everything                                      does not come
 =============  ==============================================  ===================================
 
-The event of a message that is given up is published before the message is parked, and it is parked before its
-entry is completed: dying in between repeats what came before at the next delivery, the other way round would
-lose what comes after. Of an atomic trigger nothing stands before step 7, where its transaction commits: until
-then the next delivery is NEW. There is no policy here: what becomes of a message is decided in
-:mod:`triggers.detection.table`.
+The event of a message that is given up is published before the message is parked, and the message is parked
+before its entry is completed. If a process dies in between, the next delivery repeats the steps before; in
+the other order, the steps after would be lost. For an atomic trigger nothing exists before step 7, where its
+transaction commits: until then the next delivery is NEW. This file contains no policy:
+:mod:`triggers.detection.table` makes the decisions.
 
-A worker that has fetched several messages may claim the next one together with step 7 of the one before (see
-:mod:`triggers.pipeline.sharing.turn`). Of such a message something stands before step 1: it is IN_DOUBT from
-then on. Many tasks may make their steps 2, and their steps 7, in common calls (``sharing.gathered``).
+A worker that has fetched several messages may claim the next message together with step 7 of the one before
+(see :mod:`triggers.pipeline.sharing.turn`). The entry of such a message exists before step 1: the message is
+IN_DOUBT as soon as it is claimed. Many tasks may make their steps 2, and their steps 7, in common calls
+(``sharing.gathered``).
 
-A task that is cancelled is not a process that died. Cancelled before the service was called, its claim is
-remembered as one under which nothing ran (:mod:`triggers.pipeline.undecided`), and the next delivery is NEW;
-where there is a lease, it is released before that is over, so that other processes find nothing In Doubt.
-Cancelled while the service runs, nobody knows what it did: the next delivery is IN_DOUBT. Cancelled after
-that, steps 5 to 7 are done to their end all the same, for which the cancellation waits
-:data:`history.shell.PATIENCE` at most; the next delivery is a DUPLICATE.
+A cancelled task is not a process that died. If it is cancelled before the call of the service, its claim is
+remembered as a claim under which nothing ran (:mod:`triggers.pipeline.undecided`), and the next delivery is
+NEW. If there is a lease, the claim is released before the lease ends, so that other processes find nothing In
+Doubt. If it is cancelled while the service runs, nobody knows what the service did: the next delivery is
+IN_DOUBT. If it is cancelled later, steps 5 to 7 are still finished, and the cancellation waits at most
+:data:`history.shell.PATIENCE` for them; the next delivery is a DUPLICATE.
 """
 
 import logging
@@ -89,7 +90,7 @@ _log = logging.getLogger(__name__)
 class Step(IntEnum):
     """The points between which a process may die; reached in this order.
 
-    Only what is given up is PUBLISHED and PARKED; of a batch, the successes are COMPLETED before that.
+    Only given up messages are PUBLISHED and PARKED; in a batch, the successes are COMPLETED before that.
     """
 
     RECEIVED = 1
@@ -105,18 +106,18 @@ class Step(IntEnum):
 #: Gives duplicates among these the result of their first run.
 Recall = Callable[[Sequence[Run]], Awaitable[None]]
 
-#: Told of what became of messages, before they are acknowledged.
+#: Receives the results of messages before they are acknowledged.
 Witness = Callable[[Sequence[Run]], Awaitable[None]]
 
-#: Told of every step that is reached, such as by the crash tests.
+#: Receives every step that is reached, for example for the crash tests.
 Observer = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePipeline:
-    """What a trigger does with a message, over a blocking or an asyncio store.
+    """The processing of a trigger's messages, over a blocking or an asyncio store.
 
-    ``owned`` are the histories that were opened for it, and that :meth:`close` closes.
+    ``owned`` are the histories that were opened for it; :meth:`close` closes them.
     """
 
     settings: Settings
@@ -142,17 +143,17 @@ class MessagePipeline:
 
     @property
     def store(self) -> HistoryStore | None:
-        """The history that messages are claimed in; None without one."""
+        """The history in which messages are claimed; None without one."""
         return self.judge.store
 
     @property
     def parking(self) -> Parking | None:
-        """Where messages are kept aside, but for the local file."""
+        """Where messages are parked, except in the local file."""
         return self.lot.primary
 
     @property
     def at_once(self) -> int:
-        """How many messages a worker is to deliver in its next call."""
+        """How many messages a worker delivers in its next call."""
         return self.settings.batch if self.pace is None else self.pace.size
 
     def at(self, index: int) -> Self:
@@ -160,19 +161,19 @@ class MessagePipeline:
         return replace(self, index=index)
 
     def waiting(self, pause: Pause) -> Self:
-        """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
+        """Return the same pipeline, which waits with ``pause`` between the tries of a message."""
         return replace(self, execution=self.execution.waiting(pause))
 
     def forwarding(self, forward: Forward) -> Self:
-        """Return the same pipeline, sending duplicates by ``forward`` where the trigger wants it."""
+        """Return the same pipeline, which sends duplicates with ``forward`` if the trigger wants that."""
         return replace(self, forward=forward)
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
-        """Return the same pipeline under the judge that ``by`` makes of the usual one."""
+        """Return the same pipeline with the judge that ``by`` makes of the usual judge."""
         return replace(self, judge=by(self.judge))
 
     def turning(self, goes_on: Callable[[], bool]) -> Self:
-        """Return the same pipeline for one worker, whose messages share calls or transactions."""
+        """Return the same pipeline for one worker. The messages of the worker share calls or transactions."""
         if self.transactions is not None:
             return replace(self, pace=pace_of(self.settings))
         asks = self.identify is not None or (self.routing is not None and self.routing.asks)
@@ -194,7 +195,7 @@ class MessagePipeline:
     async def deliver(
         self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
     ) -> Sequence[Outcome]:
-        """Handle what a receiver handed over, and answer all of it; ``can`` is what the receiver can do."""
+        """Handle all that a receiver handed over, and answer it; ``can`` is what the receiver supports."""
         can = can or capabilities_of(receiver)
         if self.spans is None:
             return await self._deliver(receiver, received, can)
@@ -255,7 +256,7 @@ class MessagePipeline:
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Detect all with one claim, run the NEW ones in order, and complete them with one write.
 
-        A uuid that stands twice is decided in order: its second message waits for the first to be completed.
+        If a uuid occurs twice, it is decided in order: its second message waits until the first is completed.
         """
         if self.spans is None:
             return await self._handle_runs([self._begin(message) for message in messages])
@@ -263,7 +264,7 @@ class MessagePipeline:
             return await self._handle_runs([self._begin(message) for message in messages])
 
     async def close(self) -> None:
-        """Stop renewing leases, and give back the connections that were opened for this pipeline."""
+        """Stop renewing leases, and close the connections that were opened for this pipeline."""
         if (leases := self.judge.leases) is not None:
             if self.shell.blocking:
                 leases.close()
@@ -284,7 +285,7 @@ class MessagePipeline:
         return self._outcomes_of(runs)
 
     def _outcomes_of(self, runs: Sequence[Run]) -> Sequence[Outcome]:
-        """Return the outcomes, which the span of these messages is told, too."""
+        """Return the outcomes, and add them to the tracing span of these messages."""
         outcomes = [run.outcome() for run in runs]
         if self.spans is not None and runs:
             self.spans.tell(outcomes, [run.fence for run in runs])
@@ -293,13 +294,13 @@ class MessagePipeline:
     def _begin(self, message: Message) -> Run:
         finding = NO_HISTORY if self.judge.store is None else NOT_ASKED
         run = Run(message, finding, self.settings.silenced, self.settings.redaction)
-        # What was delivered too often is asked nothing: reading it may be what ended its process.
+        # A message that was delivered too often is not read: reading it may have ended its process.
         if self.identify is not None and message.delivery_count <= self.settings.policy.max_delivery_count:
             run.identify(self.identify)
         return run
 
     async def _handle_wave(self, runs: Sequence[Run], removal: Removal | None = None) -> None:
-        """Route, claim, judge, execute and conclude; no uuid stands twice."""
+        """Route, claim, judge, execute and conclude; no uuid occurs twice."""
         for run in runs:
             if run.message.expiration is not None:
                 runs = drop_expired(runs, self.settings.name)
@@ -324,7 +325,7 @@ class MessagePipeline:
             await self._handle_atomically(runs, self.transactions, removal)
 
     async def _route(self, runs: Sequence[Run], routing: Routing) -> Sequence[Run]:
-        """Return the runs that have a service; keep aside what a filter failed for."""
+        """Return the runs that have a service; park the messages for which a filter failed."""
         routed = routing.sort(runs)
         if failed := [run for run in runs if run.verdict is not None and run.parks]:
             await self._give_up(failed)
@@ -335,7 +336,7 @@ class MessagePipeline:
     ) -> None:
         """Claim, judge, execute and complete in one transaction; publish, park and answer after it.
 
-        Where the messages are in the same database, the transaction acknowledges them, too.
+        If the messages are in the same database, the transaction also acknowledges them.
         """
         if self.judge.bodies is not None:
             await self.judge.compare(runs)
@@ -362,7 +363,8 @@ class MessagePipeline:
         blame = Blame(self.store, self.settings)
         verdicts = {run: await blame.of(run, error) for run in runs}
         if set(verdicts.values()) != {Verdict.NOBODY}:
-            # The history answers: what has not run by then is given back, and nothing is suspended.
+            # The history answers: a message that has not run until now is recovered, and nothing is
+            # suspended.
             error = TransactionConflictError("running another message in its transaction")
         for run, verdict in verdicts.items():
             if verdict is Verdict.NOBODY:
@@ -372,9 +374,9 @@ class MessagePipeline:
     async def _handle_alone(
         self, runs: Sequence[Run], error: Exception, transactions: Transactions, removal: Removal | None
     ) -> list[Run]:
-        """Give each message that shared a transaction which failed one of its own: it may be one's fault.
+        """Give each message of a failed shared transaction its own transaction: one message may be the cause.
 
-        Return those that must not run again: they are In Doubt.
+        Return the messages that must not run again: they are In Doubt.
         """
         if self.pace is not None:
             self.pace.slow_down()
@@ -390,13 +392,13 @@ class MessagePipeline:
     async def _commit(
         self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None
     ) -> Exception | None:
-        """Do it in one transaction, and return what kept it from being committed."""
+        """Do it in one transaction, and return the error that prevented the commit, if any."""
         try:
             if not await self._run_inside(runs, transactions, removal):
                 await self._run_inside(runs, transactions, removal, again=True)
         except ConfigurationError:
             raise
-        except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
+        except Exception as error:  # noqa: BLE001  (any error: nothing is known to be committed)
             return error
         self._reach(Step.COMPLETED)
         if removal is not None:
@@ -411,7 +413,7 @@ class MessagePipeline:
         *,
         again: bool = False,
     ) -> bool:
-        """Do it in one transaction; False where its connection had died in the pool, and nothing was done."""
+        """Do it in one transaction; False if its pooled connection was already dead, and nothing was done."""
         begun = await transactions.begin()
         transaction: SqlTransaction | None = None
         try:
@@ -452,7 +454,7 @@ class MessagePipeline:
             self._reach(Step.RUN)
 
     async def _conclude(self, runs: Sequence[Run]) -> None:
-        """Complete the successes first, so that nothing a failure needs can keep them in doubt."""
+        """Complete the successes first, so that nothing that a failure needs can keep them In Doubt."""
         done: list[Run] = []
         others: list[Run] = []
         for run in runs:
@@ -471,7 +473,7 @@ class MessagePipeline:
                 await self._settle(ended)
 
     async def _give_up(self, runs: Sequence[Run]) -> None:
-        """Tell of what is given up and keep it aside, as the table says."""
+        """Publish an event for given up messages and park them, as the table says."""
         for run in runs:
             if run.raises_event:
                 await self._publish(run)
@@ -486,7 +488,7 @@ class MessagePipeline:
             await self._park(kept)
 
     def _answer(self, run: Run) -> None:
-        """Note what the table tells the provider."""
+        """Note the answer of the table to the provider."""
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
         run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
         if self.tries.counts or not run.acknowledge:
@@ -507,7 +509,7 @@ class MessagePipeline:
         self._reach(Step.PARKED)
 
     def _tell(self, run: Run, before: str = "") -> None:
-        """Log the verdict, the error behind it, and what to do next where a person has to decide."""
+        """Log the verdict, the error behind it, and what to do next if a person has to decide."""
         verdict, _, why = run.reason.partition(": ")
         failure = "" if run.error is None else f"{run.told_of(run.error)}; "
         ask = f". Next: doubtless why {run.named}" if run.parked and run.message.uuid else ""
@@ -527,7 +529,7 @@ class MessagePipeline:
         self._reach(Step.PUBLISHED)
 
     async def park_unreadable(self, unreadable: Unreadable) -> bool:
-        """Keep a delivery that is no message, whole, and say so."""
+        """Park a delivery that is not a message, whole, and log it."""
         name, redact = self.settings.name, self.settings.redaction
         destination, index = self._origin()
         if redact is not None:
@@ -569,18 +571,18 @@ def _answer_of(run: Run) -> Answer | None:
 
 
 def _is_done_with(run: Run) -> bool:
-    """Whether all that is left to do about a message is to acknowledge it."""
+    """Whether the only remaining step for a message is to acknowledge it."""
     return _answer_of(run) is Answer.ACKNOWLEDGE and not run.parks and not run.raises_event
 
 
 def _is_told_already(run: Run) -> bool:
-    """Whether an earlier delivery's log line had the traceback of what is tried again and again."""
+    """Whether an earlier delivery already logged the traceback of an error that is retried repeatedly."""
     transient = run.end is not None and run.end.ending is Ending.TRANSIENT
     return transient and not run.acknowledge and run.message.delivery_count > 1
 
 
 def _waves(runs: Sequence[Run]) -> Iterable[Sequence[Run]]:
-    """Split runs so that no uuid stands twice in one wave, and each waits for the one before it."""
+    """Split runs so that no uuid occurs twice in one wave, and each wave waits for the one before it."""
     if len(runs) <= 1:
         return [runs] if runs else []
     waves: list[list[Run]] = []

@@ -1,4 +1,4 @@
-"""What a consumer needs of a trigger's pipeline, whichever of the two it is."""
+"""The methods of a trigger's pipeline that a consumer needs; both pipelines have them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, Self
@@ -16,7 +16,7 @@ from triggers.service.outcome import Outcome
 
 
 class Pipeline(Protocol):
-    """What a trigger does with its messages, over a blocking or an asyncio history."""
+    """The processing of a trigger's messages, over a blocking or an asyncio history."""
 
     @property
     def shell(self) -> Shell:
@@ -25,38 +25,38 @@ class Pipeline(Protocol):
 
     @property
     def store(self) -> HistoryStore | None:
-        """The history that it claims in; None without one."""
+        """The history in which it claims; None without one."""
         ...
 
     @property
     def parking(self) -> Parking | None:
-        """Where it keeps messages aside, but for the local file."""
+        """Where it parks messages, except in the local file."""
         ...
 
     @property
     def upkeep(self) -> Callable[[], Awaitable[None]] | None:
-        """What is to be done from time to time, as often as the history forgets what has expired."""
+        """The periodic work, repeated as often as the history deletes expired entries."""
         ...
 
     @property
     def turns(self) -> Turns | None:
-        """What a worker knows of its message and of the next; None where each is handled by itself."""
+        """The worker's knowledge of its message and the next one; None if each is handled separately."""
         ...
 
     @property
     def at_once(self) -> int:
-        """How many messages a worker is to deliver in its next call."""
+        """How many messages a worker delivers in its next call."""
         ...
 
     def turning(self, goes_on: Callable[[], bool]) -> Self:
-        """Return the same pipeline for one worker, whose messages share calls or transactions.
+        """Return the same pipeline for one worker. The messages of the worker share calls or transactions.
 
-        ``goes_on`` says whether another message may be begun.
+        ``goes_on`` returns whether another message may begin.
         """
         ...
 
     def gathering(self) -> Self:
-        """Return the same pipeline for many tasks, which share calls to the history where they can."""
+        """Return the same pipeline for many tasks, which share calls to the history if possible."""
         ...
 
     def at(self, index: int) -> Self:
@@ -64,21 +64,21 @@ class Pipeline(Protocol):
         ...
 
     def waiting(self, pause: Pause) -> Self:
-        """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
+        """Return the same pipeline, which waits with ``pause`` between the tries of a message."""
         ...
 
     def forwarding(self, forward: Forward) -> Self:
-        """Return the same pipeline, sending duplicates by ``forward`` where the trigger wants it."""
+        """Return the same pipeline, which sends duplicates with ``forward`` if the trigger wants that."""
         ...
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
-        """Return the same pipeline under other judges, each made of the usual one."""
+        """Return the same pipeline with other judges, each made of the usual judge."""
         ...
 
     async def deliver(
         self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
     ) -> Sequence[Outcome]:
-        """Handle what a receiver handed over, and answer all of it."""
+        """Handle all messages that a receiver handed over, and answer them."""
         ...
 
     async def handle(self, message: Message) -> Outcome:
@@ -86,13 +86,13 @@ class Pipeline(Protocol):
         ...
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
-        """Handle many messages, as if each came alone."""
+        """Handle many messages, each as if it were the only one."""
         ...
 
     async def park_unreadable(self, unreadable: Unreadable) -> bool:
-        """Keep a delivery that is no message, whole, and say so; False when nothing could take it."""
+        """Park a delivery that is not a message, whole, and log it; False if nothing could park it."""
         ...
 
     async def close(self) -> None:
-        """Stop renewing leases, and give back the connections that were opened for this pipeline."""
+        """Stop renewing leases, and close the connections that were opened for this pipeline."""
         ...

@@ -1,15 +1,15 @@
 """Which messages are for a trigger, and for which of its services.
 
-A selector says what is for the trigger at all. Then the routing rules are tried in the order in which they
-were added, and the first whose filter matches has the message to itself; last comes the trigger's own
-service, whose filter, if it has one, need not match either. What nobody wants is acknowledged and leaves
-nothing behind: no run, no parked copy, no history entry. Source: the webMethods trigger's routing rules and
-local filters.
+A selector decides which messages are for the trigger. Then the routing rules are tried in the order in which
+they were added; the first rule with a filter that matches gets the message, and no other rule. The trigger's
+own service comes last; its filter, if it has one, must also match. A message that no service wants is
+acknowledged and leaves nothing behind: no run, no parked copy, no history entry. Source: the webMethods
+trigger's routing rules and local filters.
 
-This is asked after the delivery count and before the claim. After: a filter that kills its process must end
-like any other message that does, at ``max_delivery_count``. Before: an entry would say that a message was
-processed which nobody looked at, and a rule that is added later would find it a duplicate. A filter that
-fails tells nothing, so it is a fatal failure of the message before its service: parked, with the event.
+Routing comes after the delivery count: a filter that kills its process must end like any other such message,
+at ``max_delivery_count``. Routing comes before the claim: an entry would say that a message was processed
+that no service received, and a rule that is added later would find a duplicate. A filter that fails gives no
+answer, so this is a fatal failure of the message before its service: it is parked, with the event.
 """
 
 import logging
@@ -34,15 +34,15 @@ NO_SELECTOR_MATCH = "the selector does not match"
 NO_RULE_MATCH = "no routing rule matches"
 FILTER_FAILED = "a filter failed"
 
-#: Row 0, at no place in the table: the message never came to it.
+#: Row 0 without a place in the table: the message never reached the table.
 _UNMATCHED = Decision(row=0, index=-1, status=None)
 _BROKEN = Decision(row=0, index=-1, status=None, park=True, cause=Cause.FILTER_FAILED, rejected=True)
 
 
 def drop_expired(runs: Sequence[Run], trigger: str) -> Sequence[Run]:
-    """Return the runs whose message has not expired, by this machine's clock; the others are decided.
+    """Return the runs with a message that has not expired, by this machine's clock; the others are decided.
 
-    Its sender said that nobody wants it after JMSExpiration: it is acknowledged, and leaves nothing behind.
+    The sender said that nobody wants it after JMSExpiration: it is acknowledged, and leaves nothing behind.
     """
     now = datetime.now(UTC)
     for run in runs:
@@ -56,7 +56,7 @@ def drop_expired(runs: Sequence[Run], trigger: str) -> Sequence[Run]:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A service of a trigger, and the messages it is for."""
+    """A service of a trigger, and which messages it is for."""
 
     name: str
     wanted: Wanted
@@ -77,7 +77,7 @@ class Routing:
 
     @property
     def asks(self) -> bool:
-        """Whether there is anything to ask of a message."""
+        """Whether a message must be routed at all."""
         return bool(self.routes) or self._selector is not None or self._own_filter is not None
 
     def add(
@@ -87,7 +87,7 @@ class Routing:
         service: Callable[..., Any],
         local_names: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a rule, to be tried after those before it and before the trigger's own service.
+        """Add a rule, tried after the earlier rules and before the trigger's own service.
 
         Raises:
             ConfigurationError: its name is taken, its filter cannot be read, or its service is of another
@@ -109,9 +109,9 @@ class Routing:
         return twin
 
     def sort(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Give each message its service, and return those that have one; the others are decided.
+        """Give each message its service, and return the messages that have one; the others are decided.
 
-        What was delivered too often is asked nothing: the table rejects it.
+        A message that was delivered too often is not routed: the table rejects it.
         """
         limit = self._settings.policy.max_delivery_count
         return [run for run in runs if run.message.delivery_count > limit or self._has_service(run)]
@@ -129,7 +129,7 @@ class Routing:
             if self._own_filter is None or self._own_filter(reading):
                 return True
         except BaseException as error:
-            # A filter answers at once, so nobody can have cancelled it.
+            # A filter does not wait, so nobody can have cancelled it.
             if not is_failure(error):
                 raise
             run.decision, run.verdict, run.problem = _BROKEN, FILTER_FAILED, error
@@ -143,7 +143,7 @@ class Routing:
 
 
 def _check_join(setting: str, settings: Settings) -> None:
-    # The joined message holds all of them, and none of their headers: what matched one would never match it.
+    # The joined message has all parts and no headers: a filter that matched a part would never match it.
     if settings.join == "all":
         raise ConfigurationError(
             setting,
@@ -158,7 +158,7 @@ def _check_name(setting: str, name: Any, taken: Collection[str]) -> None:
             setting, "its name is empty or no text", 'write .route("cancel", filter=...)'
         )
     if name in taken:
-        raise ConfigurationError(setting, "another one has this name", "give each a name of its own")
+        raise ConfigurationError(setting, "another one has this name", "give each its own name")
 
 
 def _check_kind(setting: str, binding: Binding, own: Binding) -> None:
@@ -176,5 +176,5 @@ def _check_kind(setting: str, binding: Binding, own: Binding) -> None:
         raise ConfigurationError(
             setting,
             f"its service takes a {asked}, and the trigger's own takes none",
-            "let the trigger's own service take one, too: it makes the trigger atomic",
+            "let the trigger's own service also take one: it makes the trigger atomic",
         )

@@ -1,4 +1,4 @@
-"""One message on its way through the pipeline, and what is told of it: parked copy, event, outcome."""
+"""The state of one message in the pipeline, and its reports: parked copy, event, outcome."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,21 +27,21 @@ from triggers.service.outcome import Outcome
 if TYPE_CHECKING:
     from triggers.service.binding import Binding
 
-#: The shortest and the longest pause before a copy whose first run is still alive is looked at again. Brokers
-#: do not let a consumer keep a delivery for ever: RabbitMQ half an hour, unless told otherwise.
+#: The shortest and the longest pause before the next look at a copy while its first run is still alive.
+#: Brokers do not let a consumer keep a delivery for ever: RabbitMQ by default half an hour.
 SHORTEST_RECOVER_DELAY, LONGEST_RECOVER_DELAY = timedelta(milliseconds=100), timedelta(minutes=10)
 
-#: So much of the time that a long run has taken already is the pause, so that deliveries grow rare; the fewer
-#: are left before ``max_delivery_count``, the more.
+#: The pause is this share of the time that a long run has already taken, so that deliveries become rare. It
+#: grows if few deliveries are left before ``max_delivery_count``.
 SHARE_OF_RUN, DELIVERIES_TO_SPARE = 0.5, 8
 
-#: Modules whose frames, at the beginning of a traceback, tell nothing of a service: what calls it.
+#: Modules that call a service: their frames at the beginning of a traceback are left out.
 MACHINERY = ("triggers.", "history.", "resolvers.", "tenacity", "asyncio.")
 
-#: How a note begins that is the resolver's reason.
+#: How a note begins that holds the resolver's reason.
 RESOLVER_SAYS = "resolver: "
 
-#: The verdict on a message that came too late for anybody to want it.
+#: The verdict on a message that came after its expiration.
 EXPIRED = "it has expired"
 
 #: The pause before a delivery that could not be parked is delivered again.
@@ -50,58 +50,58 @@ UNPARKED_DELAY = timedelta(seconds=5)
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """The state of one message between claim and answer. Written by the pipeline and its lease's keeper.
+    """The state of one message between claim and answer. The pipeline and the keeper of its lease write it.
 
-    What was found is one part and how the service ended another; each is replaced as a whole.
+    The finding is one part and the end of the service another; each is replaced as a whole.
     """
 
     message: Message
     finding: Finding
     silenced: frozenset[Cause] = frozenset()
-    #: What takes values out of texts that are not ours; None where nothing does.
+    #: Removes values from texts that come from user code; None if nothing does.
     redact: Redaction | None = None
-    #: The service of another route than the trigger's own.
+    #: The service of a route; None for the trigger's own.
     binding: "Binding | None" = None
-    #: Why the message never came to the table.
+    #: Why the message never reached the table.
     verdict: str | None = None
-    #: The fingerprint of its body and when it was kept, by the monotonic clock, where bodies are compared.
+    #: The fingerprint of its body and when it was stored (monotonic clock), if bodies are compared.
     compared: tuple[bytes, float] | None = None
-    #: Why it has no identity, where its trigger reads one.
+    #: Why it has no identity, if its trigger reads one.
     unidentified: BaseException | None = None
-    #: What failed before the service could run: the history, the resolver or a filter.
+    #: The failure before the service could run: of the history, the resolver or a filter.
     problem: BaseException | None = None
     decision: Decision | None = None
-    #: For how long the provider should keep a message that is recovered.
+    #: How long the provider should keep a message that is recovered.
     patience: timedelta = timedelta(0)
     attempts: int = 0
     seconds: float = 0.0
     #: Whether its consumer stops, so that a failed run is not tried again here.
     stopped: bool = False
-    #: None until the service has ended, and where it did not run.
+    #: None until the service has ended, and if it did not run.
     end: End | None = None
     notes: tuple[str, ...] = ()
     join: str | None = None
     acknowledge: bool = True
     parked: bool = False
-    #: Of a duplicate, what the first run returned, in a tuple; None where that is not known.
+    #: For a duplicate: what the first run returned, in a tuple; None if that is not known.
     kept: tuple[Any] | None = None
-    #: Of a duplicate, how the first run failed, where that is known.
+    #: For a duplicate: how the first run failed, if that is known.
     failed_before: Exception | None = None
     event: RetrievalFailureEvent | None = None
-    #: Until when its lease is known to last, by the monotonic clock; 0 without one.
+    #: Until when its lease lasts, as far as known, by the monotonic clock; 0 without one.
     alive_until: float = 0.0
-    #: Who has the entry, once it is known that this run has it no longer.
+    #: The owner of the entry, after this run is known to have lost it.
     taken_by: str | None = None
     _traced: tuple[BaseException, str | None] | None = None
 
     @property
     def found(self) -> Entry | None:
-        """The entry that was there before this run."""
+        """The entry that existed before this run."""
         return self.finding.found
 
     @property
     def fence(self) -> Fence | None:
-        """The fence of the entry as it stands."""
+        """The fence of the present entry."""
         return self.finding.fence
 
     @property
@@ -116,17 +116,17 @@ class Run:
 
     @property
     def aftermath(self) -> Aftermath | None:
-        """What the table says of the end; None without one."""
+        """The table's answer to the end; None without an end."""
         return None if self.end is None else self.end.aftermath
 
     @property
     def error(self) -> BaseException | None:
-        """What the service raised, or what kept it from running."""
+        """The error that the service raised, or that kept it from running."""
         return self.problem if self.end is None else self.end.error
 
     @property
     def claimed(self) -> bool:
-        """Whether this run has ended, and its end is to be written into its own entry."""
+        """Whether this run has ended, and its end is to be recorded in its own entry."""
         return self.end is not None and self.finding.recorded
 
     @property
@@ -136,29 +136,29 @@ class Run:
 
     @property
     def never_began(self) -> bool:
-        """Whether this run owns a STARTED entry, as far as it got, and its service was never called."""
+        """Whether this run owns a STARTED entry, and its service was never called."""
         if self.end is not None or self.attempts or not self.finding.recorded:
             return False
         return self.finding.found is None or (self.decision is not None and self.decision.runs)
 
     def note(self, text: str) -> None:
-        """Add something to the reason; what is not ours in it has been redacted."""
+        """Add a text to the reason; texts from user code in it are already redacted."""
         self.notes += (text,)
 
     def redacted(self, text: str) -> str:
-        """Return a text that is not ours as it may be shown."""
+        """Return a text from user code as it may be shown."""
         return text if self.redact is None else self.redact(text)
 
     def text_of(self, error: BaseException) -> str:
-        """Return what an exception says, as it may be shown."""
+        """Return the text of an exception as it may be shown."""
         return text_of(error, self.redact)
 
     def told_of(self, error: BaseException) -> str:
-        """Return the class of an exception and what it says, as it may be shown."""
+        """Return the class and the text of an exception as they may be shown."""
         return told_of(error, self.redact)
 
     def identify(self, read: Identify) -> None:
-        """Know the message by the identity that its trigger reads, or note that it has none."""
+        """Set the identity that the trigger reads from the message, or note that it has none."""
         try:
             self.message = self.message.known_by(read(self.message))
         except BaseException as error:
@@ -172,14 +172,14 @@ class Run:
         self.finding, self.problem, self.notes = NOT_ASKED, None, ()
 
     def start_over(self) -> None:
-        """Forget everything but the message: the transaction that it shared was not committed."""
+        """Forget everything except the message: the transaction that it shared was not committed."""
         self.begin_anew()
         self.decision, self.end, self.attempts, self.seconds = None, None, 0, 0.0
         self.patience, self.stopped, self.taken_by = timedelta(0), False, None
 
     @property
     def is_unlike(self) -> bool:
-        """Whether its body is not known to be the one that came first under its uuid."""
+        """Whether its body is not known to be the first body under its uuid."""
         return (
             self.finding.instead is Found.OTHER_BODY
             or self.unidentified is not None
@@ -193,15 +193,15 @@ class Run:
 
     @property
     def parks(self) -> bool:
-        """Whether the table wants the message kept aside."""
+        """Whether the table orders to park the message."""
         after = self.aftermath
         return (self.decision is not None and self.decision.park) if after is None else after.park
 
     @property
     def raises_event(self) -> bool:
-        """Whether the table wants the event, and the settings let it.
+        """Whether the table orders the event, and the settings allow it.
 
-        A row's event stands whatever the service did afterwards.
+        The event of a row is raised whatever the service did afterwards.
         """
         return self._cause() is not None
 
@@ -209,12 +209,12 @@ class Run:
         """Return what is known, in the table's terms."""
         finding = self.finding
         found = finding.instead or found_in(finding.found)
-        if self.unidentified is not None:  # whatever detects duplicates, it cannot detect this one
+        if self.unidentified is not None:  # without an identity, no duplicate of it can be detected
             return _facts(count, False, HistoryUse.ON, found, word)  # noqa: FBT003
         return _facts(count, self.message.uuid is not None, finding.history, found, word)
 
     def evidence(self) -> Evidence:
-        """Return what is known of an earlier run; the fence is that of the entry as it stands."""
+        """Return what is known of an earlier run; the fence is the fence of the present entry."""
         found = self.found
         if self.finding.instead is Found.OTHER_BODY:
             return Evidence(delivery_count=self.message.delivery_count, fence=NO_FENCE)
@@ -227,7 +227,7 @@ class Run:
 
     @property
     def trace(self) -> str | None:
-        """The traceback of the error, bounded; None where it did not come out of user code."""
+        """The traceback of the error, with limited length; None if it did not come from user code."""
         if self.error is None:
             return None
         if self._traced is None or self._traced[0] is not self.error:
@@ -236,7 +236,7 @@ class Run:
 
     @property
     def reason(self) -> str:
-        """What is known of it, what the resolver said, what came of its run: in a sentence, its row last."""
+        """The reason in one sentence: what is known, the resolver's answer, the end of the run, the row."""
         decision, end = self.decision, self.end
         if self.verdict is not None or decision is None:
             return "; ".join([self.verdict or "it was not judged", *self.notes])
@@ -245,7 +245,7 @@ class Run:
 
     @property
     def named(self) -> str:
-        """What log lines call it: its identity, else what else there is."""
+        """Its name in log lines: its identity, or another value if there is none."""
         return in_log(self.message.uuid or self.message.message_id or "a message without identity")
 
     def copy(self, trigger: str) -> Parked:
@@ -270,11 +270,11 @@ class Run:
         )
 
     def _parked_id(self, trigger: str) -> str:
-        # Two messages without an identity may be equal and two all the same: each has a place of its own.
+        # Two messages without an identity may be equal but distinct: each gets its own id.
         return parked_id(trigger, self.message, delivery="" if self.message.uuid else uuid4().hex)
 
     def make_event(self, trigger: str, destination: str, index: int = 0) -> RetrievalFailureEvent:
-        """Return the event that tells of giving this message up."""
+        """Return the event that reports that this message is given up."""
         return RetrievalFailureEvent(
             trigger_name=trigger,
             destination=destination,
@@ -287,7 +287,7 @@ class Run:
         )
 
     def _cause(self) -> Cause | None:
-        """Return why the message is given up: the service's end before the row, where neither is silenced."""
+        """Return why the message is given up: the service's end before the row, unless it is silenced."""
         after, decision = self.aftermath, self.decision
         for cause in (None if after is None else after.cause, None if decision is None else decision.cause):
             if cause is not None and cause not in self.silenced:
@@ -295,7 +295,7 @@ class Run:
         return None
 
     def outcome(self) -> Outcome:
-        """Return what became of the message."""
+        """Return the result of the message."""
         decision, end = self.decision, self.end
         assert decision is not None  # noqa: S101  (every run is judged before it is answered)
         return Outcome(
@@ -326,19 +326,19 @@ class Run:
         return self.patience
 
     def became_unreachable(self, error: Exception) -> None:
-        """Note that the history did not answer, so that nothing of the message is known."""
+        """Note that the history did not answer, so that nothing is known about the message."""
         self.finding, self.problem, self.end = UNREACHABLE, error, None
 
 
 def patience_with(
     found: Entry | None, delivery_count: int, *, limit: int, lease: timedelta | None
 ) -> timedelta:
-    """Return for how long to wait for a run that is alive elsewhere, such as the first of this very message.
+    """Return how long to wait for a run that is alive elsewhere, for example the first run of this message.
 
-    That is until its lease is over: then it has died, or the lease was renewed. Each look is a delivery, and
-    a copy that waits must not be given up as one that was delivered too often. So once the lease was renewed
-    more than once, the pauses grow: with 100 deliveries and the usual lease, copies wait for half a day, with
-    5 for a quarter of an hour.
+    That is until its lease ends: then the run has died, or the lease was renewed. Each look is a delivery,
+    and a copy that waits must not be given up because it was delivered too often. So after the lease was
+    renewed more than once, the pauses grow: with 100 deliveries and the usual lease, copies wait for half a
+    day, with 5 deliveries for a quarter of an hour.
     """
     if found is None:
         return SHORTEST_RECOVER_DELAY

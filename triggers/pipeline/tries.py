@@ -1,4 +1,4 @@
-"""When a message comes again that failed transiently: the pause grows with each delivery."""
+"""When a message that failed transiently comes again: the pause grows with each delivery."""
 
 from collections import OrderedDict
 from datetime import timedelta
@@ -8,21 +8,21 @@ from triggers.detection.table import Answer
 from triggers.pipeline.run import Run
 from triggers.service.failures import Redelivery
 
-#: How many messages are remembered at most whose provider counts no deliveries.
+#: How many messages are remembered at most if their provider counts no deliveries.
 MOST_REMEMBERED = 10_000
 
-#: The ends after which a message is to be tried again, and not by the one who has it now.
+#: The ends after which a message is tried again, but not by the worker that has it now.
 _AGAIN = frozenset({Ending.TRANSIENT, Ending.FATAL})
 
 
 class Tries:
-    """Counts the tries of messages whose provider counts no deliveries; of all others it knows the number."""
+    """Counts the tries of messages if their provider counts no deliveries; else it knows the number."""
 
     def __init__(self) -> None:
         self.counts: OrderedDict[str | None, int] = OrderedDict()
 
     def note(self, run: Run, redelivery: Redelivery | None) -> None:
-        """Say how long the provider is to keep a message that is given back."""
+        """Set how long the provider keeps a message that is recovered."""
         if run.acknowledge:
             self.counts.pop(run.message.uuid, None)
         elif redelivery is not None and _is_tried_again(run):

@@ -1,10 +1,11 @@
-"""Claims whose answer never came: the entry may stand, and nobody runs under it.
+"""Claims that never got an answer: the entry may exist, and nobody runs under it.
 
-So it is, too, with a claim whose task was cancelled before its service was called.
+The same is true for the claim of a task that was cancelled before the call of its service.
 
-Whoever claimed knows that: the token in the entry is unique to the attempt. So when the message comes again
-its own claim is taken over, and not mistaken for that of a run that died; and when the history answers again,
-what is left of such claims is released, for the message may be delivered elsewhere.
+The process that claimed can recognise the entry: its token is unique to the attempt. So when the message
+comes again, this process takes over its own claim and does not mistake it for the claim of a run that died.
+After the history answers again, the remaining claims are released, because the message may be delivered
+elsewhere.
 """
 
 import threading
@@ -18,11 +19,11 @@ from history.store import HistoryStore
 #: How many uuids are remembered for one trigger; the oldest is forgotten first, and may be In Doubt then.
 MOST = 10_000
 
-#: How many tokens are remembered of one uuid: a message claimed again while no answers came may stand
-#: under that of any attempt, of the first above all.
+#: How many tokens are remembered for one uuid. A message that is claimed again while no answers come may have
+#: an entry under the token of any attempt, most likely the first.
 TOKENS = 16
 
-#: How many of them are looked at in one call.
+#: How many uuids one call looks at.
 LOOKED_AT = 200
 
 
@@ -36,11 +37,11 @@ class UndecidedClaims:
 
     @property
     def known(self) -> bool:
-        """Whether there are any: asked with every message, of which nearly none has one."""
+        """Whether there are any. Called for every message, and nearly always False."""
         return bool(self._tokens)
 
     def note(self, token: str, uuids: Sequence[str]) -> None:
-        """Remember that these were claimed under a token, or not."""
+        """Remember that these uuids may have been claimed under a token."""
         with self._lock:
             for uuid in uuids:
                 first, *others = *self._tokens.pop(uuid, ()), token
@@ -52,26 +53,27 @@ class UndecidedClaims:
                 self._unseen.discard(oldest)
 
     def is_ours(self, uuid: str | None, found: Entry | None) -> bool:
-        """Whether an entry is what an undecided claim has left."""
+        """Whether an entry was left by an undecided claim."""
         if uuid is None or found is None or found.state is not State.STARTED:
             return False
         return found.owner in self._tokens.get(uuid, ())
 
     def forget(self, uuids: Sequence[str]) -> None:
-        """Forget those that have been decided."""
+        """Forget the uuids that have been decided."""
         with self._lock:
             for uuid in uuids:
                 self._tokens.pop(uuid, None)
                 self._unseen.discard(uuid)
 
     async def release_in(self, store: HistoryStore, trigger: str, *, on_their_way: bool = False) -> None:
-        """Release what is left of undecided claims, some in each call, by a store that answers again.
+        """Release the remains of undecided claims, some in each call, in a store that answers again.
 
-        What is not there yet may come: a server that stood still carries out what it had received when it
-        goes on. So it stays known; and where the calls were made just now, is looked for another time, too.
+        An entry that is absent may still come: a server that was stopped still carries out received calls
+        when it goes on. So the claim stays known. If ``on_their_way``, the calls were made just now, and the
+        entry is looked for another time.
 
         Raises:
-            Exception: whatever the store does; it is done another time.
+            Exception: any error of the store; the work is repeated another time.
         """
         if not self._unseen:
             return

@@ -1,10 +1,10 @@
 """The user's function: its settings, how it is called, what its failures mean.
 
-``options.py`` is what users may say, ``settings.py`` what they said, checked by ``checking.py`` and
-``terms.py``. ``signatures.py`` reads the service's signature, ``binding.py`` fills its parameters, where
-``borrowing.py`` tells whether a value may be shared, and ``delivery.py`` is what it may ask of its own run.
-``failures.py`` is what its exceptions mean, ``outcome.py`` what became of a delivery. ``identity.py``,
-``filters.py``, ``fingerprints.py``, ``keeping.py`` and ``tracing/`` are one option each: ``uuid=``,
-``filter=``, ``fingerprint=``, ``keep_result=`` and ``tracing=``. ``lazy.py`` refuses
-results whose work is not done.
+``options.py`` declares the options that users may set, and ``settings.py`` holds their values, checked by
+``checking.py`` and ``terms.py``. ``signatures.py`` reads the service's signature, and ``binding.py`` fills
+its parameters. ``borrowing.py`` finds out whether a value may be shared. ``delivery.py`` shows a service its
+present run, ``failures.py`` classifies its exceptions, and ``outcome.py`` is the result of a delivery.
+``identity.py``, ``filters.py``, ``fingerprints.py``, ``keeping.py`` and ``tracing/`` are one option each:
+``uuid=``, ``filter=``, ``fingerprint=``, ``keep_result=`` and ``tracing=``. ``lazy.py`` refuses results that
+are not computed yet.
 """

@@ -13,14 +13,14 @@ anything else pydantic can validate     the body; bytes and text are read as JSO
 none                                    by name: ``message``, ``delivery``, else the body as it is
 ======================================  =========================================================
 
-``Optional[Message]`` and ``Annotated[Message, ...]`` are ``Message``; so with the others of these names.
+``Optional[Message]`` and ``Annotated[Message, ...]`` count as ``Message``; the same is true for the others.
 
-What a service is given is its own: a JSON body that it could change is copied for each attempt, so that the
-next one, a retry or a resolver, and the parked copy have what came.
+A service owns its arguments: a JSON body that it could change is copied for each attempt. So the next
+attempt, a resolver and the parked copy have the original.
 
-A parameter with a default that is none of the first three keeps it once the body has found its place, or
-where the service takes the message, and so the body with it.
-A batch service takes a list of each: ``list[Order]``, ``list[Message]``, ``list[Delivery]``.
+A parameter with a default, annotated with none of the first three, keeps its default in two cases: if another
+parameter takes the body, or if the service takes the message, which contains the body. A batch service takes
+a list of each: ``list[Order]``, ``list[Message]``, ``list[Delivery]``.
 """
 
 import copy
@@ -50,19 +50,19 @@ from triggers.service.signatures import (
     returned_by,
 )
 
-#: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.
+#: Makes one argument of a service; the third argument is the transaction of an atomic trigger.
 Fill = Callable[[Message, Delivery | None, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What makes one argument of a service; a ``shared`` one is the same for all messages of a batch."""
+    """Makes one argument of a service; a ``shared`` argument is the same for all messages of a batch."""
 
     fill: Fill
     shared: bool = False
 
 
-#: What a service can be given of its transaction: the attribute of it, and whether it is for asyncio.
+#: The parts of a transaction that a service can receive: the attribute, and whether it is for asyncio.
 _RESOURCES = {
     "sqlalchemy.engine.base.Connection": ("connection", False),
     "sqlalchemy.orm.session.Session": ("session", False),
@@ -72,7 +72,7 @@ _RESOURCES = {
 
 
 class Binding:
-    """A service and how its parameters are filled; ``batch`` says that it takes many messages at once.
+    """A service and how its parameters are filled; ``batch`` means that it takes many messages in one call.
 
     ``resources`` are the annotations that only a transaction can fill, and whether they are for asyncio.
     """
@@ -102,7 +102,7 @@ class Binding:
             self._add(parameter, hints.get(parameter.name, inspect.Parameter.empty))
 
     def result_adapter(self) -> TypeAdapter[Any] | None:
-        """Return what reads results of the service as it says that they are; None where it does not say.
+        """Return the reader of the service's results, by its return annotation; None without an annotation.
 
         Raises:
             Exception: pydantic cannot read what it returns.
@@ -114,7 +114,7 @@ class Binding:
         return self._adapter
 
     def around(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> "Binding":
-        """Return the same binding of a service of the same parameters, which ``wrap`` makes of this one."""
+        """Return the same binding for the service that ``wrap`` makes; its parameters are the same."""
         twin = copy.copy(self)
         twin.service = wrap(self.service)
         return twin
@@ -129,7 +129,7 @@ class Binding:
             self._positional.append(slot)
 
     def _resource_slot(self, hint: Any) -> Slot | None:
-        # By name: who takes no connection need not import SQLAlchemy.
+        # By name: a service without a connection need not import SQLAlchemy.
         hint = asked_kind(hint)
         named = f"{getattr(hint, '__module__', '')}.{getattr(hint, '__qualname__', '')}"
         if named not in _RESOURCES:
@@ -148,7 +148,7 @@ class Binding:
             self.takes_delivery = True
             return Slot(lambda _message, delivery, _transaction: delivery)
         if parameter.default is not parameter.empty and (self._body is not None or self._takes_message):
-            # Handed over, not left out: a parameter after it may be filled by its place.
+            # Passed, not left out: a parameter after it may be positional.
             return Slot(lambda _message, _delivery, _transaction: parameter.default, shared=True)
         if self._body is not None:
             raise ConfigurationError(
@@ -160,14 +160,14 @@ class Binding:
         return self._body_slot(parameter.name, hint)
 
     def _element(self, parameter: inspect.Parameter, hint: Any) -> Any:
-        """Return what a batch service's parameter is a list of."""
+        """Return the element type of the list that a batch service's parameter takes."""
         if hint is parameter.empty or parameter.default is not parameter.empty:
             return hint
         inner = typing.get_args(hint)
         if typing.get_origin(hint) not in {list, Sequence} or len(inner) != 1:
             raise ConfigurationError(
                 f"service {self.name}",
-                f"parameter {parameter.name!r} is {hint!r}, and batch= brings many messages at once",
+                f"parameter {parameter.name!r} is {hint!r}, and batch= passes many messages in one call",
                 f"annotate it as list[...], such as list[{getattr(hint, '__name__', 'Message')}]",
             )
         return inner[0]
@@ -211,7 +211,7 @@ class Binding:
     def together(
         self, arguments: Sequence[tuple[list[Any], dict[str, Any]]]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of one run of a batch service, from those of each message."""
+        """Combine the arguments of each message into the arguments of one run of a batch service."""
         columns = [[row[0][index] for row in arguments] for index in range(len(self._positional))]
         positional = [
             column[0] if slot.shared else column
@@ -228,8 +228,8 @@ class Binding:
 class _BodyReader:
     """Validates bodies for one parameter.
 
-    ``own`` makes a JSON value the service's own, if the result would hold parts of it. ``exact`` says that
-    the parameter may hold a Decimal: pydantic's own JSON reader would make a float of it first.
+    ``own`` copies a JSON value for the service if the result would hold parts of it. ``exact`` means that the
+    parameter may hold a Decimal: pydantic's own JSON reader would first make a float of it.
     """
 
     adapter: TypeAdapter[Any]
@@ -260,11 +260,11 @@ class _BodyReader:
         try:
             value = read_json(body, exact=True).value
         except NotJsonError:
-            return self.adapter.validate_json(body)  # its error names the place
+            return self.adapter.validate_json(body)  # its error names the position
         try:
             return self.adapter.validate_python(value)
         except ValidationError:
-            # A strict model takes an instant as text from JSON alone.
+            # A strict model accepts an instant as text only from JSON.
             return self.adapter.validate_json(without_mark(body) if isinstance(body, bytes) else body)
 
 
@@ -273,7 +273,7 @@ def _as_it_is(body: Any) -> Any:
 
 
 def _plain_type(hint: Any) -> type[bytes] | type[str] | None:
-    """Return bytes or str where a parameter is one of them, whatever is demanded of it besides."""
+    """Return bytes or str if a parameter has this type, whatever else its annotation demands."""
     while True:
         if isinstance(hint, typing.NewType):
             hint = hint.__supertype__
@@ -286,7 +286,7 @@ def _plain_type(hint: Any) -> type[bytes] | type[str] | None:
 def _read_plain(
     message: Message, plain: type[bytes] | type[str], adapter: TypeAdapter[Any] | None, name: str
 ) -> bytes | str:
-    """Return a body as bytes or text, as it arrived; ``adapter`` says what else it must be."""
+    """Return a body as bytes or text, as it arrived; ``adapter`` checks further demands."""
     body: Any = message.body
     try:
         if not isinstance(body, plain):
@@ -301,6 +301,6 @@ def _read_plain(
 
 
 def _problems(error: ValidationError) -> str:
-    """Name each wrong field and its problem; the values stay out, as they may be personal."""
+    """Name each wrong field and its problem; leave out the values, which may be personal."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, wrong['loc'])) or 'body'}: {wrong['msg']}" for wrong in found[:10])

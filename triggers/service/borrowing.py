@@ -1,8 +1,8 @@
 """Whether a validated value may hold parts of the JSON value that it was made of.
 
-pydantic makes most values anew. Where it does not (``Any``, a plain ``dict``, a user's validator that sees
-the input), a service that changes its argument would change the message, so it is given a copy. What is not
-known here to make everything anew is taken not to.
+pydantic makes new objects of most values. In other cases (``Any``, a plain ``dict``, a user's validator that
+sees the input), a service that changes its argument would change the message, so it receives a copy. Schemas
+that are unknown here are assumed to hold parts of their input.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-#: Schemas of values that nobody can change, or that no part of a JSON value becomes as it is.
+#: Schemas of values that nobody can change, or that never contain a part of a JSON value unchanged.
 _MADE_ANEW = frozenset(
     {
         *("none", "bool", "int", "float", "decimal", "complex", "str", "bytes"),
@@ -19,7 +19,7 @@ _MADE_ANEW = frozenset(
     }
 )
 
-#: Schemas that make a value of others: where these stand in them.
+#: Schemas that make a value of other values: the keys of the inner schemas.
 _INNER: Mapping[str, tuple[str, ...]] = {
     "list": ("items_schema",),
     "set": ("items_schema",),
@@ -44,17 +44,17 @@ _INNER: Mapping[str, tuple[str, ...]] = {
     "definitions": ("schema", "definitions"),
 }
 
-#: Schemas that may let through what they do not know.
+#: Schemas that may pass on fields that they do not know.
 _OPEN = frozenset({"model", "model-fields", "dataclass", "dataclass-args", "typed-dict"})
 
 
 def borrows(adapter: TypeAdapter[Any]) -> bool:
-    """Whether what it validates may share a dict or a list with its input."""
+    """Whether a validated value may share a dict or a list with its input."""
     return not _made_anew(adapter.core_schema)
 
 
 def takes_decimals(adapter: TypeAdapter[Any]) -> bool:
-    """Whether what it validates may hold a Decimal, which keeps each digit of a number."""
+    """Whether a validated value may hold a Decimal, which keeps each digit of a number."""
     return "'type': 'decimal'" in repr(adapter.core_schema)
 
 
@@ -64,7 +64,7 @@ def _made_anew(schema: Any) -> bool:
         return True
     if kind not in _INNER or schema.get("custom_init") or (kind in _OPEN and _keeps_extras(schema)):
         return False
-    # Without a schema for its items, a list takes any.
+    # Without a schema for its items, a list accepts any.
     return all(name in schema and all(map(_made_anew, _schemas(schema[name]))) for name in _INNER[kind])
 
 
@@ -74,7 +74,7 @@ def _keeps_extras(schema: Mapping[str, Any]) -> bool:
 
 
 def _schemas(within: Any) -> Iterator[Any]:
-    """Yield the schemas among one, a list, or a mapping of them; a choice of a union may have a label."""
+    """Yield the schemas in a schema, a list or a mapping of them; a choice of a union may have a label."""
     if isinstance(within, Mapping):
         named = cast("Mapping[str, Any]", within)
         if isinstance(named.get("type"), str):

@@ -1,6 +1,6 @@
-"""Checking what users set, by type and by value: errors name the setting, the remedy and the user's own line.
+"""Check the user's settings by type and by value: errors name the setting, the remedy and the user's line.
 
-Values are typed Any here: they are a user's, and not every user runs a type checker. What is not checked when
+Values are typed Any here because not every user runs a type checker. A wrong value that is not refused when
 it is set fails much later, in the middle of a message, or never: ``detect_duplicates="no"`` is true.
 """
 
@@ -18,12 +18,12 @@ from history.support.redaction import rules_of
 
 _LONGEST_NAME = 200
 
-#: The packages whose frames are not the user's, and those that stand between theirs and ours.
+#: The packages with frames that are not the user's, and standard modules between these frames.
 _OURS = frozenset({"history", "resolvers", "triggers", "contextlib", "dataclasses"})
 
 
 def check_name(setting: str, value: Any) -> None:
-    """Refuse what no store could keep as a name."""
+    """Refuse a value that no store could use as a name."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
         raise ConfigurationError(
             setting,
@@ -36,24 +36,24 @@ def check_name(setting: str, value: Any) -> None:
         value.encode()
     except UnicodeEncodeError:
         raise ConfigurationError(
-            setting, f"{value!r:.60} holds half a character, which is no UTF-8", "drop it"
+            setting, f"{value!r:.60} holds half a character, which is not UTF-8", "drop it"
         ) from None
 
 
 def check_text(setting: str, value: Any, remedy: str) -> None:
-    """Refuse what is no text, or empty."""
+    """Refuse a value that is not a text, or is empty."""
     if not isinstance(value, str) or not value:
         raise ConfigurationError(setting, f"must be text, not {value!r:.60}", remedy)
 
 
 def check_least(setting: str, value: Any, least: int) -> None:
-    """Refuse what is no whole number from ``least``."""
+    """Refuse a value that is not a whole number from ``least``."""
     if type(value) is not int or value < least:
         raise ConfigurationError(setting, f"must be {least} or more, not {value!r:.60}", "use a whole number")
 
 
 def refuse_beside(why: str, **options: bool) -> None:
-    """Refuse the first option that is set and goes with another one as little as ``why`` says.
+    """Refuse the first option that is set although it does not fit, for the reason ``why``.
 
     Raises:
         ConfigurationError: naming that option.
@@ -64,16 +64,16 @@ def refuse_beside(why: str, **options: bool) -> None:
 
 
 def check_seconds(setting: str, value: Any) -> None:
-    """Refuse what is no number of seconds from 0."""
+    """Refuse a value that is not a number of seconds from 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ConfigurationError(setting, f"must be seconds, not {value!r:.60}", "use a number, 0 or more")
 
 
 def check_choice(setting: str, value: Any, choices: Any) -> None:
-    """Refuse a value that is none of a Literal's.
+    """Refuse a value that is not in a Literal.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not.
     """
     if not isinstance(value, str) or value not in get_args(choices):
         known = " or ".join(repr(choice) for choice in get_args(choices))
@@ -81,13 +81,13 @@ def check_choice(setting: str, value: Any, choices: Any) -> None:
 
 
 def check_switch(setting: str, value: Any) -> None:
-    """Refuse what is neither True nor False, such as "no", which would be true."""
+    """Refuse a value that is neither True nor False, such as "no", which would be true."""
     if not isinstance(value, bool):
         raise ConfigurationError(setting, f"must be True or False, not {value!r:.60}", "use one of them")
 
 
 def check_tracing(value: Any) -> None:
-    """Refuse what is no switch, and tracing without OpenTelemetry.
+    """Refuse a value that is not a switch, and tracing without OpenTelemetry.
 
     Raises:
         ConfigurationError: it is neither True nor False.
@@ -99,10 +99,10 @@ def check_tracing(value: Any) -> None:
 
 
 def check_redact(value: Any) -> None:
-    """Refuse rules that are no functions of a text, and a list without any.
+    """Refuse rules that are not functions of a text, and an empty list.
 
     Raises:
-        ConfigurationError: naming the first of them.
+        ConfigurationError: naming the first wrong rule.
     """
     remedy = "give CARD_NUMBERS, IBANS, TOKENS, a function of a text that returns a text, or a list of these"
     if value is not None and not rules_of(value):
@@ -114,7 +114,7 @@ def check_redact(value: Any) -> None:
 
 
 def check_duration(setting: str, value: Any, *, none: bool = False) -> None:
-    """Refuse what is no duration; ``none`` allows one of 0."""
+    """Refuse a value that is not a duration; ``none`` allows a duration of 0."""
     if not isinstance(value, timedelta):
         raise ConfigurationError(
             setting, f"must be a timedelta, not {value!r:.60}", "use one, such as timedelta(seconds=30)"
@@ -127,26 +127,26 @@ def check_duration(setting: str, value: Any, *, none: bool = False) -> None:
 
 
 def check_callable(setting: str, value: Any, remedy: str) -> None:
-    """Refuse what cannot be called."""
+    """Refuse a value that cannot be called."""
     if not callable(value):
         raise ConfigurationError(setting, f"{value!r:.60} cannot be called", remedy)
 
 
 def check_kind(setting: str, value: Any, kind: type, remedy: str) -> None:
-    """Refuse what is of another kind."""
+    """Refuse a value of another kind."""
     if not isinstance(value, kind):
         raise ConfigurationError(setting, f"must be a {kind.__name__}, not {value!r:.60}", remedy)
 
 
 def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) -> None:
-    """Refuse a store, a provider or a lot that lacks what it is needed for; a class is none of its own."""
+    """Refuse a store, a provider or a lot that lacks a needed method, and a class instead of an instance."""
     if isinstance(value, type) or not all(callable(getattr(value, method, None)) for method in methods):
         raise ConfigurationError(setting, f"{value!r:.60} cannot {methods[0]}", remedy)
 
 
 @contextmanager
 def pointing() -> Generator[None]:
-    """Have a ConfigurationError say on which line of the user's it was caused."""
+    """Add to a ConfigurationError the user's line that caused it."""
     try:
         yield
     except ConfigurationError as error:
@@ -156,7 +156,7 @@ def pointing() -> Generator[None]:
 
 
 def users_line() -> str | None:
-    """Return the nearest line that is not ours; None where our own command line is behind it."""
+    """Return the nearest line outside our code; None if our own command line made the call."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -169,8 +169,8 @@ def users_line() -> str | None:
 
 
 def _short(file: str) -> str:
-    """Return the path as somebody in the current folder would write it."""
+    """Return the path relative to the current folder."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
-    except (ValueError, OSError):  # elsewhere, or the current folder is gone
+    except (ValueError, OSError):  # another drive, or the current folder no longer exists
         return file

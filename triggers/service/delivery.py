@@ -1,4 +1,4 @@
-"""What a service may be told of its own run: the :class:`Delivery`, and whether its lease still holds."""
+"""Information for a service about its run: the :class:`Delivery`, and whether its lease still holds."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -7,7 +7,7 @@ from triggers.service.failures import LeaseLostError
 
 
 class HeldLease(Protocol):
-    """The lease of a run that goes on; its keeper writes it, from a thread of its own."""
+    """The lease of a run that goes on; the thread of its keeper writes it."""
 
     @property
     def owner(self) -> str | None:
@@ -16,7 +16,7 @@ class HeldLease(Protocol):
 
     @property
     def taken_by(self) -> str | None:
-        """Who has the entry, once it is known that this run has it no longer."""
+        """The owner of the entry, after this run is known to have lost it."""
         ...
 
 

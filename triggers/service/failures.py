@@ -1,10 +1,10 @@
-"""Transient or fatal: which failures are worth another try, and how often it is tried.
+"""Transient or fatal: which failures are worth another try, and how often to try.
 
-A transient failure may go away by itself (a database that is restarting); a fatal one will not (a message
-that makes no sense). The webMethods trigger tells them apart by one exception class, ISRuntimeException;
-here it is :class:`TransientError`, the project's own UnavailableError, and what the trigger lists as
-``transient``. Records, headers of dead letters and pickles name these classes by their public path, so that
-the module may move: ``triggers.FatalError``.
+A transient failure may pass (a database that is restarting); a fatal failure will not (a message that makes
+no sense). The webMethods trigger distinguishes them by one exception class, ISRuntimeException. Here,
+:class:`TransientError`, the project's own UnavailableError, and the classes in the trigger's ``transient``
+are transient. Records, headers of dead letters and pickles name these classes by their public path, for
+example ``triggers.FatalError``, so that the module may move.
 """
 
 import inspect
@@ -28,10 +28,10 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
-#: Which failures are worth another try, besides our own: classes, or a function that is shown the exception.
+#: Failures that are transient in addition to ours: classes, or a function that receives the exception.
 Transient = tuple[type[Exception], ...] | Callable[[Exception], bool]
 
-#: Waits for so many seconds; a coroutine function under asyncio.
+#: Waits this many seconds; a coroutine function under asyncio.
 Sleep = Callable[[float], Awaitable[None] | None]
 
 
@@ -51,7 +51,7 @@ class FatalError(DoubtlessError):
 
         raise FatalError("there is no such customer")
 
-    It wins over ``transient=``.
+    It has precedence over ``transient=``.
     """
 
     __module__ = "triggers"
@@ -78,10 +78,10 @@ class BodyInvalidError(FatalError):
 
 
 class HostRetryError(DoubtlessError):
-    """A task failed, and its host will run it again: its entry is released. ``error`` is the task's own."""
+    """A task failed, and its framework will run it again: its entry is released. ``error`` is the task's."""
 
     def __init__(self, host: str, error: BaseException) -> None:
-        # All of it: rules are to see it before it is cut short.
+        # The whole text: redaction rules must see it before it is shortened.
         text = text_of(error, longest=MOST_REDACTED)
         super().__init__(f"{host} runs it again after {type(error).__name__}: {text}")
         self.error = error
@@ -213,7 +213,7 @@ def _check_backoff(setting: str, value: Any) -> None:
 
 
 def own_error(error: E) -> E | StopIteration:
-    """Return what user code raised, where Python made something else of it.
+    """Return the exception that user code raised, if Python replaced it.
 
     A StopIteration cannot leave a coroutine: it arrives as the cause of a RuntimeError (PEP 479).
     """
@@ -224,17 +224,17 @@ def own_error(error: E) -> E | StopIteration:
     return error
 
 
-#: The only argument of the RuntimeError that Python makes of a StopIteration.
+#: The only argument of the RuntimeError with which Python replaces a StopIteration.
 _STOPPED = ("coroutine raised StopIteration",)
 
 
 def is_transient(error: BaseException, transient: Transient, redact: Redaction | None = None) -> bool:
-    """Tell whether another try may succeed; of a group, whether each of its failures says so.
+    """Return whether another try may succeed; for a group, whether this is true for each of its failures.
 
-    ``redact`` is for the log, where the user's function fails that is asked about it.
+    ``redact`` is for the log line if the user's function fails.
     """
     error = own_error(error)
-    # By its class, as an except clause does: what an exception answers to __class__ is anybody's code.
+    # By its class, like an except clause: user code can make ``__class__`` of an exception anything.
     kind = type(error)
     if issubclass(kind, FatalError):
         return False
@@ -247,7 +247,7 @@ def is_transient(error: BaseException, transient: Transient, redact: Redaction |
 
 
 def _says(transient: Callable[[Exception], bool], error: Exception, redact: Redaction | None) -> bool:
-    """Ask the user's function about an exception; where it fails itself, the answer is no."""
+    """Ask the user's function about an exception; if the function fails, the answer is no."""
     try:
         return bool(transient(error))
     except Exception as failure:  # noqa: BLE001  (the function is user code)
@@ -265,10 +265,10 @@ async def rerun(
     sleep: Sleep,
     redact: Redaction | None = None,
 ) -> T:
-    """Run again after a first transient failure; ``run`` is given the attempt's number, from 2.
+    """Run again after a first transient failure; ``run`` receives the attempt's number, from 2.
 
     Raises:
-        Exception: what the last run raised.
+        Exception: the exception of the last run.
     """
 
     async def pause(seconds: float) -> None:
@@ -289,16 +289,16 @@ async def rerun(
 
 
 async def persist(write: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
-    """Repeat a write that may be sent twice until it is answered, for about a second.
+    """Repeat a write until it is answered, for about a second; the write may be sent twice.
 
     Raises:
-        UnavailableError: it never was.
+        UnavailableError: it was never answered.
     """
 
     async def pause(seconds: float) -> None:
         await settled(sleep(seconds))
 
-    # tenacity awaits only what is declared as a coroutine function, which a lambda is not.
+    # tenacity awaits only a declared coroutine function, and a lambda is not declared as such.
     async def attempt() -> T:
         return await write()
 

@@ -1,4 +1,4 @@
-"""What a filter is given as, text or a function, as one thing to ask."""
+"""Read a filter, which is text or a function, into one callable."""
 
 import inspect
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from triggers.service.failures import FatalError
 #: The text of a condition, or a function that answers True or False.
 MessageFilter = str | Callable[[Message], bool]
 
-#: Tells whether a message passes.
+#: Returns whether a message passes.
 Wanted = Callable[[Reading], bool]
 
 
@@ -26,15 +26,15 @@ class FilterAnswerError(FatalError):
 
 
 def read_filter(given: MessageFilter) -> Wanted:
-    """Return what tells whether a message passes a filter; unknown does not.
+    """Return a function that decides whether a message passes a filter; an unknown result does not pass.
 
     Raises:
-        ConfigurationError: it is neither the text of a condition nor a function that answers at once.
+        ConfigurationError: it is neither the text of a condition nor a synchronous function.
     """
     if isinstance(given, str):
         condition = Filter.parse(given)
         return lambda reading: condition.evaluate(reading) is True
-    if not callable(given):  # a user may give anything
+    if not callable(given):  # a user may pass anything
         raise ConfigurationError(
             "filter", f"{given!r:.60} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
         )
@@ -50,7 +50,7 @@ def _asking(function: Callable[[Message], bool]) -> Wanted:
 
     def wanted(reading: Reading) -> bool:
         answer: object = function(reading.message.copied())
-        # Not its truth: that of a coroutine, a match or an empty list is nobody's decision.
+        # Not its truth value: a true coroutine, match or list is not a decision that anybody made.
         if answer is True or answer is False:
             return answer
         raise FilterAnswerError(f"filter {name}", answer)

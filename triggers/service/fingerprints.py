@@ -1,4 +1,4 @@
-"""Fingerprints of bodies: two messages of one uuid are copies of each other only where these are equal."""
+"""Fingerprints of bodies: two messages of one uuid are copies of each other only if these are equal."""
 
 import inspect
 from collections.abc import Callable
@@ -10,20 +10,20 @@ from history.json_text import NotJsonError, canonical_json
 from history.message import Message
 from history.store.fingerprints import FINGERPRINT_SIZE
 
-#: "body", or a function that returns what counts of a message: bytes, text or JSON; None for nothing.
+#: "body", or a function that returns the part of a message to compare: bytes, text or JSON; None for nothing.
 FingerprintSource = Literal["body"] | Callable[[Message], Any]
 
-#: Returns the fingerprint of a message; None where it has none. Raises what user code raises.
+#: Returns the fingerprint of a message; None if it has none. Raises what user code raises.
 Fingerprint = Callable[[Message], bytes | None]
 
 _REMEDY = 'write fingerprint="body", or give a function of the message'
 
 
 def read_fingerprint(given: Any) -> Fingerprint | None:
-    """Return what reads the fingerprint of messages; None where there is to be none.
+    """Return a function that reads the fingerprint of messages; None if fingerprints are not used.
 
     Raises:
-        ConfigurationError: it is neither "body" nor a function that answers at once.
+        ConfigurationError: it is neither "body" nor a synchronous function.
     """
     if given is None:
         return None
@@ -46,10 +46,10 @@ def _of_body(message: Message) -> bytes:
 
 
 def fingerprint_of(value: Any) -> bytes:
-    """Return eight bytes over a value; JSON counts by what it says, whether parsed, text or bytes.
+    """Return eight bytes over a value; JSON is compared by its meaning, whether parsed, text or bytes.
 
-    The order of names, white space and the spelling of a number make no difference, and each digit counts.
-    Bytes and text that are not JSON count as they are.
+    The order of names, white space and the spelling of a number make no difference, but each digit counts.
+    Bytes and text that are not JSON are compared as they are.
 
     Raises:
         TypeError: it is neither bytes, nor text, nor a JSON value.

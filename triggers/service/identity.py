@@ -1,8 +1,8 @@
-"""The identity that a trigger reads for itself, where it does not own the sender: ``uuid=`` of ``@trigger``.
+"""The identity that a trigger reads from a message if it does not own the sender: ``uuid=`` of ``@trigger``.
 
-It takes the place of the one that the sender gave, in the history, in parked copies, events and logs. It is
-an event's identity, never an entity's: an order's number knows the order, and its second message would be
-taken for a duplicate of the first.
+It replaces the sender's identity in the history, in parked copies, events and logs. It identifies an event,
+never an entity: an order's number identifies the order, so the second message about the order would pass for
+a duplicate of the first.
 """
 
 import inspect
@@ -36,14 +36,14 @@ class UnidentifiedError(FatalError):
 
 
 def read_identity(given: IdentitySource, max_body_size: int) -> Identify:
-    """Return what reads the identity of messages.
+    """Return a function that reads the identity of messages.
 
     Raises:
-        ConfigurationError: it is neither a place in a message nor a function that answers at once.
+        ConfigurationError: it is neither a place in a message nor a synchronous function.
     """
     if isinstance(given, str):
         return _reading(_path_of(given), given, max_body_size)
-    if not callable(given):  # a user may give anything
+    if not callable(given):  # a user may pass anything
         raise ConfigurationError("uuid", f"{given!r:.60} is neither text nor a function", _REMEDY)
     if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
         raise ConfigurationError(
@@ -55,10 +55,10 @@ def read_identity(given: IdentitySource, max_body_size: int) -> Identify:
 def _path_of(text: str) -> Path:
     path = parse(text, "uuid", paths=True)
     if not isinstance(path, Path):
-        raise ConfigurationError("uuid", f"{text!r:.60} is no place in a message", _REMEDY)
+        raise ConfigurationError("uuid", f"{text!r:.60} is not a place in a message", _REMEDY)
     if path.root == "body" and not path.keys:
         raise ConfigurationError(
-            "uuid", "a whole body is no identity", 'name a place in it, such as uuid="body.event_id"'
+            "uuid", "a whole body is not an identity", 'name a place in it, such as uuid="body.event_id"'
         )
     return path
 
@@ -84,7 +84,7 @@ def _asking(function: Callable[[Message], object]) -> Identify:
 
 
 def identified(value: object, source: str) -> str:
-    """Return the canonical identity that a value stands for.
+    """Return the canonical identity for a value.
 
     Raises:
         UnidentifiedError: the value is empty, or has no canonical form.

@@ -1,4 +1,4 @@
-"""Kept results: the first run's result goes to whoever asks again, such as the caller of a copy."""
+"""Kept results: a later caller, for example the caller of a copy, receives the first run's result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from triggers.service.checking import check_choice, check_duration, check_kind, 
 
 Codec = Literal["json"]
 
-#: What stands before a result, and before what is kept of a failure.
+#: The prefix of a kept result, and the prefix of a kept failure.
 _BEGINNING, _FAILURE = b"result:", b"failure:"
 
 
@@ -45,10 +45,10 @@ class Keep:
 
 
 def keep_of(given: Any) -> Keep | None:
-    """Return how results are kept; None where they are not.
+    """Return how results are kept; None if they are not.
 
     Raises:
-        ConfigurationError: it is no switch and no :class:`Keep`.
+        ConfigurationError: it is neither a switch nor a :class:`Keep`.
     """
     if given is False:
         return None
@@ -64,7 +64,7 @@ class FailedBeforeError(DoubtlessError):
     __module__ = "triggers"
 
     def __init__(self, error_class: str, error_message: str) -> None:
-        # As they came, for hosts that send an exception as its name and its arguments.
+        # Unchanged, for frameworks that send an exception as its name and its arguments.
         super().__init__(error_class, error_message)
         self.error_class, self.error_message = error_class, error_message
 
@@ -77,10 +77,10 @@ class NotKeptError(ValueError):
 
 
 def encode_result(result: Any, limit: int) -> bytes:
-    """Return a result as it is kept.
+    """Return a result in the form in which it is kept.
 
     Raises:
-        NotKeptError: it is no JSON, or larger than the limit.
+        NotKeptError: it is not JSON, or larger than the limit.
     """
     try:
         data = _BEGINNING + to_json(result)
@@ -93,30 +93,30 @@ def encode_result(result: Any, limit: int) -> bytes:
 
 
 def encode_failure(error: BaseException, redact: Redaction | None = None) -> bytes:
-    """Return what is kept of a failure: its class and what it says, cut short where it is long."""
+    """Return the kept form of a failure: its class and its text, shortened if it is long."""
     return _FAILURE + to_json([class_of(error), text_of(error, redact)])
 
 
 def decode_failure(data: bytes) -> FailedBeforeError:
-    """Return what tells of a failure that was kept.
+    """Return the exception for a kept failure.
 
     Raises:
-        NotKeptError: it is none that this version can read.
+        NotKeptError: this version cannot read it.
     """
     try:
         if data.startswith(_FAILURE):
             error_class, error_message = from_json(data[len(_FAILURE) :])
             return FailedBeforeError(str(error_class), str(error_message))
     except ValueError as error:
-        raise NotKeptError(f"it is no failure ({error})") from error
+        raise NotKeptError(f"it is not a failure ({error})") from error
     raise NotKeptError("it was written by another version")
 
 
 def decode_result(data: bytes, adapter: Callable[[], TypeAdapter[Any] | None]) -> Any:
-    """Return what was kept, as what ``adapter`` makes of it; JSON values where there is none.
+    """Return a kept result, converted by ``adapter``; without an adapter, as JSON values.
 
     Raises:
-        NotKeptError: it is not readable so.
+        NotKeptError: it cannot be read in this way.
     """
     if not data.startswith(_BEGINNING):
         raise NotKeptError("it was written by another version")

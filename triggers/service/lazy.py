@@ -1,18 +1,18 @@
-"""Results whose work has not been done yet, or that can be read only once."""
+"""Refuse results that are not computed yet, or that can be read only once."""
 
 from triggers.service.failures import LazyResultError
 
-#: Results that most services return, and that are what they are.
+#: Results that most services return; they need no further check.
 _PLAIN = (type(None), dict, list, str, int, bool, tuple, float, bytes)
 
-#: Where the iterators of Python live that do their work while they are read: generators, ``map``, ``chain``.
+#: The modules of Python's iterators that work only while they are read: generators, ``map``, ``chain``.
 _LAZY_HOMES = ("builtins", "itertools")
 
 
 def check_result(service: str, result: object, *, kept: bool) -> None:
-    """Refuse a result whose work begins when it is read; with ``kept``, every one that is read only once.
+    """Refuse a result that is computed when it is read; with ``kept``, every result readable only once.
 
-    A driver's cursor is an iterator, too, but its statement was done. It goes to the caller, unless it is to
+    A driver's cursor is also an iterator, but its statement has run. It goes to the caller, unless it is to
     be kept: keeping it would read it.
 
     Raises:

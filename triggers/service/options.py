@@ -1,7 +1,7 @@
-"""What users may say of a trigger, by its type: the keywords of ``@trigger``, and those it shares.
+"""The types of a trigger's options: the keywords of ``@trigger``, and the options that others share.
 
-Their meaning stands in the docstring of :func:`triggers.trigger`, their defaults in
-:class:`~triggers.service.settings.Settings`, which also checks their values.
+The docstring of :func:`triggers.trigger` explains them. :class:`~triggers.service.settings.Settings` has
+their defaults and checks their values.
 """
 
 import inspect
@@ -38,10 +38,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ConsumersDefault:
-    """Stands for a history that was left out: the consumer's."""
+    """The value of a history option that was left out: use the consumer's history."""
 
 
-#: The history of a trigger that names none.
+#: The history of a trigger that does not name a history.
 CONSUMERS_DEFAULT = ConsumersDefault()
 
 #: Where a trigger's history comes from.
@@ -60,7 +60,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class TriggerOptions(CommonOptions, total=False):
-    """The options of ``@trigger``, but for its destination."""
+    """The options of ``@trigger``, except its destination."""
 
     history: HistorySource
     resolver: Resolver | str | None
@@ -102,7 +102,7 @@ class TriggerOptions(CommonOptions, total=False):
 
 
 def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:
-    """Have ``help()`` and notebooks show each option with its default, as a type checker knows them."""
+    """Have ``help()`` and notebooks show each option with its default, as a type checker shows them."""
     keywords = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
         for name, annotation in options.__annotations__.items()
@@ -121,7 +121,7 @@ def check_names(called: str, given: Iterable[str], known: Iterable[str]) -> None
     """Refuse options that ``called`` does not have.
 
     Raises:
-        ConfigurationError: naming the first of them, and what may have been meant.
+        ConfigurationError: naming the first of them, and the option that may have been meant.
     """
     names = list(known)
     for name in given:

@@ -1,4 +1,4 @@
-"""What became of one delivery."""
+"""The result of one delivery."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ from triggers.detection.suspension import Suspension
 from triggers.detection.table import Status
 from triggers.events import RetrievalFailureEvent
 
-#: The logger of verdicts that are not plain and no reason to worry, such as duplicates; its level is INFO.
+#: The logger of unusual verdicts that need no action, such as duplicates; its level is INFO.
 VERDICT_LOGGER = "triggers.verdicts"
 
 
-# Made for every message, and a named tuple four times faster than a frozen dataclass.
+# Made for every message; a named tuple is four times faster than a frozen dataclass.
 class Outcome(NamedTuple):
     """The result of one delivery.
 
@@ -59,14 +59,14 @@ class Outcome(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What became of it, as counts name it: "ok", "failed", "duplicate", "in doubt", "recovered", ..."""
+        """Its kind in counts: "ok", "failed", "duplicate", "in doubt", "recovered", ..."""
         if self.rejected:
             return "rejected"
         if not self.acknowledge:
             return "recovered"
         if self.join is not None:
             return self.join
-        if self.executed or self.status is Status.NEW:  # one that cannot be given to its service, too
+        if self.executed or self.status is Status.NEW:  # also if the arguments do not fit
             return "ok" if self.error is None else "failed"
         if self.status is None:
             return "expired" if self.expired else "unmatched"
@@ -78,8 +78,8 @@ class Outcome(NamedTuple):
         return self.suspension is not None
 
 
-# Not in its body: a type checker would take it for a field.
+# Not in its body: there a type checker would see a field.
 Outcome.__module__ = "triggers"
 
-#: Told of a duplicate; awaited under asyncio.
+#: Receives a duplicate; awaited under asyncio.
 DuplicateHook = Callable[[Message, Outcome], Awaitable[None] | None]

@@ -46,19 +46,19 @@ from triggers.service.keeping import Keep, keep_of
 from triggers.service.outcome import DuplicateHook
 from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, check_join
 
-#: The largest body a service is given when nobody says otherwise, in bytes.
+#: The default for the largest body that a service receives, in bytes.
 DEFAULT_MAX_BODY_SIZE = 1024 * 1024
 
-#: How often a suspended trigger asks whether it may go on.
+#: How often a suspended trigger asks its monitor whether it may resume.
 DEFAULT_MONITOR_INTERVAL = timedelta(seconds=60)
 
-#: For how long a started run is presumed alive when nobody says otherwise; renewed while the run goes on.
+#: The default for how long a started run is presumed alive; renewed while the run goes on.
 DEFAULT_LEASE = timedelta(seconds=30)
 
-#: The usual lease is at most this part of a shorter history_time_to_live.
+#: With a short history_time_to_live, the default lease is at most this part of it.
 LEASES_PER_TIME_TO_LIVE = 3
 
-#: One run, and no other.
+#: One run, without a repetition.
 NO_RETRY, GROWING = Retry(), Redelivery()
 
 #: By the two switches, in this order.
@@ -72,7 +72,7 @@ _SILENCED: dict[tuple[bool, bool], frozenset[Cause]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that ``@trigger`` was told, but for the history and the resolver, which it opens."""
+    """All settings of ``@trigger``, except the history and the resolver, which the trigger opens."""
 
     name: str
     destination: str
@@ -112,11 +112,11 @@ class Settings:
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
-        """Return the settings that a user's options ask for; what is left out has its default here.
+        """Return the settings for a user's options; an option that is left out has its default here.
 
-        ``options`` are some of :class:`~triggers.service.options.TriggerOptions`; ``history`` and
-        ``resolver``, which others open, and names that are no setting are left to the caller. ``service``
-        gives a name to what was given none. Without ``lease`` there is none: add :data:`TRIGGER_DEFAULTS`.
+        ``options`` are some of :class:`~triggers.service.options.TriggerOptions`. The caller opens
+        ``history`` and ``resolver``, and handles names that are not settings. ``service`` gives the default
+        name. ``lease`` is None by default: add :data:`TRIGGER_DEFAULTS` for the usual lease.
 
         Raises:
             ConfigurationError: naming what is wrong and the remedy.
@@ -241,12 +241,12 @@ class Settings:
         return (self.destination, *self.more_destinations)
 
     def index_of(self, message: Message | None) -> int:
-        """Return the index of a message's destination among them; 0 when it names none."""
+        """Return the index of a message's destination among them; 0 if it names none."""
         named = None if message is None else message.destination
         return self.destinations.index(named) if named in self.destinations else 0
 
     def _check_what_recovers(self) -> None:
-        """Refuse to promise that a message is given back that was acknowledged before it was processed."""
+        """Refuse settings that would recover a message after it was acknowledged."""
         if self.acknowledge_mode != "auto":
             return
         for setting, recovers in (
@@ -261,7 +261,7 @@ class Settings:
                 )
 
     def _check_shadow(self) -> None:
-        """Refuse a shadow of what cannot run without its history, or would be given back for ever."""
+        """Refuse a shadow for a trigger that needs its history, or that would recover a message for ever."""
         if not self.shadow:
             return
         refuse_beside(
@@ -274,25 +274,25 @@ class Settings:
 
     @cached_property
     def keep(self) -> Keep | None:
-        """How results are kept; None where they are not."""
+        """How results are kept; None if they are not."""
         return keep_of(self.keep_result)
 
     def is_transient(self, error: BaseException) -> bool:
-        """Tell whether another try may succeed after this failure."""
+        """Return whether another try may succeed after this failure."""
         return is_transient(error, self.transient, self.redaction)
 
     @cached_property
     def redaction(self) -> Redaction | None:
-        """What takes values out of the texts of errors; None where nothing does."""
+        """Removes values from the texts of errors; None if nothing is removed."""
         return redaction_of(self.redact)
 
     @cached_property
     def silenced(self) -> frozenset[Cause]:
-        """The causes that raise no event. No switch silences those for which the sender is to blame."""
+        """The causes that raise no event. No switch silences the causes for which the sender is to blame."""
         return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
 
 
-#: What is not a field of this name: the user says it otherwise, or somebody else opens it.
+#: Fields that are not options of this name: the user sets them in another form, or others open them.
 _SAID_OTHERWISE = frozenset({"name", "destination", "more_destinations", "policy", "selector", "retry"})
 _OPTIONS = frozenset(field.name for field in fields(Settings)) - _SAID_OTHERWISE
 _POLICY_OPTIONS = frozenset(field.name for field in fields(Policy))
@@ -310,7 +310,7 @@ TRIGGER_DEFAULTS: Mapping[str, Any] = {
 
 
 def _policy_of(options: Mapping[str, Any]) -> Policy:
-    """Return what the decision table depends on; duplicates are detected in "client" mode only.
+    """Return the settings for the decision table; duplicates are detected only in "client" mode.
 
     Raises:
         ConfigurationError: ``on_rollback`` is unknown, or nothing is rolled back.
@@ -331,15 +331,15 @@ def _policy_of(options: Mapping[str, Any]) -> Policy:
 
 
 def retry_of(retry: Any) -> Retry:
-    """Return the retries; none where they were left out. What is no Retry the settings refuse."""
+    """Return the retries, none if the option was left out. Settings refuse a value that is not a Retry."""
     return NO_RETRY if retry is None else retry
 
 
 def lease_of(lease: timedelta | None, history_time_to_live: timedelta) -> timedelta | None:
-    """Return the lease; one that nobody chose is shorter where the history forgets soon.
+    """Return the lease; the default lease is shorter if the history forgets soon.
 
     Raises:
-        ConfigurationError: the time to live is none.
+        ConfigurationError: the time to live is not a duration.
     """
     if lease is None or lease is not DEFAULT_LEASE:
         return lease
@@ -348,7 +348,7 @@ def lease_of(lease: timedelta | None, history_time_to_live: timedelta) -> timede
 
 
 def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
-    """Refuse what the history cannot hold, or would forget while it presumes the run alive."""
+    """Refuse a time to live that the history cannot store, or that ends while the lease is alive."""
     check_held("history_time_to_live", time_to_live)
     check_held("lease", lease)
     if lease is not None and lease > time_to_live:
@@ -376,11 +376,11 @@ def _check_transient(kinds: Any) -> None:
 
 
 def default_name(service: Callable[..., Any]) -> str:
-    """Return "module.function", the name of a trigger that was given none.
+    """Return "module.function", the default name of a trigger.
 
     Raises:
-        ConfigurationError: that would be no name of its own: two scripts or notebooks are both ``__main__``,
-            and whatever shares a name takes the other's messages for duplicates.
+        ConfigurationError: the name would not be unique: two scripts or notebooks are both ``__main__``, and
+            triggers of one name take each other's messages for duplicates.
     """
     module, name = inspect.getmodule(service), getattr(service, "__qualname__", None)
     if module is None or module.__name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The signature of a service: its parameters and what they ask for, and the callables that can be none."""
+"""The signature of a service: its parameters, their annotations, and callables that are not allowed."""
 
 import functools
 import inspect
@@ -10,12 +10,12 @@ from typing import Any
 from history.errors import ConfigurationError
 from triggers.service.failures import FatalError
 
-#: The parameters of what a decorator makes that does not say what it wraps.
+#: The parameters of a wrapper that does not declare what it wraps.
 _HIDDEN = [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]
 
 
 def name_of(service: Callable[..., Any]) -> str:
-    """Return what a service is called in errors."""
+    """Return the name of a service in errors."""
     return getattr(service, "__qualname__", None) or repr(service)
 
 
@@ -53,10 +53,10 @@ def _called(service: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refusing_generators(service: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a service; where a decorator is around a generator function, one that checks its result.
+    """Return a service; if a decorator wraps a generator function, return a service that checks its result.
 
-    The decorator may run what that makes, or hand it on with nothing run: only the call shows which. What was
-    called then raises FatalError, instead of being taken for done.
+    The decorator may run the generator, or return it before anything ran: only the call shows which. In the
+    second case the call raises FatalError, so that the message does not pass for done.
     """
     under = inspect.unwrap(service)
     if under is service or not _makes_a_generator(under):
@@ -65,7 +65,7 @@ def refusing_generators(service: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(service)
     def checked(*args: Any, **kwargs: Any) -> Any:
         result = service(*args, **kwargs)
-        made = getattr(result, "gen", result)  # as @contextmanager keeps it
+        made = getattr(result, "gen", result)  # as @contextmanager stores it
         if isinstance(made, types.GeneratorType | types.AsyncGeneratorType):
             raise FatalError(
                 f"service {name_of(service)} returned a {type(result).__qualname__}: nothing of it has run; "
@@ -80,7 +80,7 @@ def parameters_of(service: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     """Return the parameters of a service.
 
     Raises:
-        ConfigurationError: they cannot be read, or nothing could be given to them.
+        ConfigurationError: they cannot be read, or cannot receive anything.
     """
     name = f"service {name_of(service)}"
     try:
@@ -95,7 +95,7 @@ def parameters_of(service: Callable[..., Any]) -> Sequence[inspect.Parameter]:
 
 
 def _check_function(name: str, qualified: str, parameters: Sequence[inspect.Parameter]) -> None:
-    """Refuse a function that would be called with too little, or with something else than it means."""
+    """Refuse a function that would receive too few arguments, or an argument that it does not mean."""
     if [parameter.kind for parameter in parameters] == _HIDDEN:
         raise ConfigurationError(
             name,
@@ -117,7 +117,7 @@ def annotations_of(
     parameters: Sequence[inspect.Parameter],
     local_names: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the annotations of parameters, evaluated; what is said of the result need not be readable.
+    """Return the evaluated annotations of parameters; the return annotation need not be readable.
 
     Raises:
         ConfigurationError: one of them cannot be evaluated.
@@ -139,7 +139,7 @@ def annotations_of(
 
 
 def returned_by(service: Callable[..., Any], local_names: Mapping[str, Any] | None) -> Any:
-    """Return what a service says that it returns; :data:`UNSAID` where it does not, or not readably yet."""
+    """Return the return annotation; :data:`UNSAID` if it is missing or cannot be evaluated yet."""
     try:
         said = inspect.signature(service).return_annotation
         annotation = _read_already(service).get("return", said)
@@ -149,15 +149,15 @@ def returned_by(service: Callable[..., Any], local_names: Mapping[str, Any] | No
 
 
 def _read_already(service: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the annotations of a function that are no text any more.
+    """Return the annotations of a function that are already evaluated.
 
-    One that was made of another has a signature with the texts of that one, which stands elsewhere.
+    A wrapper has the annotations of the wrapped function as texts, and these names exist in another module.
     """
     own = getattr(service, "__annotations__", {}) if inspect.isroutine(service) else {}
     return {name: hint for name, hint in own.items() if not isinstance(hint, str)}
 
 
-#: What a service returns that does not say what it returns.
+#: The return annotation of a service that declares none.
 UNSAID = inspect.Signature.empty
 
 
@@ -173,7 +173,7 @@ def _evaluated(
 
 
 def innermost(service: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that a service comes to, within partials, decorators and objects."""
+    """Return the function inside a service's partials, decorators and objects."""
     while isinstance(service, functools.partial) or hasattr(service, "__wrapped__"):
         service = service.func if isinstance(service, functools.partial) else inspect.unwrap(service)
     function: Callable[..., Any] = inspect.unwrap(_called(service))
@@ -181,7 +181,7 @@ def innermost(service: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def asked_kind(hint: Any) -> Any:
-    """Return what a parameter asks for, whatever is said of it besides: that it may be None, or notes."""
+    """Return the type in an annotation, without ``Optional`` and ``Annotated``."""
     while True:
         inner = typing.get_args(hint)
         if typing.get_origin(hint) is typing.Annotated:

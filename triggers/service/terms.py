@@ -1,4 +1,4 @@
-"""What a join and an order demand of the other settings of a trigger, checked once."""
+"""The demands of a join and of an order on the other settings of a trigger, checked once."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,25 +8,24 @@ from typing import Any, Literal, cast
 from history.errors import ConfigurationError
 from triggers.detection.table import Policy
 
-#: Every message runs the service; one of each destination does, together; the first of an activation does.
+#: Every message runs the service; one of each destination runs it, together; the first of an activation does.
 JoinKind = Literal["any", "all", "one"]
 
 #: When a delivery is acknowledged: after it was processed, before, or after it but lazily.
 AcknowledgeMode = Literal["client", "auto", "dups_ok"]
 
-#: How long a join waits for its other parts, or keeps the first message's rivals out, as in the reference
-#: system.
+#: How long a join waits for its other parts, or discards further messages, as in webMethods.
 DEFAULT_JOIN_TIMEOUT = timedelta(days=1)
 
-#: The property by which messages belong together.
+#: The property that says which messages belong together.
 ACTIVATION = "activation"
 
 
 def listed(destination: Any) -> Sequence[str]:
-    """Return a trigger's destinations as a list, of which there is one at least.
+    """Return a trigger's destinations as a list of at least one.
 
     Raises:
-        ConfigurationError: it is neither a text nor a list of them.
+        ConfigurationError: it is neither a text nor a list of texts.
     """
     names = [destination] if isinstance(destination, str) else destination
     if isinstance(names, list | tuple):
@@ -39,7 +38,7 @@ def listed(destination: Any) -> Sequence[str]:
 
 
 def check_join(join: JoinKind, destinations: Sequence[str], *, policy: Policy, batch: int) -> None:
-    """Refuse a join that cannot hold what it promises.
+    """Refuse a join that cannot keep its promise.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
@@ -78,10 +77,10 @@ def check_join(join: JoinKind, destinations: Sequence[str], *, policy: Policy, b
 
 
 def check_history(join: JoinKind, history: object) -> None:
-    """Refuse a join that has nowhere to keep its messages.
+    """Refuse a join that has no place to store its messages.
 
     Raises:
-        ConfigurationError: there is no history.
+        ConfigurationError: the history is missing.
     """
     if join != "any" and history is None:
         raise ConfigurationError(
@@ -94,7 +93,7 @@ def check_history(join: JoinKind, history: object) -> None:
 def check_ordering(
     history: object, *, destinations: Sequence[str], batch: int, acknowledge_mode: AcknowledgeMode
 ) -> None:
-    """Refuse an ordered trigger whose order could not be kept.
+    """Refuse an ordered trigger if its order cannot be kept.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

@@ -18,11 +18,11 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 ``rows/``                rows as messages, and back
 ``metrics/``             the queries of a driver for Prometheus: ``watch``
 ``document_history.py``  what triggers remember, as a table
-``batch_info.py``        which batch it is, for functions that ask
+``batch_info.py``        which batch it is, for functions that need it
 ``settings.py``          the settings, which travel to the executors
 ``connections.py``       the histories that driver and executors have opened
-``java_causes.py``       what a failure of Spark says
-``report.py``            what became of the rows of a batch
+``java_causes.py``       the causes of a failure of Spark
+``report.py``            the results of the rows of a batch
 =======================  ========================================================================
 """
 

@@ -1,4 +1,4 @@
-"""Which batch it is: what a function, and the one that says whether its sink has committed, may ask for."""
+"""Information about the present batch, for the user's function and for ``committed=``."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from triggers.spark.connections import history_at, patiently
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPlace:
-    """Where the batch ledger of a trigger is, and which run asks: plain values that may travel."""
+    """Where the batch ledger of a trigger is, and which run this is: plain values that may travel."""
 
     history: str = field(repr=False)
     trigger: str
@@ -63,10 +63,10 @@ BatchFunction = Callable[Concatenate[DataFrame, int, ...], Any] | Callable[[Data
 
 
 def given_info(given: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]:
-    """Return the user's function as it is called: with the BatchInfo where a parameter is annotated so.
+    """Return a caller of the user's function: with the BatchInfo if a parameter has this annotation.
 
     Raises:
-        ConfigurationError: it cannot take what it is given.
+        ConfigurationError: the function cannot take these arguments.
     """
     function = cast("Callable[..., Any]", given)
     parameters = _parameters(function)
@@ -81,7 +81,7 @@ def given_info(given: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]:
 def _parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
-    except ValueError as error:  # some functions that are written in C tell nothing
+    except ValueError as error:  # some functions that are written in C have no signature
         raise _misfit(error) from error
 
 

@@ -1,4 +1,4 @@
-"""Histories as driver and executors use them: opened once per process, and waited for."""
+"""The histories of driver and executors: opened once per process, and waited for."""
 
 import os
 import time
@@ -14,10 +14,10 @@ from history.store import HistoryStore
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: The first and the longest pause before a history that is away is asked again, in seconds.
+#: The first and the longest pause before an unavailable history is tried again, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 
-# By process, because a worker may be forked from one that had opened some already.
+# By process, because a worker may be a fork of a process that had already opened some.
 _opened: dict[tuple[int, str], HistoryStore] = {}
 
 
@@ -30,7 +30,7 @@ def history_at(url: str) -> HistoryStore:
 
 
 def close_history(url: str) -> None:
-    """Close this process's connection to a history, if there is one; the next use opens another one."""
+    """Close this process's connection to a history, if there is one; the next use opens another."""
     opened = _opened.pop((os.getpid(), url), None)
     if opened is not None:
         drive(opened.close())
@@ -39,10 +39,10 @@ def close_history(url: str) -> None:
 def patiently(
     patience: timedelta, call: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Make a call that may be made twice, until it is answered or ``patience`` is over.
+    """Make a call that may be repeated, until it is answered or ``patience`` is over.
 
     Raises:
-        UnavailableError: it never was.
+        UnavailableError: it was never answered.
     """
     deadline = time.monotonic() + patience.total_seconds()
     pause = FIRST_PAUSE

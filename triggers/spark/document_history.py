@@ -8,7 +8,7 @@
     history = spark.read.format("document_history").option("url", "redis://127.0.0.1:6379/0").load()
     history.groupBy("trigger", "state", "outcome").count().show()
 
-The uuid itself is not remembered, only its digest: ``history.entry.digest(uuid)`` finds the row of one.
+The uuid itself is not remembered, only its digest: ``history.entry.digest(uuid)`` finds the row of a uuid.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ except ImportError as error:
 #: How many entries one call of the store reads, about.
 PAGE = 5000
 
-#: How many tasks read one trigger, if nobody says otherwise.
+#: The default for how many tasks read one trigger.
 PARTITIONS = 8
 
 _COLUMNS: Mapping[str, DataType] = {
@@ -63,13 +63,13 @@ _SCHEMA = StructType([StructField(name, kind) for name, kind in _COLUMNS.items()
 class DocumentHistorySource(DataSource):
     """The entries of a document history in Redis or SQL; each task reads a part of one trigger's.
 
-    Options: ``url`` of the history; ``trigger``, or the entries of all triggers; ``partitions``, into how
-    many tasks each trigger's entries are parted (a power of 2, default 8).
+    Options: ``url`` of the history; ``trigger``, or the entries of all triggers; ``partitions``, the number
+    of tasks for each trigger's entries (a power of 2, default 8).
 
     Columns: ``trigger``, ``digest``, ``state`` (started or completed), ``outcome`` (ok or failed), ``owner``
-    (null where the store keeps none), ``fence``, ``started_at``, ``lease_until``, ``expires_at``, and
-    ``batch``: whether a batch's token is the owner. What has expired is left out. Nothing is locked: an entry
-    that changes meanwhile may be met twice, in both states; none is missed.
+    (null if the store keeps none), ``fence``, ``started_at``, ``lease_until``, ``expires_at``, and ``batch``:
+    whether the owner is a batch's token. Expired entries are left out. Nothing is locked: an entry that
+    changes meanwhile may occur twice, in both states; none is missing.
 
     Raises:
         ConfigurationError: an option is missing, unknown or cannot be used.
@@ -77,7 +77,7 @@ class DocumentHistorySource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` is given."""
+        """Return the name for ``format``."""
         return "document_history"
 
     def schema(self) -> StructType:
@@ -85,7 +85,7 @@ class DocumentHistorySource(DataSource):
         return _SCHEMA
 
     def reader(self, schema: StructType) -> "DocumentHistoryReader":  # noqa: ARG002
-        """Return what Spark plans and reads with."""
+        """Return the object with which Spark plans and reads."""
         options = Options(self.name(), cast("Mapping[str, str]", self.options))
         url = options.needed("url", "redis://127.0.0.1:6379/0")
         trigger, parts = options.text("trigger"), options.count("partitions") or PARTITIONS
@@ -96,7 +96,7 @@ class DocumentHistorySource(DataSource):
 
 
 class TriggerPart(InputPartition):
-    """What one task reads."""
+    """The part of one task."""
 
     def __init__(self, trigger: str, part: ScanPart) -> None:
         super().__init__((trigger, part))
@@ -113,7 +113,7 @@ class DocumentHistoryReader(DataSourceReader):
         self._parts = parts
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Part each trigger's entries."""
+        """Divide each trigger's entries."""
         triggers = [self._trigger] if self._trigger is not None else self._all_triggers()
         return [TriggerPart(trigger, part) for trigger in triggers for part in self._parts]
 

@@ -1,21 +1,21 @@
-"""What a failure of Spark says, for a ``transient=`` that tells by it whether another try may succeed."""
+"""The causes of a failure of Spark, for a ``transient=`` that decides by them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from history.support.rendering import class_of, text_of
 
-#: As many causes of an exception are looked at: a chain may be a circle.
+#: The most causes of an exception to look at: a chain may be a circle.
 MOST_CAUSES = 20
 
 
 def causes_of(error: BaseException) -> Sequence[str]:
     """Return an exception and its causes as "class: message", the outermost first.
 
-    What Java has thrown goes by the name of its Java class, such as
-    ``"org.postgresql.util.PSQLException: Connection refused"``. What a task has thrown on an executor stands
-    in the message of the job that failed. Over Spark Connect there are the classes of PySpark, and the
-    message begins with Spark's name of the error, if it has one.
+    An exception of Java has the name of its Java class, such as ``"org.postgresql.util.PSQLException:
+    Connection refused"``. The exception of a task on an executor is in the message of the failed job. Over
+    Spark Connect the classes are PySpark's, and the message begins with Spark's name of the error, if it has
+    one.
     """
     found: list[str] = []
     current: BaseException | None = error
@@ -29,7 +29,7 @@ def causes_of(error: BaseException) -> Sequence[str]:
 
 
 def _thrown_by_java(error: BaseException) -> Any:
-    """Return py4j's handle of what Java has thrown, which PySpark keeps; None for an exception of Python."""
+    """Return py4j's handle of Java's exception, which PySpark keeps; None for an exception of Python."""
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
 
 

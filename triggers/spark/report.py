@@ -1,4 +1,4 @@
-"""What became of the rows of a micro-batch, and of all that one process has seen."""
+"""The results of the rows of a micro-batch, and of all rows in one process."""
 
 import logging
 from collections import Counter, defaultdict
@@ -12,19 +12,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """How many rows of a micro-batch were what: ``rows`` is the sum of the other counts.
+    """Counts of the rows of a micro-batch by result: ``rows`` is the sum of the other counts.
 
-    ``new`` rows were handed to the user's function, which succeeded. ``rejected`` rows were given up, with
-    a retrieval failure event each, and parked; so are all new rows where the function failed fatally under
-    ``on_fatal="reject"``. ``in_doubt`` rows were parked, or run as ``in_doubt="execute"`` says.
+    ``new`` rows were handed to the user's function, which succeeded. ``rejected`` rows were given up, with a
+    retrieval failure event each, and parked; with ``on_fatal="reject"``, so are all new rows after a fatal
+    failure of the function. ``in_doubt`` rows were parked, or run with ``in_doubt="execute"``.
 
-    ``again`` are those among the new rows that an earlier run of the batch had completed: under
-    ``on_replay="execute"`` they were handed over once more, and an atomic sink found them written.
+    ``again`` rows are new rows that an earlier run of the batch had completed: with ``on_replay="execute"``
+    they were handed over once more, and an atomic sink found them written.
 
-    ``unmatched`` rows are those that a trigger's selector, filter or routes did not want.
+    ``unmatched`` rows did not match a trigger's selector, filter or routes.
 
     ``seconds`` is the whole time from the call to the completion; ``attempt`` is 1 unless the batch was tried
-    before; ``notes`` is what somebody should know, such as that the checkpoint was reset.
+    before; ``notes`` are notes for the user, for example that the checkpoint was reset.
     """
 
     batch_id: int
@@ -54,7 +54,7 @@ class BatchReport:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """The rows by verdict, each under one of them: ``new`` is without those that came ``again``."""
+        """The rows by verdict, each under one verdict: ``new`` is without the rows that came ``again``."""
         return {
             "new": self.new - self.again,
             "again": self.again,
@@ -71,9 +71,9 @@ class BatchReport:
 
 
 class RowCounts:
-    """The rows that one handler has processed in this process, by query and verdict.
+    """The rows that a handler has processed in this process, by query and verdict.
 
-    Any thread may add and read. A copy begins at zero: over Spark Connect it is the server's that counts.
+    Any thread may add and read. A copy begins at zero: over Spark Connect, the server's copy counts.
     """
 
     def __init__(self) -> None:
@@ -89,13 +89,13 @@ class RowCounts:
             self._counts[report.query].update(report.verdicts)
 
     def by_query(self) -> dict[str, Counter[str]]:
-        """Return what was counted so far; each query has all verdicts, be they 0."""
+        """Return the counts so far; each query has all verdicts, even with 0 rows."""
         with self._lock:
             return {query: Counter(counts) for query, counts in self._counts.items()}
 
 
 def tell(report: BatchReport, listener: Callable[[BatchReport], Any] | None, trigger: str) -> None:
-    """Log the report of a completed batch, and hand it to its listener, whose failure touches no batch."""
+    """Log the report of a completed batch, and pass it to its listener; a failure there affects no batch."""
     _log.info("%s", report, extra={"trigger": trigger, **report.counts})
     if listener is None:
         return

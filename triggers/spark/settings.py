@@ -16,25 +16,25 @@ from triggers.service.settings import TRIGGER_DEFAULTS, Settings
 from triggers.spark.batch_info import BatchInfo
 from triggers.spark.report import BatchReport
 
-#: What becomes of rows that an earlier run of the same batch had handed to the user's function.
+#: The treatment of rows that an earlier run of the same batch had handed to the user's function.
 ReplayPolicy = Literal["in_doubt", "execute"]
 
-#: What becomes of a batch whose function failed fatally.
+#: The treatment of a batch after its function failed fatally.
 FatalPolicy = Literal["raise", "reject"]
 
-#: What becomes of a query whose checkpoint was reset.
+#: The treatment of a query after its checkpoint was reset.
 ResetPolicy = Literal["warn", "raise"]
 
 #: Where Spark keeps the rows of a batch while it is processed; "none" keeps none.
 StorageChoice = Literal["memory_and_disk", "disk_only", "off_heap", "none"]
 
-#: As ``fingerprint=``: the body is compared.
+#: The value of ``fingerprint=`` that compares the body.
 BODY = "body"
 
-#: How long the history may be away before a batch fails, when nobody says otherwise.
+#: The default for how long the history may be unavailable before a batch fails.
 DEFAULT_PATIENCE = timedelta(minutes=1)
 
-#: The most rows of one transaction, when nobody says otherwise.
+#: The default for the most rows of one transaction.
 DEFAULT_ROWS_PER_TRANSACTION = 10_000
 
 
@@ -55,7 +55,7 @@ class StreamOptions(CommonOptions, total=False):
 
 
 class BatchOptions(StreamOptions, total=False):
-    """The options of ``foreach_batch``, but for those that it needs."""
+    """The options of ``foreach_batch``, except the required ones."""
 
     resolver: BulkResolver | str | None
     on_replay: ReplayPolicy | BulkResolver
@@ -69,7 +69,7 @@ class BatchOptions(StreamOptions, total=False):
 
 
 class SinkOptions(StreamOptions, total=False):
-    """The options of ``atomic_sink``, but for those that it needs. What it claims nobody sees: no lease."""
+    """The options of ``atomic_sink``, except the required ones. Nobody sees its claims: no lease."""
 
     resolver: Resolver | str | None
     rows_per_transaction: int
@@ -77,7 +77,7 @@ class SinkOptions(StreamOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Which columns of a stream say what; all but the first may be None: there is none."""
+    """The meaning of a stream's columns; each except the first may be None, without such a column."""
 
     uuid: str
     message_id: str | None = None
@@ -92,7 +92,7 @@ class Columns:
                 check_text(setting, value, "name a column of the stream")
 
     def _named(self) -> Sequence[tuple[str, str | None]]:
-        """Return each column that a setting names, behind the setting."""
+        """Return each column that a setting names, after the name of the setting."""
         compared = self.fingerprint if isinstance(self.fingerprint, tuple) else ()
         roles = ("uuid", "message_id", "delivery_count", "body")
         return [
@@ -109,7 +109,7 @@ class Columns:
         """Refuse a stream that lacks a column.
 
         Raises:
-            ConfigurationError: naming the first one that is missing.
+            ConfigurationError: naming the first missing column.
         """
         for setting, named in self._named():
             if named is not None and named not in there:
@@ -137,11 +137,11 @@ def _remedy_for_missing(named: str, there: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
-    """The settings of one ``foreach_batch``. ``trigger`` holds those that every trigger has."""
+    """The settings of one ``foreach_batch``. ``trigger`` holds the settings that every trigger has."""
 
     trigger: Settings
     columns: Columns
-    history: str = field(repr=False)  # a URL may have a password, as that of the parking lot
+    history: str = field(repr=False)  # this URL may have a password, like the URL of the parking lot
     resolver: AskedInBulk | None = None
     on_replay: ReplayPolicy | AskedInBulk = "in_doubt"
     committed: Callable[[BatchInfo], bool] | None = None
@@ -161,10 +161,10 @@ class BatchSettings:
     def of(
         cls, destination: str, options: BatchOptions | SinkOptions, service: Any, *, uuid: str, history: str
     ) -> Self:
-        """Return the settings that a user's options ask for; what is left out has its default here.
+        """Return the settings for a user's options; an option that is left out has its default here.
 
-        ``resolver`` is left to the caller: ``foreach_batch`` asks it in bulk, ``atomic_sink`` does not.
-        ``service`` gives a name to what was given none.
+        ``resolver`` is left to the caller: ``foreach_batch`` calls it in bulk, ``atomic_sink`` does not.
+        ``service`` gives the default name.
 
         Raises:
             ConfigurationError: naming what is wrong and the remedy.
@@ -212,7 +212,7 @@ class BatchSettings:
 
     @property
     def shipped(self) -> "BatchSettings":
-        """What travels to the executors: nothing that the driver alone can use."""
+        """The part that travels to the executors: nothing that only the driver can use."""
         replays = self.on_replay.shipped if isinstance(self.on_replay, AskedInBulk) else self.on_replay
         resolver = None if self.resolver is None else self.resolver.shipped
         driver: dict[str, Any] = {"parked_to": None, "on_batch": None, "committed": None}
@@ -220,11 +220,11 @@ class BatchSettings:
 
     @property
     def replay_resolver(self) -> AskedInBulk | None:
-        """Who is asked about rows that an earlier run of the batch may have processed."""
+        """The resolver for rows that an earlier run of the batch may have processed."""
         return self.on_replay if isinstance(self.on_replay, AskedInBulk) else self.resolver
 
 
-#: Which options are whose: the columns, what every trigger has, and what a batch has.
+#: The groups of options: for columns, for every trigger, and for a batch.
 _COLUMN_OPTIONS = frozenset({"message_id", "delivery_count", "body"})
 _COLUMNS_OPTIONS = _COLUMN_OPTIONS | {"fingerprint"}
 _TRIGGER_OPTIONS = frozenset({*CommonOptions.__annotations__, "lease", "retry"})
@@ -243,7 +243,7 @@ BATCH_DEFAULTS, SINK_DEFAULTS = _defaults_of(BatchOptions), _defaults_of(SinkOpt
 
 
 def _compared(given: Any) -> str | tuple[str, ...] | None:
-    """Return which columns a user wants compared."""
+    """Return the columns that a user wants compared."""
     if given is None:
         return None
     if given == BODY:
@@ -269,7 +269,7 @@ def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
 
 
 def _generation(trigger: Settings, reprocess: Any) -> Settings:
-    """Return the settings under the name of a generation of its own, where rows are to be processed again."""
+    """Return the settings under the name of a generation, if rows are to be processed again."""
     if reprocess is None:
         return trigger
     check_text("reprocess", reprocess, "say why, such as '2026-11 refill', or leave it out")
@@ -277,20 +277,20 @@ def _generation(trigger: Settings, reprocess: Any) -> Settings:
 
 
 def _check_replay(settings: Mapping[str, Any]) -> None:
-    """Refuse two answers to what becomes of rows that come again."""
+    """Refuse two options that both decide about rows that come again."""
     if settings.get("committed") is not None and settings.get("on_replay", "in_doubt") != "in_doubt":
         raise ConfigurationError(
             "on_replay",
-            "committed= says of a batch that comes again whether the sink has it, as a whole",
+            "committed= decides whether the sink has the whole batch when the batch comes again",
             "leave on_replay out, or committed",
         )
 
 
 def check_url(setting: str, value: Any) -> None:
-    """Refuse what the executors cannot open by themselves.
+    """Refuse a value that the executors cannot open by themselves.
 
     Raises:
-        ConfigurationError: it is no URL, or one of a process's own memory.
+        ConfigurationError: it is not a URL, or it is the memory of a process.
     """
     if value == "":
         raise ConfigurationError(setting, "is empty", "give a URL, such as redis://...")

@@ -1,6 +1,6 @@
-"""Parts to test triggers with: a simulator of everything that goes wrong, and private servers.
+"""Tools to test triggers with: a simulator of everything that goes wrong, and private servers.
 
-``simulator/`` is the simulator, of which ``pytest_doubtless`` makes a fixture; ``redis_server.py`` and
+``simulator/`` is the simulator, and ``pytest_doubtless`` makes a fixture of it. ``redis_server.py`` and
 ``postgres_server.py`` are servers, each a ``child.py`` of the process.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from triggers.testing.simulator.script import scripts
     from triggers.testing.simulator.simulator import Simulator
     from triggers.testing.simulator.tables import rows
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = [

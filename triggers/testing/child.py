@@ -1,4 +1,4 @@
-"""A server that runs as a child of this process, to be started, stopped, killed and started again."""
+"""A server as a child of this process that a test can start, stop, kill and start again."""
 
 import subprocess
 from abc import ABC, abstractmethod
@@ -7,12 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-#: Waits until whoever holds the other end of its input has ended, then ends the process or group of $1.
+#: Waits until the process at the other end of its input has ended, then kills the process or group $1.
 _WATCH = 'read _; kill -s KILL -- "$1"'
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process that is killed when this one has ended, however this one ended.
+    """A process that is killed after this process has ended, in whatever way.
 
     A test or a demo that is killed runs no ``finally``: its servers would stay. With ``start_new_session``
     the whole group of the process is killed.
@@ -21,7 +21,7 @@ class Child(subprocess.Popen[bytes]):
     def __init__(self, command: Sequence[str | Path], **options: Any) -> None:
         super().__init__(command, **options)
         group = "-" if options.get("start_new_session") else ""
-        # In a session of its own, so that Ctrl-C does not end it first.
+        # In a separate session, so that Ctrl-C does not end it first.
         self._watcher = subprocess.Popen(
             ["/bin/sh", "-c", _WATCH, "sh", f"{group}{self.pid}"],
             stdin=subprocess.PIPE,
@@ -37,13 +37,13 @@ class Child(subprocess.Popen[bytes]):
         return code
 
     def _end_watcher(self) -> None:
-        """End the watcher: the number of the process may soon be another one's."""
+        """End the watcher: another process may soon have this process id."""
         self._watcher.kill()
         self._watcher.communicate()
 
 
 class ChildServer(ABC):
-    """What all such servers have in common: the process, and its end. It runs while it is entered."""
+    """The common part of such servers: the process, and its end. It runs while it is entered."""
 
     _process: subprocess.Popen[bytes] | None = None
 
@@ -54,10 +54,10 @@ class ChildServer(ABC):
 
     @property
     def pid(self) -> int:
-        """The number of the child process.
+        """The id of the child process.
 
         Raises:
-            RuntimeError: there is none.
+            RuntimeError: the process does not exist.
         """
         if self._process is None:
             raise RuntimeError("the server does not run")
@@ -73,7 +73,7 @@ class ChildServer(ABC):
         """
 
     def stop(self) -> None:
-        """Ask it to end, and wait; what was acknowledged is on disk."""
+        """Ask it to end, and wait; acknowledged data are on disk."""
         self._end(kill=False)
 
     def kill(self) -> None:

@@ -19,10 +19,10 @@ from triggers.testing.redis_server import free_port
 #: How long a server may take to answer for the first time, in seconds.
 START_TIMEOUT = 30.0
 
-#: Where packages put the programs that are not on the PATH, one folder per version.
+#: Where packages install programs that are not on the PATH, one folder per version.
 INSTALLATIONS = Path("/usr/lib/postgresql")
 
-#: Who runs the server where we are root: PostgreSQL refuses root.
+#: The user that runs the server if we are root: PostgreSQL refuses root.
 UNPRIVILEGED_USER = "postgres"
 
 
@@ -45,10 +45,10 @@ def _version(initdb: Path) -> float:
 class PostgresServer:
     """``postgres`` on a free TCP port of 127.0.0.1, with its data in ``folder``.
 
-    It writes every commit to disk before it answers; other settings go in ``settings``, in the words of
+    It writes every commit to disk before it answers; ``settings`` adds other settings, in the words of
     postgresql.conf. ``auth`` is how it checks the password, in the words of pg_hba.conf: for ``md5`` a client
-    computes a quarter as long. Where we are root, the server runs as the user ``postgres``, who is given
-    ``folder`` and must be able to reach it.
+    computes a quarter as long. If we are root, the server runs as the user ``postgres``, who gets ``folder``
+    and must be able to reach it.
 
     Raises:
         ConfigurationError: PostgreSQL is not installed.
@@ -90,7 +90,7 @@ class PostgresServer:
             self._create(programs)
         deadline = time.monotonic() + START_TIMEOUT
         while not self._answers(programs):
-            # Again and again: after a kill, backends that have not noticed yet still hold the shared memory.
+            # Repeatedly: after a kill, backends that have not noticed yet still hold the shared memory.
             if not self.running:
                 self._launch(programs)
             if time.monotonic() > deadline:
@@ -142,7 +142,7 @@ class PostgresServer:
         return self.running and subprocess.run(asked, check=False).returncode == 0
 
     def stop(self) -> None:
-        """Ask it to end, disconnecting everybody, and wait; what was committed is on disk."""
+        """Ask it to end, disconnecting everybody, and wait; committed data are on disk."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
@@ -154,7 +154,7 @@ class PostgresServer:
                 os.kill(backend, signal.SIGKILL)
 
     def _backends(self) -> list[int]:
-        # Left alone, a backend may answer one more query before it notices that its parent is gone.
+        # Without this, a backend may answer one more query before it notices that its parent is gone.
         if self._process is None:
             return []
         listed = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")

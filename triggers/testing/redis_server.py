@@ -19,18 +19,18 @@ from triggers.testing.child import Child, ChildServer
 START_TIMEOUT = 60.0
 
 
-#: Ports below those that systems take for connections of their own accord, and so from a server that starts.
+#: Ports below the range that systems choose for outgoing connections, which could take a server's port.
 PORTS = range(10_000, 32_000)
 
-#: How many of them a process takes in turn before others: what it has given out is not given out again soon,
-#: neither by itself nor by a process beside it, also while a server is stopped that starts again on its port.
+#: How many ports a process uses in turn before others. So a port is not given out again soon, by this process
+#: or another, even while a server is stopped that will start again on its port.
 OWN = 200
 
 _given_out = count()
 
 
 def free_port() -> int:
-    """Return a TCP port on loopback that was free a moment ago, and that nobody is given by chance.
+    """Return a TCP port on loopback that was free a moment ago, and that nobody gets by chance.
 
     Raises:
         RuntimeError: none was free among many.
@@ -47,9 +47,9 @@ def free_port() -> int:
 class RedisServer(ChildServer):
     """``redis-server`` on a free port of 127.0.0.1, with its data in ``folder``.
 
-    By default it writes every change to disk before it answers, as a document history wants it; other
-    settings go in ``settings``, in the words of redis.conf. ``environment`` is added to this process's own
-    when it is started.
+    By default it writes every change to disk before it answers, as a document history needs it; ``settings``
+    adds other settings, in the words of redis.conf. ``environment`` is added to the environment of this
+    process at its start.
 
     Raises:
         ConfigurationError: there is no ``redis-server`` on the PATH.

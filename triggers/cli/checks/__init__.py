@@ -1,6 +1,6 @@
-"""Commands for before the start: what is promised, what it needs, and what is wrong with it.
+"""Commands for the time before the start: guarantees, needs, and problems.
 
 ``guarantees.py``, ``doctor.py``, ``backlog.py``, ``size.py`` and ``alerts.py`` are the commands. Doctor's
-``findings.py`` come from ``stores.py``, ``providers.py``, ``places.py`` (where else something is kept),
+``findings.py`` come from ``stores.py``, ``providers.py``, ``places.py`` (other places that store something),
 ``rooms.py`` (connections) and ``lines.py`` (encryption).
 """

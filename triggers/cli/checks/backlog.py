@@ -1,4 +1,4 @@
-"""``doubtless backlog``: what waits at the provider."""
+"""``doubtless backlog``: the messages that wait at the provider."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""``doubtless doctor``: what is wrong with a set-up, before a message finds out."""
+"""``doubtless doctor``: find problems of a set-up before a message does."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -77,10 +77,10 @@ def doctor(
 def _consumed(
     module: str, triggers: Sequence[AnyTrigger], configuration: "Configuration"
 ) -> Sequence[AnyTrigger]:
-    """Return those that receive from a provider; guards do not."""
+    """Return the triggers that receive from a provider; guards do not."""
     try:
         names = {trigger.name for trigger in collect(module, configuration=configuration)}
-    except ConfigurationError:  # it has guards alone
+    except ConfigurationError:  # it has only guards
         return []
     return [trigger for trigger in triggers if trigger.name in names]
 
@@ -129,7 +129,7 @@ def _of_history(
     away: Away, of: str, trigger: AnyTrigger, history: str | None, rooms: Rooms
 ) -> Iterator[Finding]:
     if not trigger.has_history:
-        yield Finding(of, Level.OK, "it has none, as it was told")
+        yield Finding(of, Level.OK, "none is used, as configured")
         return
     if trigger.needs_history and history == URL and not FILE.exists():
         yield Finding(of, Level.OK, f"none is named: it will be in {FILE}, in this folder")
@@ -148,7 +148,7 @@ def _of_history(
 def _store_of(trigger: AnyTrigger, history: str | None) -> Generator[HistoryStore]:
     """Open the history that a consumer would open for a trigger, and close it."""
     if not trigger.needs_history or not history:
-        store = trigger.open_store()  # raises where there is none, and says what to do
+        store = trigger.open_store()  # raises with a remedy if there is none
         closes = trigger.opens_its_history
     else:
         with named("--history", HISTORY_URLS):

@@ -1,4 +1,4 @@
-"""What ``doubtless doctor`` finds, and how one thing that is wrong keeps it from nothing else."""
+"""The findings of ``doubtless doctor``; one problem does not prevent the other checks."""
 
 import re
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 
 class Finding(NamedTuple):
-    """What was seen, of what, and what to do."""
+    """A finding: its level, its subject, and what to do."""
 
     of: str
     level: Level
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-#: The ports of servers that a URL names by their host alone.
+#: The ports of servers that a URL names only by their host.
 _PORTS = {"redis": 6379, "rediss": 6379, "postgresql": 5432, "postgres": 5432}
 
 
@@ -40,18 +40,18 @@ def server_of(address: str) -> str:
     return f"{host}:{port}" if host and ":" not in host and port else host or address
 
 
-#: What looks at one thing; whatever it raises is a finding, too.
+#: A check of one subject; any exception that it raises is also a finding.
 Check = Callable[[], Iterable[Finding]]
 
 
 class Away:
-    """The servers that did not answer: each is waited for once, and told of once."""
+    """The servers that did not answer: the checks wait for each only once, and report it once."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
     def looked(self, of: str, checks: Sequence[Check], server: str | None = None) -> Iterator[Finding]:
-        """Return what checks of one thing find, each once; if the first meets no server, it is the last."""
+        """Return the findings of some checks, each once; if the first meets no server, it is the last."""
         server = None if server is None else server_of(server)
         if server is not None and server in self._said:
             text = f"it was not looked at: its server did not answer, see {self._said[server]}"
@@ -69,12 +69,12 @@ class Away:
                 if server is not None:
                     self._said[server] = of
                 return
-            except Exception as error:  # noqa: BLE001  (whatever it is, the other checks go on)
+            except Exception as error:  # noqa: BLE001  (any error: the other checks go on)
                 yield from _unsaid(_of_error(of, error), said)
 
 
 def _unsaid(finding: Finding, said: set[tuple[Level, str]]) -> Iterator[Finding]:
-    """Yield a finding unless it was said before, be it while something else was done."""
+    """Yield a finding unless it was reported before, even by another check."""
     words = (finding.level, re.sub(r" \(while [^)]*\)", "", finding.finding))
     if words not in said:
         said.add(words)
@@ -87,9 +87,9 @@ def of_refusals(
     allowed: str,
     others: Mapping[str, str] | None = None,
 ) -> Generator[Finding, None, Collection[str]]:
-    """Ask what an account may not do, and return it; ``allowed`` is what it may where nothing is refused.
+    """Query what an account may not do, and return it; ``allowed`` is the text if nothing is refused.
 
-    ``others`` are no problem if they are refused, and why; told where nothing else is.
+    ``others`` may be refused without a problem, and why; reported if nothing else is refused.
     """
     others = others or {}
     try:

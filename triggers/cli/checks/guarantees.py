@@ -1,4 +1,4 @@
-"""``doubtless guarantees``: what each trigger of a module promises, and why no more."""
+"""``doubtless guarantees``: the guarantee of each trigger of a module, and why it is not higher."""
 
 from dataclasses import astuple
 from enum import StrEnum

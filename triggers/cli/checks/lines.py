@@ -1,4 +1,4 @@
-"""Whether the line to a server is encrypted, as far as its URL says."""
+"""Whether the connection to a server is encrypted, as far as its URL says."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 from history.support.urls import split_url
 from triggers.cli.checks.findings import Finding, Level
 
-#: For each scheme that is not encrypted: what encrypts it.
+#: For each scheme without encryption: how to encrypt it.
 _REMEDIES = {
     "redis": "use rediss://",
     "redis+sentinel": "use rediss+sentinel://",
@@ -20,12 +20,12 @@ _REMEDIES = {
     "postgres": "say ?sslmode=verify-full, or at least sslmode=require",
 }
 
-#: The values of ``sslmode`` with which nothing goes over the line in clear.
+#: The values of ``sslmode`` with which nothing is sent unencrypted.
 _ENCRYPTED = {"require", "verify-ca", "verify-full"}
 
 
 def of_line(of: str, url: str) -> Iterator[Finding]:
-    """Warn of passwords and messages that cross a network in clear."""
+    """Warn of passwords and messages that cross a network unencrypted."""
     parts = split_url(url)
     scheme = parts.scheme.partition("+psycopg")[0]
     remedy = _REMEDIES.get(scheme)
@@ -39,7 +39,7 @@ def of_line(of: str, url: str) -> Iterator[Finding]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine, or a socket of it."""
+    """Whether a host is this machine, or a socket on it."""
     name = host.removeprefix("[").partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     if name in {"", "localhost"}:
         return True

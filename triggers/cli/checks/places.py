@@ -1,4 +1,4 @@
-"""What doctor looks at where parked messages, journals and events go, if not into the history."""
+"""Doctor's checks of places for parked messages, journals and events outside the history."""
 
 import os
 from collections.abc import Coroutine, Iterator, Sequence
@@ -28,19 +28,19 @@ from triggers.sinks.sink import Sink
 
 @runtime_checkable
 class TellingRefusals(Protocol):
-    """A sink that can be asked what its account may not do there."""
+    """A sink that can report what its account may not do there."""
 
     def refusals(self) -> Coroutine[Any, Any, Sequence[Refusal]]:
-        """Return it; nothing is written.
+        """Return it; write nothing.
 
         Raises:
-            UnavailableError: the place is away.
+            UnavailableError: the place is unavailable.
         """
         ...
 
 
 def of_parking(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
-    """Look at the place that ``parking=`` names; nothing where there is none of its own."""
+    """Check the place that ``parking=`` names; nothing without this option."""
     of = f"parking of {settings.name}"
     given = settings.parking
     if isinstance(given, str):
@@ -50,7 +50,7 @@ def of_parking(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding
 
 
 def of_journal(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
-    """Look at the place that ``journal=`` names; nothing where it is the history or there is none."""
+    """Check the place that ``journal=`` names; nothing if it is the history or there is none."""
     of, given = f"journal of {settings.name}", settings.journal
     if isinstance(given, str):
         yield from away.looked(of, [partial(_of_url, away, of, "journal", given, settings.name, rooms)])
@@ -84,9 +84,9 @@ def _of_lot(of: str, lot: Parking, trigger: str) -> Iterator[Finding]:
 
 
 def of_local_file(file: Path | None) -> Iterator[Finding]:
-    """Look whether messages could be kept on this machine while no server takes them."""
+    """Check whether messages could be parked on this machine while no server takes them."""
     file = file or local_parking_file()
-    folder = file.parent  # which is made
+    folder = file.parent  # it will be made
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     place = file if file.exists() else folder
@@ -102,7 +102,7 @@ def of_local_file(file: Path | None) -> Iterator[Finding]:
 
 
 def of_file(of: str, file: Path, remedy: str) -> Finding:
-    """Look whether a file can be written, or made in its folder."""
+    """Check whether a file can be written, or made in its folder."""
     place = file if file.exists() else file.parent
     if not place.exists():
         return Finding(of, Level.PROBLEM, f"there is no folder {place}", remedy)
@@ -114,7 +114,7 @@ def of_file(of: str, file: Path, remedy: str) -> Finding:
 def of_sink(
     away: Away, number: int, url: str, provider: str | None, triggers: Sequence[AnyTrigger]
 ) -> Iterator[Finding]:
-    """Look at one place for events."""
+    """Check one place for events."""
     of = f"sink {number}"
     url = dereferenced(url, "--sink")
     parts = split_url(url)

@@ -1,4 +1,4 @@
-"""What doctor looks at in a provider: it is asked, and nothing is received, sent or made."""
+"""Doctor's checks of a provider: only queries; nothing is received, sent or made."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ from triggers.providers.provider import (
 def of_provider(
     away: Away, url: str | None, triggers: Sequence[AnyTrigger], rooms: Rooms
 ) -> Iterator[Finding]:
-    """Look at the provider of a consumer of these triggers."""
+    """Check the provider of a consumer of these triggers."""
     of = "provider"
     if url is None and not FILE.exists():
         if not can_be_made():
@@ -73,7 +73,7 @@ def _room(of: str, provider: Bounded | None, receivers: int) -> Iterator[Finding
 
 
 def _permissions(of: str, provider: TellingPermissions | None, trigger: AnyTrigger) -> Iterator[Finding]:
-    """Ask what the account may not do for a trigger."""
+    """Query what the account may not do for a trigger."""
     if provider is None:
         return
     for destination in trigger.settings.destinations:
@@ -82,7 +82,7 @@ def _permissions(of: str, provider: TellingPermissions | None, trigger: AnyTrigg
 
 
 def _limits(provider: GivingUp | None, trigger: AnyTrigger) -> Iterator[Finding]:
-    """Look whether the provider gives a message up before the trigger does, which parks it."""
+    """Check whether the provider gives a message up before the trigger does, which parks it."""
     if provider is None:
         return
     for destination in trigger.settings.destinations:
@@ -98,7 +98,7 @@ def _of_limit(trigger: AnyTrigger, destination: str, limit: DeliveryLimit) -> It
             of,
             Level.PROBLEM,
             f"the provider gives a message of {destination} up after {limit.deliveries} deliveries, before "
-            f"max_delivery_count ({most}): it is not parked, and no event tells of it; {limit.then}",
+            f"max_delivery_count ({most}): it is not parked, and raises no event; {limit.then}",
             f"set max_delivery_count to {limit.deliveries - 1} or less, or raise the provider's limit",
         )
         return

@@ -7,13 +7,13 @@ from history.bridge import drive
 from history.store.inspection import Room, TellingRoom
 from triggers.cli.checks.findings import Finding, Level
 
-#: What a process needs at one server beside what runs at the moment: reports, leases, and what is swept.
+#: A process needs these at one server in addition to its running messages: for reports, leases and sweeps.
 BESIDE = 3
 
 
 @dataclass(slots=True)
 class _Server:
-    """What one process opens at one server, and the room there."""
+    """The connections of one process to one server, and the room there."""
 
     room: Room
     pools: int = 0
@@ -21,7 +21,7 @@ class _Server:
 
 
 class Rooms:
-    """Adds up what is opened at each server while the stores of a configuration are looked at."""
+    """Adds up the connections to each server while the stores of a configuration are checked."""
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
@@ -29,9 +29,9 @@ class Rooms:
         self._has_shared = False
 
     def noted(self, store: object, user: str, at_a_time: int, *, shared: bool = False) -> Iterable[Finding]:
-        """Note that ``user`` has so many connections of a store in use at a time; it is no finding yet.
+        """Note that ``user`` uses this many connections of a store at a time; it is not a finding yet.
 
-        All that are ``shared`` have one pool, that of the consumer's own history.
+        All ``shared`` ones have one pool, the pool of the consumer's own history.
 
         Raises:
             UnavailableError: the server does not answer.
@@ -46,7 +46,7 @@ class Rooms:
         return ()
 
     def findings(self) -> Iterator[Finding]:
-        """Compare."""
+        """Compare the sums with the room."""
         for address, server in self._servers.items():
             yield self._of_server(f"connections to {address}", server)
 

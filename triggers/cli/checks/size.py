@@ -11,10 +11,10 @@ from triggers.cli.shared.output import State
 
 
 class StoreCost(NamedTuple):
-    """What a store keeps of one message, in bytes, as measured on filled ones.
+    """The bytes that a store keeps of one message, as measured on filled stores.
 
-    ``entry`` is a completed entry, ``result`` what a kept result costs besides its own bytes. An entry may be
-    there ``lingering`` times its time to live: Redis lets entries go in slices of half of it.
+    ``entry`` is a completed entry, ``result`` the cost of a kept result without its own bytes. An entry may
+    exist for ``lingering`` times its time to live: Redis deletes entries in slices of half of it.
     """
 
     name: str
@@ -32,7 +32,7 @@ STORES = (
 
 
 def bytes_of(store: StoreCost, messages: float, result: int | None) -> float:
-    """Return what so many messages within a time to live need; ``result`` is the mean size of a kept one."""
+    """Return the size of the messages in one time to live; ``result`` is the mean size of a kept result."""
     kept = 0 if result is None else store.result + result
     return messages * (store.lingering * store.entry + kept)
 

@@ -1,4 +1,4 @@
-"""What doctor looks at in a store: a history, or where messages are parked or a journal is kept."""
+"""Doctor's checks of a store: a history, or a place for parked messages or a journal."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,13 +16,13 @@ from history.store.owners import owner_token
 from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
 from triggers.service.settings import Settings
 
-#: How far the clocks of this machine and of a history may be apart before somebody is told.
+#: The difference between the clocks of this machine and of a history from which on it is a finding.
 CLOCKS_APART = timedelta(seconds=5)
 
 #: A history that takes longer for one call, in seconds, makes every message wait for it.
 SLOW = 0.05
 
-#: What no trigger needs of a history, but those who share its account may.
+#: Permissions that no trigger needs of a history, but others with its account may.
 OF_OTHERS: Mapping[str, str] = {
     Capability.BATCHES: "only Spark does that",
     Capability.SECURITY: "only the dashboard and the commands of operators do that",
@@ -32,15 +32,15 @@ OF_OTHERS: Mapping[str, str] = {
 
 @runtime_checkable
 class Remarking(Protocol):
-    """A history that says what is as most have it, and may lose something all the same."""
+    """A history that reports common settings with which it may lose something."""
 
     async def remarks(self) -> Sequence[str]:
-        """Return a sentence for each such thing, with what would be safer."""
+        """Return a sentence for each of them, with the safer setting."""
         ...
 
 
 def capabilities_of(settings: Settings) -> Sequence[Capability]:
-    """Return what a trigger with these settings does in its history."""
+    """Return the capabilities of its history that a trigger with these settings needs."""
     wanted = {
         Capability.MESSAGES: True,
         Capability.PARKING: settings.parking is None,
@@ -57,7 +57,7 @@ def capabilities_of(settings: Settings) -> Sequence[Capability]:
 def of_history(
     away: Away, of: str, store: HistoryStore, settings: Settings, last: Check
 ) -> Iterator[Finding]:
-    """Look at the history of a trigger; ``last`` is looked at where it answers."""
+    """Check the history of a trigger; ``last`` is checked if it answers."""
     wanted = capabilities_of(settings)
     yield from away.looked(
         of,
@@ -74,7 +74,7 @@ def of_history(
 def of_place(
     away: Away, of: str, store: HistoryStore, trigger: str, capability: Capability, last: Check
 ) -> Iterator[Finding]:
-    """Look at a store that is used for one thing alone; ``last`` as of :func:`of_history`."""
+    """Check a store that is used only for one purpose; ``last`` is as in :func:`of_history`."""
     yield from away.looked(
         of,
         [partial(_warnings, of, store), partial(_permissions, of, store, trigger, [capability]), last],
@@ -96,7 +96,7 @@ def _remarks(of: str, store: HistoryStore) -> Iterator[Finding]:
 def _permissions(
     of: str, store: HistoryStore, trigger: str, wanted: Sequence[Capability]
 ) -> Generator[Finding, None, Collection[str]]:
-    """Ask what the account may not do, and return it; what only others do is no problem of this trigger."""
+    """Query what the account may not do, and return it; other users' needs are not this trigger's problem."""
     if not isinstance(store, TellingRefusals):
         return []
     others: Mapping[str, str] = OF_OTHERS if Capability.MESSAGES in wanted else {}
@@ -111,7 +111,7 @@ def _uses(of: str, store: HistoryStore, trigger: str, wanted: Sequence[Capabilit
 
 
 def _claims(of: str, name: str, store: HistoryStore) -> Iterator[Finding]:
-    """Claim a random uuid, read it, and let it go: what every message needs, with what it costs."""
+    """Claim a random uuid, read it, and release it: each message needs these calls; report their time."""
     uuid, owner = f"doctor-{uuid4()}", owner_token()
     begun = perf_counter()
     (claim,) = drive(store.claim(name, [uuid], owner, time_to_live=timedelta(minutes=1)))
@@ -137,5 +137,5 @@ def _claims(of: str, name: str, store: HistoryStore) -> Iterator[Finding]:
 
 
 def milliseconds_since(begun: float, calls: int = 1) -> str:
-    """Return how long one of some calls took since an instant of ``perf_counter``."""
+    """Return the time of one of some calls since an instant of ``perf_counter``."""
     return f"{1000 * (perf_counter() - begun) / calls:.1f} ms"

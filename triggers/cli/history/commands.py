@@ -189,7 +189,7 @@ def _tell_imported(state: State, imported: Imported, *, dry: bool) -> None:
 
 
 def entry_row(trigger: str, key: bytes, entry: Entry) -> dict[str, Any]:
-    """Return what is printed of an entry."""
+    """Return the printed form of an entry."""
     return {
         "trigger": trigger,
         "digest": key.hex(),

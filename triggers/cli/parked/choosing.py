@@ -1,4 +1,4 @@
-"""Which parked messages a command is about: those of some ids, or all that the filters let through."""
+"""The parked messages of a command: by ids, or all that match the filters."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ _KINDS = {word: ParkedKind[word.name] for word in KindWord}
 
 
 class NotParkedError(DoubtlessError):
-    """There is no such parked message."""
+    """No parked message has this id."""
 
     def __init__(self, parked_id: str) -> None:
         super().__init__(f"PARKED_ID: {parked_id} is not parked; see: doubtless parked list")
@@ -46,7 +46,7 @@ class NotParkedError(DoubtlessError):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The filters of a command; ``trigger`` alone is one, too."""
+    """The filters of a command; ``trigger`` without others is also a filter."""
 
     trigger: str | None = None
     kind: KindWord | None = None
@@ -59,12 +59,12 @@ class Selection:
 
     @property
     def filters(self) -> bool:
-        """Whether it leaves anything out that is of the trigger."""
+        """Whether it leaves out any of the trigger's messages."""
         given = (self.kind, self.uuid, self.containing, self.host, self.older, self.newer)
         return any(one is not None for one in given)
 
     def lets_through(self, label: ParkedLabel) -> bool:
-        """Whether a message is one of those."""
+        """Whether a message matches."""
         age = self.now - label.parked_at
         texts = f"{label.reason}\n{label.error_class or ''}\n{label.error_message or ''}"
         return (
@@ -78,11 +78,11 @@ class Selection:
 
 
 def chosen(lot: Parking, parked_ids: Sequence[str] | None, selection: Selection) -> Sequence[ParkedLabel]:
-    """Find each message once, before anything is done to one: by ids, or else by filters.
+    """Find each message once, before any of them is changed: by ids, or else by filters.
 
     Raises:
         ConfigurationError: neither is given, or both, or an id is not unique.
-        NotParkedError: there is no such message.
+        NotParkedError: the message does not exist.
     """
     is_filtered = selection.filters or selection.trigger is not None
     if parked_ids and is_filtered:
@@ -96,7 +96,7 @@ def chosen(lot: Parking, parked_ids: Sequence[str] | None, selection: Selection)
 
 
 def walk(lot: Parking, selection: Selection) -> Iterator[ParkedLabel]:
-    """Yield the labels that the filters let through, in no particular order; one may come twice."""
+    """Yield the labels that match the filters, in no particular order; a label may come twice."""
     for page in drive_each(label_pages(lot, selection.trigger, limit=PAGE)):
         yield from filter(selection.lets_through, page.labels) if selection.filters else page.labels
 
@@ -105,7 +105,7 @@ def get(lot: Parking, parked_id: str) -> Parked:
     """Return one message by the beginning of its id.
 
     Raises:
-        ConfigurationError: several begin so.
+        ConfigurationError: several ids begin like this.
         NotParkedError: none does.
     """
     found = drive(lot.get(parked_id)) if parked_id else None
@@ -119,7 +119,7 @@ def get(lot: Parking, parked_id: str) -> Parked:
 
 
 def nothing_like(lot: Parking, selection: Selection, *, local: bool) -> str:
-    """Say that the filters let nothing through, and which hosts, or triggers of a local file, they would.
+    """Report that no message matches, and which hosts, or triggers of a local file, have messages.
 
     A host or a trigger of this machine may have nothing parked, and nobody keeps a list of them: so neither
     is refused.
@@ -138,7 +138,7 @@ def nothing_like(lot: Parking, selection: Selection, *, local: bool) -> str:
 
 
 def summary(labels: Sequence[ParkedLabel]) -> str:
-    """Say how many messages of which triggers and kinds these are, and name some."""
+    """Return the number of messages by trigger and kind, and name some."""
     groups: dict[tuple[str, str], list[str]] = {}
     for label in labels:
         groups.setdefault((label.trigger_name, label.kind.value), []).append(label.uuid or label.id)
@@ -150,6 +150,6 @@ def summary(labels: Sequence[ParkedLabel]) -> str:
 
 
 def host_of(label: ParkedLabel) -> str | None:
-    """Return the host on which a message was started; tokens of owners begin with it, but for batches'."""
+    """Return the host that started a message; tokens of owners begin with it, except those of batches."""
     host, colon, _ = (label.evidence.owner or "").removeprefix("decided:").partition(":")
     return host if host and colon else None

@@ -1,4 +1,4 @@
-"""``doubtless parked``: decide what was kept aside."""
+"""``doubtless parked``: decide about parked messages."""
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -166,7 +166,7 @@ def _described(labels: Sequence[ParkedLabel]) -> str:
 
 
 def _show(state: State, rows: Iterable[dict[str, Any]]) -> bool:
-    """Print what came of each message, as it comes; whether all of them are closed."""
+    """Print the result of each message as it comes; return whether all of them are closed."""
     shown: list[dict[str, Any]] = []
     try:
         for row in rows:
@@ -273,7 +273,7 @@ def decisions(
 def _chosen(
     lot: Parking, store: HistoryStore | None, request: Request, triggers: "Sequence[AnyTrigger]" = ()
 ) -> Sequence[ParkedLabel]:
-    """Find the messages that a request is about; where there are none, its trigger has to be a known one."""
+    """Find the messages of a request; if there are none, its trigger must be a known one."""
     labels = chosen(lot, request.parked_ids, request.selection)
     if not labels and store is not None:
         refuse_unknown_trigger(store, request.selection.trigger, triggers=triggers)
@@ -284,7 +284,7 @@ def _chosen(
 def _lot(
     history: str | None, *, local: bool, entries: bool = False
 ) -> Generator[tuple[Parking, HistoryStore | None]]:
-    """Open a lot, and the history beside it; beside the local file none, unless its entries are asked for."""
+    """Open a lot, and the history beside it; for the local file only if its entries are needed."""
     if not local:
         with opened(history) as store:
             yield store.parking, store

@@ -1,4 +1,4 @@
-"""Ask about a decision, carry it out, and show what was decided."""
+"""Ask about a decision, carry it out, and show earlier decisions."""
 
 import getpass
 import os
@@ -30,19 +30,19 @@ from triggers.cli.shared.output import State
 from triggers.security.commands import command_record, recorded, targets
 from triggers.security.people import os_user
 
-#: How many rows a table of what was decided has.
+#: How many rows a table of decisions has.
 SHOWN = 50
 
-#: Among how many of the latest records of a trigger a decision about one message is looked for.
+#: How many of the latest records of a trigger are searched for a decision about one message.
 LOOKED_THROUGH = 1_000
 
-#: How many records of others may stand between the steps of a decision.
+#: How many records of others may be between the steps of a decision.
 NEAR = 50
 
 COLUMNS = ["id", "trigger", "kind", "uuid", "parked_at", "reason"]
 
 _QUESTIONS = {DecisionKind.DONE: "Settle as done:", DecisionKind.DISCARD: "Discard for good:"}
-#: What came of a message of which no record says it: what is done and recorded in one step is known.
+#: The result for a message without a record of it, if the step itself implies the result.
 _UNLESS_SAID = {
     DecisionKind.RUN: "asked, no outcome known",
     DecisionKind.DONE: "settled as done",
@@ -61,7 +61,7 @@ def carry_out(
     store: HistoryStore | None,
     security: HistoryStore | None,
 ) -> None:
-    """Show what a decision is about, ask, and carry it out; the exit code is 1 where something is left.
+    """Show the messages of a decision, ask, and carry it out; the exit code is 1 if a message is left.
 
     ``store`` has the entries that are settled with it, ``security`` keeps the security log.
     """
@@ -96,7 +96,7 @@ def carry_out(
 
 
 def preview(state: State, labels: Sequence[ParkedLabel], request: Request, *, lot: Parking) -> None:
-    """Show what a command would be about."""
+    """Show the messages of a command."""
     rows = [row_of(label) for label in labels]
     shown = rows if state.as_json else rows[:SHOWN]
     none = "" if labels else nothing_like(lot, request.selection, local=request.local)
@@ -106,14 +106,14 @@ def preview(state: State, labels: Sequence[ParkedLabel], request: Request, *, lo
 
 
 def note(lot: Parking, labels: Sequence[ParkedLabel], decision: OperatorDecision) -> None:
-    """Record a decision to run; the messages stay until they have run."""
+    """Record a decision to run; the messages stay parked until they have run."""
     from triggers.pipeline.parking.decisions import decide  # noqa: PLC0415  (as above)
 
     drive(decide(labels, decision, lot=lot, store=None))
 
 
 def decision_of(kind: DecisionKind, request: Request) -> OperatorDecision:
-    """Return the decision of a command, by who was named or is logged in."""
+    """Return the decision of a command, by the named or logged-in person."""
     by = request.by or _login()
     return OperatorDecision(kind=kind, by=by, as_user=str(os_user()), reason=request.reason)
 
@@ -121,7 +121,7 @@ def decision_of(kind: DecisionKind, request: Request) -> OperatorDecision:
 def decided_under(
     decision: OperatorDecision, store: HistoryStore | None, labels: Sequence[ParkedLabel]
 ) -> AbstractContextManager[None]:
-    """Have a decision in the security log before it is carried out, inside, and if that fails.
+    """Add a decision to the security log before it is carried out inside the block, and if that fails.
 
     Raises:
         DoubtlessError: the history does not take the record: nothing is done.
@@ -131,33 +131,33 @@ def decided_under(
 
 
 def decider(row: Mapping[str, Any]) -> str:
-    """Return who has decided: "ana, as root@host" for the command line, else the name alone."""
+    """Return who has decided: "ana, as root@host" for the command line, else only the name."""
     return str(row["by"]) if row["as_user"] is None else f"{row['by']}, as {row['as_user']}"
 
 
 def _login() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
+    except (KeyError, OSError):  # a container with a user that has no name
         return f"user {os.getuid()}"
 
 
 def lot_names(lot: Parking, store: HistoryStore | None) -> Sequence[str]:
-    """Name the triggers of a lot; one that has only decisions left is known to its history."""
+    """Name the triggers of a lot; a trigger that has only decisions left is known to its history."""
     known = {label.trigger_name for label in walk(lot, Selection())}
     return sorted(known if store is None else {*known, *drive(store.triggers())})
 
 
 def decision_rows(lot: Parking, trigger: str) -> Iterator[dict[str, Any]]:
-    """Yield the decisions about a trigger's messages, and what came of them: one for each command."""
+    """Yield the decisions about a trigger's messages and their results: one row for each command."""
     yield from rows_of(trigger, _records(lot, trigger))
 
 
 def rows_of(trigger: str, newest_first: Iterable[DecisionRecord]) -> Iterator[dict[str, Any]]:
-    """Yield what records say of decisions, one row for each, the newest first.
+    """Yield the decisions in some records, one row for each, the newest first.
 
-    What came of a decision is said by later records. Steps of several that are carried out at once stand
-    between each other, so a decision is held back until none of its steps was seen for some records.
+    Later records hold the results of a decision. Steps of decisions that are carried out concurrently
+    alternate, so a row is held back until some records contain none of its steps.
     """
     came: dict[str, dict[str, Ended]] = {}
     held: dict[str, list[DecisionRecord]] = {}
@@ -199,7 +199,7 @@ def _decision_row(
 
 
 def _in_short(outcomes: Iterable[str]) -> str:
-    """Say what came of many messages: how often what, the most frequent first."""
+    """Return the results of many messages in short: each with its number, the most frequent first."""
     counts = Counter(outcomes).most_common()
     if len(counts) == 1:
         return counts[0][0]
@@ -210,9 +210,9 @@ def _in_short(outcomes: Iterable[str]) -> str:
 def decided_about(
     lots: Sequence[Parking], trigger: str, *, uuid: str | None = None, id_: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return what was decided about a message, by its uuid or the id of its parked copy, the oldest first.
+    """Return the decisions about a message, by its uuid or the id of its parked copy, the oldest first.
 
-    It is looked for among the latest :data:`LOOKED_THROUGH` records of each lot.
+    The search covers the latest :data:`LOOKED_THROUGH` records of each lot.
     """
     wanted = None if uuid is None else uuid[:LONGEST_UUID]
     found = [
@@ -232,7 +232,7 @@ def _records(lot: Parking, trigger: str) -> Iterator[DecisionRecord]:
 
 
 def row_of(label: ParkedLabel) -> dict[str, Any]:
-    """Return what is printed of a parked message."""
+    """Return the printed form of a parked message."""
     error = [] if label.error_message is None else [label.error_message]
     again = [] if label.copies == 1 else [f"parked {label.copies} times"]
     return {

@@ -1,4 +1,4 @@
-"""The options of ``doubtless parked``: which messages, and how somebody decides about them."""
+"""The options of ``doubtless parked``: which messages, and how a person decides about them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ _DECIDING: Options = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What somebody asks of a command that decides: about which messages, why, and whether it asks back."""
+    """The request of a deciding command: its messages, the reason, and whether to ask for confirmation."""
 
     selection: Selection
     parked_ids: list[str] | None
@@ -72,7 +72,7 @@ class Request:
 
 
 def with_selection(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take filters; it gets them as ``selection``."""
+    """Give a command options for filters; it receives them as ``selection``."""
 
     @wraps(command)
     def run(context: typer.Context, **options: Any) -> None:
@@ -83,7 +83,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_request(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take what every decision takes, filters too; it gets it as ``request``."""
+    """Give a command the options of every decision, with filters; it receives them as ``request``."""
 
     @wraps(command)
     def run(context: typer.Context, **options: Any) -> None:
@@ -95,7 +95,7 @@ def with_request(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _selection(options: dict[str, Any]) -> Selection:
-    """Take the filters out of what a command line gives."""
+    """Take the filters out of the options of a command line."""
     given = {name: options.pop(name) for name in _FILTERS}
     for name in ("older", "newer"):
         given[name] = None if given[name] is None else duration_of(f"--{name}", given[name])

@@ -16,7 +16,7 @@ from triggers.consumer.options import AnyTrigger
 
 @dataclass(frozen=True, slots=True)
 class ResolverAnswer:
-    """What a resolver says now: NEW, DUPLICATE or IN_DOUBT, None where it failed; and why."""
+    """A resolver's present answer: NEW, DUPLICATE or IN_DOUBT, None if it failed; and why."""
 
     resolution: str | None
     reason: str | None
@@ -26,7 +26,7 @@ def answer_now(trigger: AnyTrigger | None, parked: Parked) -> ResolverAnswer:
     """Ask the resolver about a parked message with the evidence that was parked with it.
 
     Raises:
-        ConfigurationError: there is nobody to ask, or no message to ask about.
+        ConfigurationError: the resolver is missing, or the message is.
     """
     asked = _resolver_of(trigger, parked)
     if parked.message is None:
@@ -35,7 +35,7 @@ def answer_now(trigger: AnyTrigger | None, parked: Parked) -> ResolverAnswer:
     asking = asked.ask(parked.uuid or "", parked.trigger_name, message, parked.evidence)
     try:
         resolved = _answered(asking, waits=trigger is not None and trigger.is_async)
-    except Exception as error:  # noqa: BLE001  (whatever a resolver raises is shown)
+    except Exception as error:  # noqa: BLE001  (any error of a resolver is shown)
         return ResolverAnswer(None, told_of(error, redact))
     reason = resolved.reason
     return ResolverAnswer(resolved.resolution.value, redact(reason) if redact and reason else reason)

@@ -1,4 +1,4 @@
-"""Run the service on parked messages, and say what came of each."""
+"""Run the service on parked messages, and report the result of each."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,18 @@ from triggers.consumer.options import AnyTrigger
 from triggers.pipeline.parking.outcomes import Outcomes
 from triggers.service.outcome import Outcome
 
-#: Why a message is not run after one of the same trigger.
+#: Why a message is not run after another message of its trigger.
 BROKE_OFF = "the run before it broke off"
 
-#: A message, and the trigger that it is run with.
+#: A message, and the trigger that runs it.
 Planned = tuple[ParkedLabel, AnyTrigger]
 
 
 def trigger_of(label: ParkedLabel, triggers: Sequence[AnyTrigger]) -> AnyTrigger:
-    """Find the trigger that a parked message is run with.
+    """Find the trigger that can run a parked message.
 
     Raises:
-        ConfigurationError: it is none of these, or there is no message to run.
+        ConfigurationError: none of these can, or the copy holds no message.
     """
     if label.kind is ParkedKind.UNREADABLE:
         raise ConfigurationError("PARKED_ID", f"{label.id} was no message", "send it mended, or discard it")
@@ -41,7 +41,7 @@ def trigger_of(label: ParkedLabel, triggers: Sequence[AnyTrigger]) -> AnyTrigger
 def planned(
     labels: Sequence[ParkedLabel], triggers: Sequence[AnyTrigger]
 ) -> tuple[list[Planned], list[tuple[ParkedLabel, ConfigurationError]]]:
-    """Return the messages that can be run with these triggers, and the others, each with why it cannot."""
+    """Return the messages that these triggers can run, and the others, each with the reason."""
     runs: list[Planned] = []
     barred: list[tuple[ParkedLabel, ConfigurationError]] = []
     for label in labels:
@@ -55,12 +55,12 @@ def planned(
 def run_each(
     lot: Parking, runs: Sequence[Planned], history: str | None, outcomes: Outcomes
 ) -> Iterator[dict[str, Any]]:
-    """Run the service on each message, and yield what came of it.
+    """Run the service on each message, and yield the result.
 
-    Where a run breaks off, the others of its trigger are not run; those of other triggers are.
+    If a run is aborted, the other messages of its trigger are not run; other triggers' messages are.
 
     Raises:
-        DoubtlessError: what the first broke off with, after all had their turn.
+        DoubtlessError: the error of the first aborted run, after all had their turn.
     """
     broken: dict[str, DoubtlessError] = {}
     for label, trigger in runs:
@@ -79,7 +79,7 @@ def run_each(
 
 
 def left_row(label: ParkedLabel, why: str) -> dict[str, Any]:
-    """Return what is printed of a message that is not run, and stays parked."""
+    """Return the printed form of a message that is not run, and stays parked."""
     return _row(label, closed=False, reason=why)
 
 
@@ -98,7 +98,7 @@ def _row(label: ParkedLabel, *, closed: bool, reason: str) -> dict[str, Any]:
 def run_row(
     lot: Parking, label: ParkedLabel, trigger: AnyTrigger, history: str | None, outcomes: Outcomes
 ) -> dict[str, Any]:
-    """Run the service on one parked message, return what came of it, and have it in the audit trail."""
+    """Run the service on one parked message, return the result, and add it to the audit trail."""
     try:
         row = _run_row(lot, label, trigger, history)
     except Exception as error:
@@ -110,7 +110,7 @@ def run_row(
 
 def _run_row(lot: Parking, label: ParkedLabel, trigger: AnyTrigger, history: str | None) -> dict[str, Any]:
     parked = drive(lot.get(label.id, trigger=label.trigger_name))
-    if parked is None:  # somebody else has decided meanwhile
+    if parked is None:  # another person has decided meanwhile
         return _row(label, closed=True, reason="it is not parked any more")
     if (locked := why_locked(parked)) is not None:
         return _row(label, closed=False, reason=locked)

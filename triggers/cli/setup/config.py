@@ -1,4 +1,4 @@
-"""``doubtless config``: what is configured, and who said it."""
+"""``doubtless config``: the settings, and where each comes from."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -43,7 +43,7 @@ _OPTIONS = {
 
 @app.callback()
 def _group() -> None:
-    """Keep one command a group."""
+    """Keep a group of only one command."""
 
 
 @app.command()
@@ -108,7 +108,7 @@ def _origin(context: typer.Context, configuration: Configuration, key: str) -> s
 
 
 def _journal_of_all(configuration: Configuration) -> dict[str, Any]:
-    """Return the row of the journal of triggers that say nothing of one; no option of a command is for it."""
+    """Return the row for the journal of triggers without the setting; no option of a command sets it."""
     found = configuration.find("journal") or Found(False, "default")
     return {"setting": "journal", "value": shown("journal", found.value), "from": found.origin}
 

@@ -11,19 +11,20 @@ from triggers.cli.setup.new_files import write_new
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 
-#: What is written, each from the file of its name here; no Python of ours, so they do not end with .py here.
+#: The files to write, from files of the same names here; they are not our Python, so they do not end with
+#: .py.
 _TEMPLATES = Path(__file__).parent / "service"
 _SUFFIX = ".txt"
 
-#: The service's database, empty, for its owner alone: messages are in it.
+#: The service's database, empty, only for its owner: messages are in it.
 _DATABASE = "orders.sqlite3"
 
-#: What to type next, and why.
+#: The commands to type next, and why.
 _NEXT = (
-    ("doubtless send orders orders.jsonl", "two orders, a copy, and one that is no order"),
+    ("doubtless send orders orders.jsonl", "two orders, a copy, and a line that is not an order"),
     ("doubtless run orders --until-idle 1", "books the two"),
     ("doubtless why order-1", "what is known of a message"),
-    ("doubtless parked list", "the one that is no order"),
+    ("doubtless parked list", "the line that is not an order"),
     ("doubtless guarantees orders", "what is promised"),
     ("doubtless config show orders", "what is configured, and where"),
     ("python -m pytest", "the tests; pip install pytest"),

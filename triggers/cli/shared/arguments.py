@@ -1,6 +1,6 @@
-"""What no option and no argument of any command can be: refused before the command runs, with its name.
+"""Refuse, by its name and before the command runs, a value that no option or argument can have.
 
-Typer checks types and bounds; this checks what would break a driver, a clock or the file system later.
+Typer checks types and bounds; this checks values that would break a driver, a clock or the file system later.
 """
 
 import inspect
@@ -28,7 +28,7 @@ def refuse_impossible(command: Callable[..., None], options: Mapping[str, Any]) 
 
 
 def refuse_unreadable(setting: str, file: Path) -> None:
-    """Refuse a file of which nothing can be read; a pipe is left alone, because it can be read once only.
+    """Refuse a file that cannot be read; a pipe is not tested, because it can be read only once.
 
     Raises:
         ConfigurationError: naming the setting.
@@ -51,7 +51,7 @@ def _each(value: Any) -> Iterator[Any]:
 
 
 def _shown(parameter: inspect.Parameter) -> str:
-    """Return how a parameter is called on the command line: --limit, or PARKED_ID for an argument."""
+    """Return the name of a parameter on the command line: --limit, or PARKED_ID for an argument."""
     if isinstance(parameter.default, ArgumentInfo):
         return (parameter.default.metavar or parameter.name.upper()).strip("[].")
     named = getattr(parameter.default, "param_decls", None) or ()

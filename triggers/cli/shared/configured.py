@@ -1,6 +1,6 @@
-"""What the environment and ``doubtless.toml`` say, for options that the command line leaves out.
+"""Values from the environment and ``doubtless.toml``, for options that the command line leaves out.
 
-An option that names a variable of ours, such as DOUBTLESS_HISTORY, has a key in the file: ``history``.
+An option with a variable of ours, such as DOUBTLESS_HISTORY, has a key in the file: ``history``.
 """
 
 import inspect
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 _PREFIX = "DOUBTLESS_"
 
-#: Settings that a command takes from its own options alone; what a module says is called otherwise.
+#: Settings that a command takes only from its own options; for a module they have other keys.
 _OPTIONS_ALONE = {"metrics", "queue", "queue_limit", "time_to_live", "delay", "priority", "alias"}
 
 
 def configuration_of(state: State) -> "Configuration":
-    """Return what is configured where this process runs; the file is read once for each command.
+    """Return the configuration of this process; each command reads the file once.
 
     Raises:
-        ConfigurationError: the file or the environment say what cannot be.
+        ConfigurationError: the file or the environment has an invalid value.
     """
     from triggers.configuration import read_configuration  # noqa: PLC0415  (--help needs none)
 
@@ -54,9 +54,9 @@ def is_on_command_line(context: typer.Context, name: str) -> bool:
 
 
 def fill(context: typer.Context, options: dict[str, Any], keys: Mapping[str, str]) -> dict[str, str]:
-    """Give the options that the command line leaves out what is configured.
+    """Give the configured values to options that the command line leaves out.
 
-    Return who said it, by the options as errors name them.
+    Return their origins, by the options as errors name them.
     """
     origins: dict[str, str] = {}
     for name, key in keys.items():
@@ -70,7 +70,7 @@ def fill(context: typer.Context, options: dict[str, Any], keys: Mapping[str, str
 
 @contextmanager
 def blaming(origins: Mapping[str, str]) -> Generator[None]:
-    """Have errors name what somebody has typed: the option, the variable, or the file and its key."""
+    """Make errors name the user's input: the option, the variable, or the file and its key."""
     try:
         yield
     except ConfigurationError as error:

@@ -15,7 +15,7 @@ def duration_of(option: str, text: str) -> timedelta:
     """Return a time.
 
     Raises:
-        ConfigurationError: it is none, or too long; naming the option.
+        ConfigurationError: it is invalid, or too long; naming the option.
     """
     found = _TIME.fullmatch(text.strip())
     if found is None:
@@ -27,10 +27,10 @@ def duration_of(option: str, text: str) -> timedelta:
 
 
 def rate_of(option: str, text: str) -> float:
-    """Return how many a second.
+    """Return a rate a second.
 
     Raises:
-        ConfigurationError: it is no rate; naming the option.
+        ConfigurationError: it is not a rate; naming the option.
     """
     found = _RATE.fullmatch(text.strip())
     if found is None:

@@ -1,8 +1,8 @@
-"""Where messages and history are when nobody names a server: in one SQLite file of the current folder.
+"""Where messages and history are if the user names no server: in one SQLite file of the current folder.
 
 So the first ten minutes need no server: ``doubtless send`` and ``doubtless run`` in one folder find each
-other. A provider that is named replaces the file, and then a history must be named, too: one in a file of
-this machine would not know what other machines have run.
+other. A named provider replaces the file, and then a history must also be named: a history in a file of this
+machine would not know the runs of other machines.
 """
 
 import os
@@ -20,7 +20,7 @@ URL = f"sqlite:///{FILE}"
 
 
 def provider_or_file(provider: str | None, state: State, *, say: bool = True) -> str:
-    """Return the provider that was named; without one the file, made here and said.
+    """Return the named provider; without one the file, made here and reported.
 
     Raises:
         ConfigurationError: this user may not write in this folder.
@@ -41,17 +41,17 @@ def provider_or_file(provider: str | None, state: State, *, say: bool = True) ->
 
 
 def can_be_made() -> bool:
-    """Tell whether this user may make the file in this folder."""
+    """Return whether this user may make the file in this folder."""
     return os.access(FILE.parent, os.W_OK | os.X_OK)
 
 
 def history_or_file(history: str | None, state: State) -> str | None:
-    """Return the history that was named; without one the file, where there is one in this folder."""
+    """Return the named history; without one the file, if there is one in this folder."""
     return _found("history", history, state, ", for entries, parked messages and journals")
 
 
 def provider_to_look_into(provider: str | None, state: State) -> str | None:
-    """Return the provider that was named; without one the file, where there is one in this folder."""
+    """Return the named provider; without one the file, if there is one in this folder."""
     return _found("provider", provider, state)
 
 

@@ -1,4 +1,4 @@
-"""``--json``, ``--verbose`` and ``--config``, which every command takes."""
+"""``--json``, ``--verbose`` and ``--config``, the options of every command."""
 
 import inspect
 from collections.abc import Callable
@@ -33,9 +33,9 @@ _GENERAL: Options = {
 
 
 def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take the options of all, so that they may stand before and after its name.
+    """Give a command the general options, so that they may come before and after its name.
 
-    Its own options that are configurable, and that the command line leaves out, have what is configured.
+    Its own configurable options, if the command line leaves them out, get the configured values.
     """
     keys = keys_of(command)
 
@@ -50,7 +50,7 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
         if state.verbose:
             log_more()
         refuse_impossible(run, {"config": config})
-        if config is not None:  # said by hand: also a command that needs none refuses one that cannot be read
+        if config is not None:  # checked even if this command does not need it
             configuration_of(state)
         with blaming(fill(context, options, keys)), state.document_apart():
             refuse_impossible(run, options)

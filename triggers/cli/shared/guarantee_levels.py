@@ -1,4 +1,4 @@
-"""What is promised, in the three levels of the design, and which of them a given trigger reaches."""
+"""The three guarantee levels of the design, and which of them a given trigger reaches."""
 
 import dis
 import inspect
@@ -16,7 +16,7 @@ from triggers.guards.guard import Guard
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """One level: when it holds, and what is promised."""
+    """One level: its condition, and its guarantee."""
 
     level: str
     when: str
@@ -41,21 +41,23 @@ GUARANTEES = (ATOMIC, FENCED, IN_DOUBT)
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What one trigger promises: a level, or what there is instead of one, and why."""
+    """The result for one trigger: a level, or the reason why there is none, and details."""
 
     promise: str
     why: str
 
     def satisfies(self, required: str) -> bool:
-        """Whether it is a level at least as strong as the one that is required."""
+        """Whether its level is at least as strong as the required one."""
         levels = [one.level for one in GUARANTEES]
         return self.promise in levels[: levels.index(required) + 1]
 
 
 def guarantee_of(trigger: Trigger[..., Any]) -> Reached:
-    """Return what a trigger promises; never more than can be known from its settings and its service."""
+    """Return the guarantee of a trigger; never more than its settings and its service prove."""
     if trigger.settings.shadow:
-        return Reached("none", "shadow: no guarantee, for what would be stopped runs, and is only told")
+        return Reached(
+            "none", "shadow: no guarantee: messages that would be stopped run, and are only reported"
+        )
     reached = next(_reached(trigger))
     if reached.promise not in {one.level for one in GUARANTEES} or not _is_in_memory(trigger):
         return reached
@@ -67,9 +69,9 @@ def guarantee_of(trigger: Trigger[..., Any]) -> Reached:
 
 
 def checked_guarantee_of(trigger: Trigger[..., Any]) -> Reached:
-    """Return what a trigger promises after its history was asked whether it may forget.
+    """Return the guarantee of a trigger after a check whether its history may forget.
 
-    A history that does not answer is no reason to say nothing of the others.
+    If one history does not answer, the other triggers are still reported.
     """
     reached = guarantee_of(trigger)
     if not trigger.has_history or trigger.needs_history:
@@ -92,12 +94,12 @@ def checked_guarantee_of(trigger: Trigger[..., Any]) -> Reached:
 
 
 def _is_in_memory(trigger: Trigger[..., Any]) -> bool:
-    """Whether the history dies with its process, by what it is opened from; nothing is connected."""
+    """Whether the history dies with its process, by its URL or store; nothing is connected."""
     if not trigger.has_history or trigger.needs_history:
         return False
     try:
         store = trigger.open_store()
-    except DoubtlessError:  # its driver is missing here: it is none of those in memory
+    except DoubtlessError:  # its driver is missing here: it is not in memory
         return False
     try:
         # The engine of a SQL history names its database; SQLite's in memory has none, or says so.
@@ -111,9 +113,9 @@ def _is_in_memory(trigger: Trigger[..., Any]) -> bool:
 
 
 def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
-    """Return the one word that a resolver answers whatever it is asked about; None where it looks.
+    """Return the only answer of a resolver that ignores its parameters; None if it reads one.
 
-    It looks where it reads any of its parameters: what it never reads cannot change its answer.
+    If it never reads a parameter, nothing in the message can change its answer.
     """
     function = inspect.unwrap(resolver) if resolver is not None else None
     if isinstance(function, MethodType) or not isinstance(function, FunctionType):
@@ -134,7 +136,7 @@ def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
 
 
 def _loaded_two(argument: Any) -> set[str]:
-    """Return the two names that an instruction loads at once; none where it loads one thing."""
+    """Return the two names that an instruction loads together; none if it loads only one."""
     return set(map(str, cast("tuple[object, ...]", argument))) if isinstance(argument, tuple) else set()
 
 
@@ -174,10 +176,10 @@ def _reached(trigger: Trigger[..., Any]) -> Iterator[Reached]:
 
 
 def _meeting_copies(trigger: Trigger[..., Any]) -> str:
-    """Say what becomes of a copy that arrives while its original runs."""
+    """Say what happens to a copy that arrives while its original runs."""
     lease = trigger.settings.lease
     if lease is not None:
         return f"a copy waits while its original runs, and {lease.total_seconds():g} s after it has died"
     if trigger.resolver is None:
         return "lease=None: a copy that arrives while its original runs is In Doubt at once"
-    return "lease=None: the resolver is asked while the original runs, and where it says NEW, both run"
+    return "lease=None: the resolver runs while the original runs, and where it says NEW, both run"

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Journals:
-    """Reads the journals of triggers beside a history; another place is opened when it is read first.
+    """Reads the journals of triggers beside a history; another place is opened at its first use.
 
-    What ``everywhere`` names is where all of them are. ``triggers`` are those whose code is known, with what
-    is configured for them; of others the configuration alone tells. Safe for several threads.
+    ``everywhere`` names the place of all of them, if it is given. ``triggers`` are triggers with known code
+    and their configured settings; for others only the configuration counts. Safe for several threads.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class Journals:
         return None if url is None else hidden(url)
 
     def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> Sequence[JournalLine]:
-        """Return the last lines, the oldest first; none where the store keeps no journal.
+        """Return the last lines, the oldest first; none if the store keeps no journal.
 
         Raises:
-            UnavailableError: its server is away.
-            ConfigurationError: it is nowhere that can be read.
+            UnavailableError: its server is unavailable.
+            ConfigurationError: it is in no place that can be read.
         """
         journal = journal_of(self._store_of(trigger))
         return [] if journal is None else drive(journal.read(trigger, uuid, limit=limit))
@@ -65,7 +65,7 @@ class Journals:
     def read_or_say(
         self, trigger: str, uuid: str | None = None, *, limit: int = 100
     ) -> tuple[Sequence[JournalLine], str | None]:
-        """Return the last lines; none, and why, where a place cannot be read that nobody asked for."""
+        """Return the last lines; none, and why, if a place cannot be read that the user did not name."""
         try:
             return self.read(trigger, uuid, limit=limit), None
         except (ConfigurationError, UnavailableError) as error:
@@ -76,7 +76,7 @@ class Journals:
             return [], f"the journal of {trigger} at {place} cannot be read: {why}"
 
     def close(self) -> None:
-        """Close what was opened; the history stays open."""
+        """Close the opened stores; the history stays open."""
         with self._lock:
             opened, self._opened = list(self._opened.values()), {}
         for store in opened:

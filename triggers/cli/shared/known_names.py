@@ -1,7 +1,7 @@
-"""Names that nobody knows are refused: for a slip of the pen, "there is none" would be the wrong answer.
+"""Refuse unknown names: after a typing error, "there is none" would be the wrong answer.
 
-A command asks here only after it found nothing, so a check costs nothing where there is something. A check
-reads the names of triggers, which stores keep apart from their entries. It never looks through entries.
+A command calls this only after it found nothing, so the check costs nothing in other cases. It reads the
+names of triggers, which stores keep apart from their entries. It never looks through entries.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,14 +22,14 @@ LOOKED_AT = 200
 
 
 class UnknownNameError(ConfigurationError):
-    """Somebody asked for a name that nobody knows."""
+    """The user gave an unknown name."""
 
     def __init__(self, setting: str, what: str, name: str, known: Collection[str]) -> None:
         super().__init__(setting, f"there is no {what} {cut(name)!r}", instead_of(name, known))
 
 
 def refuse_unknown(setting: str, what: str, name: str | None, known: Collection[str]) -> None:
-    """Refuse a name that nobody knows. Where no name is known at all, nothing is refused.
+    """Refuse an unknown name. If no name is known at all, nothing is refused.
 
     Raises:
         UnknownNameError: it is not among the known names.
@@ -46,10 +46,10 @@ def refuse_unknown_trigger(
     journals: Journals | None = None,
     setting: str = "--trigger",
 ) -> None:
-    """Refuse a trigger that neither the history, its journal nor the loaded ``triggers`` know.
+    """Refuse a trigger that is unknown to the history, its journal and the loaded ``triggers``.
 
     Raises:
-        UnknownNameError: nobody knows it, and something is recorded of others.
+        UnknownNameError: it is unknown, and something is recorded of others.
     """
     if trigger is None or trigger in (loaded := {one.name for one in triggers}):
         return
@@ -59,7 +59,7 @@ def refuse_unknown_trigger(
 
 
 def recorded_triggers(store: HistoryStore) -> set[str]:
-    """Name the triggers of which a history has entries, parked messages, decisions, counts or commands."""
+    """Name the triggers with entries, parked messages, decisions, counts or commands in a history."""
     parked = drive(store.parking.labels(limit=LOOKED_AT)).labels
     return {*known_triggers(store, drive(store.control.overview())), *(one.trigger_name for one in parked)}
 
@@ -70,5 +70,5 @@ def known_triggers(store: HistoryStore, overview: Overview) -> list[str]:
 
 
 def _left_a_trace(store: HistoryStore, trigger: str, journals: Journals) -> bool:
-    """Whether something is parked of a trigger, or in its journal, that names it nowhere else."""
+    """Whether a parked message or the journal contains the trigger, which no list names."""
     return bool(drive(store.parking.count(trigger=trigger)) or journals.read_or_say(trigger, limit=1)[0])

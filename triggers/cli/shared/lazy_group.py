@@ -1,4 +1,4 @@
-"""A group of commands that are loaded when they are called; its help knows one line of each without that."""
+"""A group of commands that are loaded when they are called; its help has one line of each without that."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class LazyCommand:
 class LazyGroup(TyperGroup):
     """Subclass it with ``lazy_commands``; a target is a function, or a :class:`typer.Typer` for a group.
 
-    ``commands`` loads what is looked up in it, ``get_command`` answers with the summary alone: help and
-    completion need no more. Any stands for the classes of Typer that it keeps to itself.
+    ``commands`` loads a command at its lookup. ``get_command`` answers with only the summary: help and
+    completion need no more. Any replaces classes that are private to Typer.
     """
 
     lazy_commands: ClassVar[Mapping[str, LazyCommand]]
@@ -33,7 +33,7 @@ class LazyGroup(TyperGroup):
         self.commands = commands
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options, of which flags take no value in the help."""
+        """Return the options; the help shows no value for flags."""
         return _without_types_of_flags(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -42,7 +42,7 @@ class LazyGroup(TyperGroup):
         return list(self.lazy_commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return what help and completion show of a command; None where there is none of this name."""
+        """Return the form of a command for help and completion; None if the name is unknown."""
         del ctx
         if cmd_name not in self.lazy_commands:
             return None
@@ -55,7 +55,7 @@ class LazyGroup(TyperGroup):
 
 
 class _Loading(Mapping[str, Any]):
-    """The commands by their names, each loaded when it is looked up."""
+    """The commands by their names, each loaded at its lookup."""
 
     def __init__(self, commands: Mapping[str, LazyCommand]) -> None:
         self._commands = commands
@@ -85,7 +85,7 @@ def _load(name: str, target: str) -> Any:
 
 
 def _show_flags_plainly(command: Any) -> None:
-    """Have the help of a command, and of those below it, show ``--yes`` instead of ``--yes <bool>``."""
+    """Make the help of a command, and of its subcommands, show ``--yes`` instead of ``--yes <bool>``."""
     get_params = command.get_params
 
     def plainly(ctx: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def _show_flags_plainly(command: Any) -> None:
 def _without_types_of_flags(params: list[Any]) -> list[Any]:
     for param in params:
         if getattr(param, "is_flag", False):
-            param.display_type_rich = _no_type  # a newer Typer shows "<bool>", as if one had to be given
+            param.display_type_rich = _no_type  # a newer Typer shows "<bool>", as if a value were required
     return params
 
 

@@ -31,17 +31,19 @@ def collect(
     tasks: bool = False,
     complete: bool = True,
 ) -> "list[AnyTrigger]":
-    """Import a module, from the current folder too, and return the triggers it holds.
+    """Import a module, also from the current folder, and return the triggers it holds.
 
-    Triggers have the settings that are configured for them; unless it is ``complete``, the configuration may
-    be for those of other modules, too. Guards have those of their code: their hosts read no configuration.
+    Triggers have their configured settings. Unless it is ``complete``, the configuration may also contain
+    triggers of other modules. Guards have only the settings of their code: their frameworks read no
+    configuration.
 
-    With ``guards``, what guards it holds are taken for triggers, which they are but for a provider; with
-    ``tasks``, those that call a guarded task of Celery or another host with what was parked.
+    With ``guards``, the module's guards also count as triggers: they are triggers without a provider. With
+    ``tasks``, so do triggers that call a guarded task of Celery or another framework with its parked
+    arguments.
 
     Raises:
-        ConfigurationError: the module cannot be imported, or has no such trigger, or what is configured
-            cannot be. What it raised itself is the ``__cause__``.
+        ConfigurationError: the module cannot be imported, or has no such trigger, or the configuration is
+            invalid. The module's own exception is the ``__cause__``.
     """
     before = {id(known) for known in APPLICATIONS}
     values: list[object] = list(vars(_imported(module)).values())
@@ -51,7 +53,7 @@ def collect(
         known_guards = [value for value in values if isinstance(value, Guard)]
         triggers += _each_once(guard.trigger for guard in [*known_guards, *_http_guards(values)])
     if guards or tasks:
-        made = [known for known in APPLICATIONS if id(known) not in before]  # by importing it
+        made = [known for known in APPLICATIONS if id(known) not in before]  # made by the import
         triggers += [one for known in made for one in known.triggers(only_callable=tasks)]
     if not triggers:
         raise ConfigurationError("MODULE", f"{module} has no triggers", "decorate a function with @trigger")
@@ -65,7 +67,7 @@ def collect(
 
 
 def unguarded(triggers: "Iterable[AnyTrigger]") -> Mapping[str, Unguarded]:
-    """Return the tasks that no guard wraps, of the applications that these triggers are guards of."""
+    """Return the tasks that no guard wraps, of the applications of these triggers' guards."""
     names = {trigger.name for trigger in triggers}
     made = [known for known in APPLICATIONS if not names.isdisjoint(known.tasks())]
     return {name: task for known in made for name, task in known.unguarded().items()}
@@ -74,7 +76,7 @@ def unguarded(triggers: "Iterable[AnyTrigger]") -> Mapping[str, Unguarded]:
 def _configured(
     triggers: "list[AnyTrigger]", configuration: "Configuration | None", *, complete: bool
 ) -> "list[AnyTrigger]":
-    """Return triggers with the settings that are configured for them."""
+    """Return triggers with their configured settings."""
     if configuration is None or not any(
         layer.triggers or "journal" in layer.values for layer in configuration.layers
     ):
@@ -94,7 +96,7 @@ def _http_guards(values: Sequence[object]) -> Sequence[Guard]:
 
 
 def _each_once(values: Iterable[object]) -> "list[AnyTrigger]":
-    """Return triggers, each once, also where it has two names."""
+    """Return triggers, each once, even if it has two names."""
     return list(dict.fromkeys(cast("Iterable[AnyTrigger]", values)))
 
 
@@ -124,13 +126,13 @@ def _imported(module: str) -> ModuleType:
 
 
 def _blame_namesakes(error: ImportError, folder: Path) -> None:
-    """Blame a file that has the name of a package of ours for what cannot be imported, where there is one."""
+    """Blame a file with the name of a package of ours for a failed import, if there is one."""
     if (problem := hiding() or hidden_in(folder)) is not None:
         raise ConfigurationError("MODULE", *problem.rsplit(": ", 1)) from error
 
 
 def _as_dotted(module: str) -> str:
-    """Turn a file's path, which is what many try first, into what is wanted."""
+    """Turn a file's path, which many users try first, into a dotted path."""
     parts = Path(module).with_suffix("").parts if module.endswith(".py") else Path(module).parts
     if parts and all(part.isidentifier() for part in parts):
         return f"write it as {'.'.join(parts)}"

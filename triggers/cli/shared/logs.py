@@ -1,4 +1,4 @@
-"""What the commands log: one line a record on standard error, with the project's fixed keys."""
+"""The log of the commands: one line a record on standard error, with the project's fixed keys."""
 
 import json
 import logging
@@ -9,10 +9,11 @@ from typing import Any
 
 from history.support.rendering import printable, text_of
 
-#: What a record may know besides its text, in the order in which it is shown.
+#: The fixed keys of a record, in the order in which they are shown.
 KEYS = ("trigger", "uuid", "fence", "status")
 
-#: What says, once in the life of a trigger, that it begins where others are; at level INFO, being no fault.
+#: The logger that reports once when a new trigger starts to receive from a place with others; its level is
+#: INFO.
 _SUBSCRIPTIONS = "triggers.providers.sqljms.destinations"
 
 
@@ -29,22 +30,22 @@ class LineFormatter(logging.Formatter):
         return printable(" ".join([super().formatMessage(record), *fields]))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  (as above)
-        """Format a traceback; what it quotes may not act on the terminal."""
+        """Format a traceback; quoted text in it must not control the terminal."""
         return "\n".join(map(printable, super().formatException(ei).splitlines()))
 
 
 class LogFormat(StrEnum):
-    """How records are written: for people, or one JSON object a line for what gathers logs."""
+    """The form of records: for people, or one JSON object a line for log collectors."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (ISO 8601, UTC), level, logger, message, and what is known besides.
+    """One JSON object a line: time (ISO 8601, UTC), level, logger, message, and other known facts.
 
-    That are the process, the consumer in it, the fixed keys, and ``error`` with class, text and traceback of
-    what was raised. All of it is ASCII: what cannot be printed is an escape.
+    These are the process, the consumer in it, the fixed keys, and ``error`` with class, text and traceback of
+    the exception. All of it is ASCII: a character that cannot be printed is an escape.
     """
 
     def __init__(self, consumer: str | None = None) -> None:
@@ -76,15 +77,15 @@ class JsonFormatter(logging.Formatter):
 
 
 def _message_of(record: logging.LogRecord) -> str:
-    """Return what a record says; one whose arguments do not fit its text is not lost."""
+    """Return the text of a record; a record with arguments that do not fit is not lost."""
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001  (whatever a stranger's argument raises)
+    except Exception:  # noqa: BLE001  (any error of an unknown argument)
         return _text(record.msg)
 
 
 def _text(value: object) -> str:
-    """Return a value as text; one that has none is named by its class."""
+    """Return a value as text; if it has no text, the name of its class."""
     try:
         return str(value)
     except Exception:  # noqa: BLE001  (as above)
@@ -92,16 +93,16 @@ def _text(value: object) -> str:
 
 
 def log_to_stderr() -> None:
-    """Set logging up as a command wants it: warnings, until somebody asks for more."""
+    """Set logging up for a command: warnings only, unless the user asks for more."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def log_as_consumer(name: str | None, wanted: LogFormat, *, verdicts: bool) -> str:
-    """Write the records of a consumer in this form, and return its name, made here where none was given.
+    """Write the records of a consumer in this form, and return its name, made here if none was given.
 
-    With ``verdicts`` those are written, too, that are no reason to worry, such as duplicates.
+    With ``verdicts``, verdicts that need no action are also written, such as duplicates.
     """
     from triggers.consumer.options import default_consumer_name  # noqa: PLC0415  (--help needs none)
     from triggers.service.outcome import VERDICT_LOGGER  # noqa: PLC0415  (as above)
@@ -118,5 +119,5 @@ def log_as_consumer(name: str | None, wanted: LogFormat, *, verdicts: bool) -> s
 
 
 def log_more() -> None:
-    """Log what goes well, too."""
+    """Also log successes."""
     logging.getLogger().setLevel(logging.INFO)

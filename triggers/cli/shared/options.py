@@ -1,4 +1,4 @@
-"""The options that commands share, and what they open: always closed, also when the command fails."""
+"""The options that commands share, and the stores and providers that they open: always closed in the end."""
 
 import sys
 from collections.abc import Generator, Sequence
@@ -30,12 +30,12 @@ from triggers.configuration.limits import LARGEST
 from triggers.providers.opening import PROVIDER_URLS, open_provider
 from triggers.providers.provider import Provider
 
-#: What outlives one process: a command would find the memory of its own empty.
+#: Schemes that outlive a process: a command would find its own memory empty.
 _LASTING_HISTORIES, _LASTING_PROVIDERS = (
     urls.replace(" or memory://", "") for urls in (HISTORY_URLS, PROVIDER_URLS)
 )
 
-#: How many processes one supervisor can have: more are a slip of the pen, and would take the machine down.
+#: How many processes one supervisor can have: more are a typing error, and would overload the machine.
 MOST_PROCESSES = 1_024
 
 #: The option that names the history.
@@ -55,7 +55,7 @@ PROVIDER_OPTION: Any = typer.Option(
     help=f"URL of the provider. By default: the file {FILE} in this folder. Forms: {_LASTING_PROVIDERS}",
 )
 
-#: The option that names the history of what a module's triggers do not name.
+#: The option that names the history for triggers that do not name one.
 DEFAULT_HISTORY_OPTION: Any = typer.Option(
     None,
     "--history",
@@ -63,7 +63,7 @@ DEFAULT_HISTORY_OPTION: Any = typer.Option(
     help=f"URL of the history for triggers that name none. Forms: {HISTORY_URLS}",
 )
 
-#: The option that has a consumer tell of itself.
+#: The option that makes a consumer serve metrics.
 METRICS_OPTION: Any = typer.Option(
     None,
     "--metrics",
@@ -72,7 +72,7 @@ METRICS_OPTION: Any = typer.Option(
     "With --processes, process N answers at PORT + N. The first process is number 0.",
 )
 
-#: The option that says how records are written.
+#: The option for the form of log records.
 LOG_FORMAT_OPTION: Any = typer.Option(
     LogFormat.TEXT,
     "--log-format",
@@ -80,7 +80,7 @@ LOG_FORMAT_OPTION: Any = typer.Option(
     help="Format of the log. json writes one JSON object on each line.",
 )
 
-#: The option that says whether verdicts are logged that are no reason to worry.
+#: The option that also logs verdicts that need no action.
 LOG_VERDICTS_OPTION: Any = typer.Option(
     True,
     "--log-verdicts/--no-log-verdicts",
@@ -91,12 +91,12 @@ LOG_VERDICTS_OPTION: Any = typer.Option(
 #: The option that chooses among a module's triggers.
 ONLY_OPTION: Any = typer.Option(None, "--trigger", "-t", help="Only this trigger. May be repeated.")
 
-#: The option that narrows a command down to one trigger.
+#: The option that restricts a command to one trigger.
 TRIGGER_OPTION: Any = typer.Option(
     None, "--trigger", "-t", help="The name of the trigger. By default all triggers."
 )
 
-#: The option for those who have decided already.
+#: The option that skips the question.
 YES_OPTION: Any = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation.")
 
 
@@ -113,10 +113,10 @@ def limit_option(usual: int = 50) -> Any:
 
 @contextmanager
 def opened(history: str | None, *, makes: bool = False) -> Generator[HistoryStore]:
-    """Open the history that a command was given, to look into it; with ``makes`` a new file is made.
+    """Open the history of a command, to look into it; with ``makes`` a new file is made.
 
     Raises:
-        ConfigurationError: none was, or there is nothing to look into.
+        ConfigurationError: none was named, or there is nothing to look into.
     """
     history = history_or_file(history, State())
     if not history:
@@ -134,8 +134,8 @@ def open_to_look(option: str, url: str, *, makes: bool = False) -> HistoryStore:
     """Open the history at a URL, which an option named, to look into it.
 
     Raises:
-        ConfigurationError: it cannot be, or it is a file that is not there; naming the option. With ``makes``
-            a file need not be there.
+        ConfigurationError: it cannot be opened, or its file is missing; naming the option. With ``makes`` the
+            file may be missing.
     """
     with named(option, _LASTING_HISTORIES):
         url = dereferenced(url, option)
@@ -145,7 +145,7 @@ def open_to_look(option: str, url: str, *, makes: bool = False) -> HistoryStore:
 
 
 def _at_once(history: str) -> str:
-    """Do without the circuit of a server: a command asks once, and says itself what is wrong."""
+    """Disable the circuit of a server: a command asks once, and reports the problem itself."""
     parts = split_url(history)
     if parts.scheme.startswith("sqlite") or "circuit=" in parts.query:
         return history
@@ -154,9 +154,9 @@ def _at_once(history: str) -> str:
 
 @contextmanager
 def opened_local(history: str | None) -> Generator[Parking | None]:
-    """Open the parking lot in this machine's file; None where nothing was ever parked in it.
+    """Open the parking lot in this machine's file; None if nothing was ever parked in it.
 
-    It is read with the key of the history that the command was given.
+    The key of the command's history decrypts it.
     """
     file = local_parking_file()
     if not file.exists():
@@ -172,10 +172,10 @@ def opened_local(history: str | None) -> Generator[Parking | None]:
 
 @contextmanager
 def connected(provider: str | None) -> Generator[Provider]:
-    """Open the provider that a command was given.
+    """Open the provider of a command.
 
     Raises:
-        ConfigurationError: none was, or it cannot be.
+        ConfigurationError: none was named, or it cannot be opened.
     """
     if not provider:
         remedy = f"give {_LASTING_PROVIDERS}, or set DOUBTLESS_PROVIDER"
@@ -191,7 +191,7 @@ def connected(provider: str | None) -> Generator[Provider]:
 
 @contextmanager
 def named(option: str, remedy: str) -> Generator[None]:
-    """Name the option in the errors of what a command was given by it."""
+    """Name the option in the errors about its value."""
     try:
         yield
     except ConfigurationError as error:
@@ -203,16 +203,16 @@ def named(option: str, remedy: str) -> Generator[None]:
 
 
 def refuse_memory(option: str, url: str) -> None:
-    """Refuse what lives and dies with one process: nothing would be in it, and nothing would stay in it."""
+    """Refuse the memory of a process: it would be empty, and nothing would stay in it."""
     parts = _split(option, url)
-    of_sqlite = parts.scheme.startswith("sqlite") and not parts.netloc  # with a host it is refused as such
+    of_sqlite = parts.scheme.startswith("sqlite") and not parts.netloc  # with a host: refused for that
     if parts.scheme == "memory" or (of_sqlite and parts.path in {"", "/", "/:memory:"}):
         problem = f"{origin(url)} lives in one process only"
         raise ConfigurationError(option, problem, "give a server or a file")
 
 
 def refuse_absent_file(option: str, url: str) -> None:
-    """Refuse a SQLite file that is not there: opening it would create it, and it would be empty."""
+    """Refuse a SQLite file that does not exist: opening it would create an empty one."""
     refuse_memory(option, url)
     parts = _split(option, url)
     file = Path(parts.path.removeprefix("/"))
@@ -228,16 +228,16 @@ def _split(option: str, url: str) -> SplitResult:
 
 
 def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:
-    """Return the one trigger that was named, or all that the history knows."""
+    """Return the named trigger, or all that the history knows."""
     return [trigger] if trigger is not None else drive(store.triggers())
 
 
 def confirm(question: str) -> None:
-    """Ask on standard error, and end the command where the answer is no.
+    """Ask on standard error, and end the command if the answer is no.
 
     Raises:
-        typer.Abort: it is.
-        ConfigurationError: there is nobody to ask.
+        typer.Abort: the answer is no.
+        ConfigurationError: nobody can answer.
     """
     sys.stderr.write(f"{printable(question)} [y/N] ")
     sys.stderr.flush()

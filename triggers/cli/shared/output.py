@@ -1,8 +1,8 @@
-"""What the commands print: tables for people, JSON for programs, complaints on standard error.
+"""The output of the commands: tables for people, JSON for programs, errors on standard error.
 
-Uuids, names and error texts come from strangers: nothing in them is taken for markup, and what a terminal
-would act on is shown as an escape. Standard output that is no terminal gets one line a row, however long.
-Only what goes to a terminal needs rich, which is loaded then.
+Uuids, names and error texts come from strangers: markup in them has no effect, and control characters are
+shown as escapes. Standard output that is not a terminal gets one line a row, however long. Only output to a
+terminal needs rich, which is loaded then.
 """
 
 import json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from triggers.configuration import Configuration
 
-#: What makes rich write to a pipe as it does to a terminal.
+#: Variables that make rich treat a pipe as a terminal.
 _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
@@ -35,11 +35,11 @@ LONGEST_ERROR = 4_000
 
 
 class UserExitError(Exception):
-    """A service, a resolver or another function of a user's called ``sys.exit()``, which no command does."""
+    """A service, a resolver or another function of a user called ``sys.exit()``, which no command does."""
 
     def __init__(self, code: object) -> None:
         super().__init__(f"this is not done: the code that it ran called sys.exit({code!r})")
-        #: Never what stands for done, or for wrong usage: a supervisor starts neither of these again.
+        #: Never the code for done, or for wrong usage: a supervisor would not restart after these.
         self.exit_code = code if isinstance(code, int) and code not in {0, 2} else 1
 
 
@@ -55,9 +55,9 @@ class State:
 
     @contextmanager
     def document_apart(self) -> Generator[None]:
-        """Keep standard output for the document, where there is to be one.
+        """Reserve standard output for the document, if there is to be one.
 
-        What modules and services print goes to standard error meanwhile, so that a program can read the rest.
+        Meanwhile, output of modules and services goes to standard error, so that a program can read the rest.
         """
         if not self.as_json:
             yield
@@ -114,7 +114,7 @@ class State:
             _print_line(sys.stdout, (text, style))
 
     def note(self, text: str) -> None:
-        """Print a line on standard error: not the answer, but good to know."""
+        """Print a line on standard error: additional information, not the answer."""
         _print_line(sys.stderr, (text, None))
 
     def complain(self, text: str) -> None:
@@ -126,7 +126,7 @@ class State:
 
 
 def _fits(text: str, encoding: str) -> bool:
-    """Whether a text can be printed as it is: no half a character, nothing that a terminal would act on."""
+    """Whether a text can be printed as it is: no half a character, and no control characters."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -135,7 +135,7 @@ def _fits(text: str, encoding: str) -> bool:
 
 
 def _terminal(file: TextIO) -> "Console | None":
-    """Return a console on the terminal behind a stream; None where there is none."""
+    """Return a console on the terminal behind a stream; None if it is not a terminal."""
     if not file.isatty() and not any(map(os.environ.get, _FORCING)):
         return None
     from rich.console import Console  # noqa: PLC0415  (only terminals need it)
@@ -186,10 +186,10 @@ def _cell(value: Any) -> str:
 
 
 def moment(instant: datetime) -> str:
-    """Return an instant as people here read it: local time, with the offset."""
+    """Return an instant for people here: local time, with the offset."""
     try:
         return instant.astimezone().isoformat(" ", "seconds")
-    except (OverflowError, ValueError):  # at the ends of the calendar there is no other time zone
+    except (OverflowError, ValueError):  # the ends of the calendar have no other time zone
         return instant.isoformat(" ", "seconds")
 
 

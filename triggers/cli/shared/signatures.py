@@ -4,16 +4,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-#: What an option takes and what typer knows of it, by the name of its parameter.
+#: The type and typer's information of an option, by the name of its parameter.
 Options = Mapping[str, tuple[Any, Any]]
 
 
 def take(
     run: Callable[..., None], command: Callable[..., None], options: Options, *, instead_of: str | None = None
 ) -> Callable[..., None]:
-    """Let ``run``, which wraps a command, take the command's options and these, each by its name.
+    """Give ``run``, which wraps a command, the command's options and these, each by its name.
 
-    The command gets ``instead_of`` from ``run``, so that the command line has no such option.
+    ``run`` passes ``instead_of`` to the command, so the command line has no such option.
     """
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.signature(command)

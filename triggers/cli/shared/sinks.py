@@ -25,10 +25,10 @@ SINKS_OPTION: Any = typer.Option(
 
 @contextmanager
 def listening(urls: Sequence[str], provider: Provider) -> Generator[None]:
-    """Send events to these sinks, and at the end wait for those that are still on their way.
+    """Send events to these sinks, and at the end wait for events that are not delivered yet.
 
-    Webhooks hear of them in the background, for one that is away would hold up the messages; everything else
-    before the message is acknowledged.
+    Webhooks receive them in the background, because an unavailable webhook would delay the messages. Other
+    sinks receive them before the message is acknowledged.
 
     Raises:
         ConfigurationError: one of the sinks cannot be opened.
@@ -50,7 +50,7 @@ def opened_sink(url: str, provider: Provider) -> Sink:
     """Open a sink of the command line.
 
     Raises:
-        ConfigurationError: it cannot be.
+        ConfigurationError: it cannot be opened.
     """
     if _is_web(url):
         # It logs the whole URL of each request at level INFO, and a webhook's URL is often its password.

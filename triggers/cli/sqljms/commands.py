@@ -1,4 +1,4 @@
-"""``doubtless sqljms``: look after the queues, topics and the limbo of a SQL database."""
+"""``doubtless sqljms``: manage the queues, topics and the limbo of a SQL database."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -27,7 +27,7 @@ app = typer.Typer(
     help="Inspect and repair messages that wait until they are due, or for their next attempt.",
 )
 
-#: How many that wait are looked through for the names of their inputs.
+#: How many waiting messages are searched for the names of their inputs.
 _LOOKED_AT = 200
 
 _COLUMNS = ["id", "component", "port", "uuid", "due", "attempts", "failures", "busy_until", "error"]

@@ -1,4 +1,4 @@
-"""What the commands of ``doubtless sqljms`` share: options, what they open, what they print of a change."""
+"""The common part of ``doubtless sqljms``: options, what they open, and the output after a change."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -46,7 +46,7 @@ LIMIT_OPTION: Any = limit_option()
 
 
 def opened_admin(provider: str | None) -> AbstractContextManager["Admin"]:
-    """Open the queues and topics of the database that a command was given; raises as :func:`checked_url`."""
+    """Open the queues and topics of a command's database; raises the same errors as :func:`checked_url`."""
 
     def from_url(url: str) -> "Admin":
         from triggers.providers.sqljms.admin.admin import Admin  # noqa: PLC0415  (loads a driver)
@@ -57,7 +57,7 @@ def opened_admin(provider: str | None) -> AbstractContextManager["Admin"]:
 
 
 def opened_limbo(provider: str | None) -> AbstractContextManager["Limbo"]:
-    """Open the limbo of the database that a command was given; raises as :func:`checked_url`."""
+    """Open the limbo of a command's database; raises the same errors as :func:`checked_url`."""
 
     def from_url(url: str) -> "Limbo":
         from triggers.providers.sqljms.limbo.limbo import Limbo  # noqa: PLC0415  (loads a driver)
@@ -78,7 +78,7 @@ def _opened(provider: str | None, from_url: Callable[[str], _Opened]) -> Generat
 
 
 def checked_url(provider: str | None) -> str:
-    """Return the URL of the database that a command was given; without one that of this folder's file.
+    """Return the URL of a command's database; by default the URL of this folder's file.
 
     Raises:
         ConfigurationError: there is neither, or nothing to look into.
@@ -89,16 +89,16 @@ def checked_url(provider: str | None) -> str:
         raise ConfigurationError("--provider", problem, f"give {_URLS}, or set DOUBTLESS_PROVIDER")
     scheme = urlsplit(provider).scheme
     if scheme.partition("+")[0] not in _SCHEMES:
-        raise ConfigurationError("--provider", f"{scheme}:// is no SQL database", f"use {_URLS}")
+        raise ConfigurationError("--provider", f"{scheme}:// is not a SQL database", f"use {_URLS}")
     refuse_absent_file("--provider", provider)
     return provider
 
 
 def chosen(numbers: Sequence[int] | None, *, every: bool) -> Sequence[int] | None:
-    """Return the numbers that were given; None for all.
+    """Return the given numbers; None for all.
 
     Raises:
-        ConfigurationError: neither was said, or both.
+        ConfigurationError: neither was given, or both.
     """
     if every is bool(numbers):
         raise ConfigurationError("IDS", "say which messages", "give their numbers, or --all")
@@ -106,14 +106,14 @@ def chosen(numbers: Sequence[int] | None, *, every: bool) -> Sequence[int] | Non
 
 
 def show_changed(state: State, done: str, numbers: Sequence[int]) -> None:
-    """Print what was changed; exit code 1 where nothing was."""
+    """Print what was changed; exit code 1 if nothing was."""
     state.show(done, ["id"], [{"id": number} for number in numbers], none=f"nothing was {done}")
     if not numbers:
         raise typer.Exit(1)
 
 
 def show_done(state: State, document: dict[str, Any], text: str) -> None:
-    """Print that something was done which has no list."""
+    """Print the result of an action that has no list."""
     if state.as_json:
         state.document(document)
     state.say(text)

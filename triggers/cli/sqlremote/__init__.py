@@ -1,5 +1,4 @@
 """``doubtless sqlremote``.
 
-``commands.py`` has the commands, ``work.py`` what they do, ``running.py`` how links run outside of a
-consumer.
+``commands.py`` has the commands, ``work.py`` their work, and ``running.py`` runs links outside of a consumer.
 """

@@ -1,4 +1,4 @@
-"""Running links outside of a consumer: once, in batch mode, or for ever where nothing is to be applied."""
+"""Run links outside of a consumer: once, in batch mode, or for ever if nothing is to be applied."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,21 +14,21 @@ from triggers.providers.sqlremote.receiver import LinkReceiver
 
 _log = logging.getLogger(__name__)
 
-#: How many transactions are fetched at once in batch mode.
+#: How many transactions are fetched in one call in batch mode.
 AT_ONCE: Final = 20
 
-#: The longest pause between two looks at whether a sender is to stop, in seconds.
+#: The longest pause between two checks whether a sender must stop, in seconds.
 LONGEST_NAP: Final = 0.2
 
-#: The pause after database or carrier were found to be away, in seconds.
+#: The pause after database or carrier were unavailable, in seconds.
 AWAY: Final = 5.0
 
 
 async def run_once(agent: Agent, trigger: Trigger[..., Any] | None = None) -> int:
-    """Read, apply and send all that is there, as the original's batch mode; return how much was applied.
+    """Read, apply and send all that is there, like SQL Remote's batch mode; return how much was applied.
 
     Raises:
-        ProviderUnavailableError: database or carrier are away, or another agent runs the link.
+        ProviderUnavailableError: database or carrier are unavailable, or another agent runs the link.
     """
     receiver, applied = LinkReceiver(agent), 0
     try:
@@ -46,7 +46,7 @@ async def run_once(agent: Agent, trigger: Trigger[..., Any] | None = None) -> in
 async def run_sender(
     agent: Agent, *, stopping: Callable[[], bool], pause: Callable[[float], Awaitable[None] | None]
 ) -> None:
-    """Send, and hear reports, until ``stopping`` says so; ``pause`` waits for seconds, or less."""
+    """Send, and read reports, until ``stopping`` returns True; ``pause`` waits for seconds, or less."""
     link = agent.end.link
     outage = Outage(_log, f"link {link} does not send", f"link {link} sends again", {})
     try:
@@ -56,7 +56,7 @@ async def run_sender(
                 due = (agent.due - agent.end.clock()).total_seconds()
                 nap = min(max(due, 0.0), LONGEST_NAP)
                 outage.end()
-            except Exception as error:  # noqa: BLE001  (nobody waits for it: the link would stand still unheard)
+            except Exception as error:  # noqa: BLE001  (nobody waits for it: the link would stop unnoticed)
                 nap = max(AWAY, outage.note(error))
             await settled(pause(nap))
     finally:
@@ -64,5 +64,5 @@ async def run_sender(
 
 
 def trigger_of(link: str, triggers: Sequence[Trigger[..., Any]]) -> Trigger[..., Any] | None:
-    """Return the trigger that receives from a link; None where none does."""
+    """Return the trigger that receives from a link; None if none does."""
     return next((trigger for trigger in triggers if LINK + link in trigger.destinations), None)

@@ -1,4 +1,4 @@
-"""What the commands of ``doubtless sqlremote`` do; loaded when one of them runs, for it loads SQLAlchemy."""
+"""The work of ``doubtless sqlremote``; loaded when a command runs, because it loads SQLAlchemy."""
 
 import threading
 from collections.abc import Generator, Sequence
@@ -32,7 +32,7 @@ from triggers.providers.sqlremote.publication.log import Log
 
 __all__ = ["fresh_epoch"]
 
-#: What a table shows of a link; JSON has everything.
+#: The columns of a table of links; JSON has everything.
 COLUMNS = (
     "link",
     "state",
@@ -52,14 +52,14 @@ COLUMNS = (
 
 
 def send_once(links: Links, names: Sequence[str]) -> None:
-    """Hear and send, once."""
+    """Read reports and send, once."""
     for name in names:
         drive(links.setup(name))
         drive(run_once(links.agent(name, applies=False, batch=True)))
 
 
 def once(state: State, links: Links, module: str, only: list[str] | None, *, sends: bool) -> None:
-    """Receive with the triggers of a module, and send where that is wanted, once."""
+    """Receive with the triggers of a module, and send if ``sends``, once."""
     triggers = collect(module, configuration=configuration_of(state))
     for name in chosen(links, only):
         drive(links.setup(name))
@@ -84,7 +84,7 @@ def run_links(
     consumer: str,
     metrics: str | None,
 ) -> None:
-    """Run links until a signal, those without a trigger in threads of their own."""
+    """Run links until a signal; links without a trigger run in separate threads."""
     triggers = (
         [] if module is None else _applying(names, collect(module, configuration=configuration_of(state)))
     )
@@ -125,7 +125,7 @@ def _nap(ended: threading.Event, seconds: float) -> None:
 def _wait(
     ended: threading.Event, threads: Sequence[threading.Thread], seconds: float | None, metrics: str | None
 ) -> None:
-    """Wait for a signal, or so many seconds."""
+    """Wait for a signal, or at most ``seconds``."""
     waited = 0.0
     with DrainSignals() as drain, answering(metrics) as watched:
         while drain.received is None and any(thread.is_alive() for thread in threads):
@@ -140,7 +140,7 @@ def show_status(state: State, links: Links, names: Sequence[str]) -> None:
     """Show how far links got.
 
     Raises:
-        typer.Exit: one of them stands still: the exit code is 1.
+        typer.Exit: a link is stopped: the exit code is 1.
     """
     every = drive(status_of(links))
     left = [row for row in every if row["link"] not in links.settings.links]
@@ -170,7 +170,7 @@ def opened(settings: Path) -> Generator[Links]:
 
 
 def chosen(links: Links, only: Sequence[str] | None) -> Sequence[str]:
-    """Return the links that were named, or all."""
+    """Return the named links, or all."""
     for name in only or ():
         links.link(name)
     return only or list(links.settings.links)
@@ -228,18 +228,18 @@ def revoked(links: Links, link: str) -> int:
 def extracted(
     links: Links, link: str, to: Path, *, tables: Sequence[str], beyond: tuple[Epoch, Offset] | None
 ) -> dict[str, Any]:
-    """Write an extract; return what it is."""
+    """Write an extract; return its description."""
     return drive(extract(links, link, to, tables=tables, beyond=beyond)).model_dump(mode="json")
 
 
 def loaded(links: Links, link: str, file: Path, *, discard: bool) -> dict[str, Any]:
-    """Load an extract; return what it was."""
+    """Load an extract; return its description."""
     found = drive(load(links, link, file, discard=discard))
     return {**found.begin.model_dump(mode="json"), "rows": found.rows}
 
 
 def begin_of(peer: str, *, option: str = "--peer") -> tuple[Epoch, Offset]:
-    """Read what ``reset`` or ``load`` has printed at the other end."""
+    """Read the position that ``reset`` or ``load`` has printed at the other end."""
     epoch, _, offset = peer.rpartition(":")
     if not epoch or not offset.isdigit():
         raise ConfigurationError(option, f"{peer!r} is no EPOCH:OFFSET", "copy what was printed there")
@@ -247,7 +247,7 @@ def begin_of(peer: str, *, option: str = "--peer") -> tuple[Epoch, Offset]:
 
 
 def question(link: str, begin: tuple[Epoch, Offset] | None, confirmed: int | None) -> str:
-    """Say what a reset would do."""
+    """Return the question before a reset."""
     if begin is not None:
         return f"Take {link} as extracted from its peer up to {begin[1]}?"
     if confirmed is not None:
@@ -256,7 +256,7 @@ def question(link: str, begin: tuple[Epoch, Offset] | None, confirmed: int | Non
 
 
 def short(row: LinkRow) -> dict[str, Any]:
-    """Return the fields by which links differ."""
+    """Return the fields in which links differ."""
     return {
         "link": row.link,
         "publication": row.publication,

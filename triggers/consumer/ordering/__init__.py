@@ -1,5 +1,5 @@
-"""Ordered triggers: one active consumer, and groups that are worked off in order.
+"""Ordered triggers: one active consumer, and groups that are processed in order.
 
-``active.py`` says which consumer is the active one, ``groups.py`` what of each group may run. ``workers.py``
-receive and run, and ``handover.py`` is between the two.
+``active.py`` decides which consumer is active, and ``groups.py`` which message of a group may run.
+``workers.py`` receives and runs messages, and ``handover.py`` passes them from one to the other.
 """

@@ -1,14 +1,14 @@
 """Ordered triggers: which process receives.
 
 ``@trigger(..., ordered=True)`` runs the messages of one group (JMSXGroupID) one after the other, in the order
-of the destination, and different groups at once. ``groups.py`` decides what may run next,
-``handover.py`` hands it from the worker that receives to those that run it (``workers.py``).
+of the destination, and different groups concurrently. ``groups.py`` decides which message may run next.
+``handover.py`` passes it from the worker that receives to the workers that run messages (``workers.py``).
 
-Where the provider divides the groups among its consumers (``DividingGroups``), every process receives. Else
-there is one active consumer; the others stand by. The right to receive is a lease in the trigger's own
-document history, under a uuid that no message has. A holder that could not renew it in time stops before it
-is over; one that ends gives it back. Whoever takes it next first takes over what its predecessor had not
-answered, so that nothing newer runs before it.
+If the provider divides the groups among its consumers (``DividingGroups``), every process receives. Otherwise
+there is one active consumer, and the others stand by. The right to receive is a lease in the trigger's own
+document history, under a uuid that no message has. A holder that could not renew it in time stops before the
+lease ends; a holder that ends gives it back. The next holder first takes over its predecessor's unanswered
+messages, so that nothing newer runs before them.
 """
 
 import asyncio
@@ -37,24 +37,24 @@ from triggers.providers.provider import RECEIVE_WAIT, DividingGroups
 
 _log = logging.getLogger(__name__)
 
-#: For how long the active consumer is presumed alive when nothing is heard of it.
+#: How long the active consumer is presumed alive without a renewal.
 LEASE = timedelta(seconds=10)
 
-#: The uuid, in each ordered trigger's history, whose entry the active consumer owns. It is the empty one, the
-#: only one that no message has.
+#: The uuid, in each ordered trigger's history, of the entry that the active consumer owns. It is the empty
+#: uuid, the only one that no message has.
 ACTIVE_CONSUMER = ""
 
-#: The part of a lease, at its end, in which nothing is begun and nothing received.
+#: The part of a lease, at its end, in which nothing begins and nothing is received.
 SAFETY = 0.2
 
-#: How long that entry stands at least: nobody else may have it meanwhile, and a history that forgot it would
-#: let two be active.
+#: How long that entry exists at least: nobody else may get it meanwhile. If a history forgot it, two
+#: consumers could be active.
 TIME_TO_LIVE = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What renews the right: a keeper, and the store that was opened for it, if one was."""
+    """Renews the right: a keeper, and the store that was opened for the keeper, if any."""
 
     keeper: LeaseKeeper
     own_store: HistoryStore | None
@@ -76,16 +76,16 @@ class Turn(Protocol):
 
     @property
     def active(self) -> bool:
-        """Whether it may begin with a message."""
+        """Whether it may begin a message."""
         ...
 
     @property
     def longest_wait(self) -> timedelta:
-        """For how long the provider may be asked to wait for messages."""
+        """How long the provider may wait for messages."""
         ...
 
     async def acquire(self) -> bool:
-        """Become active, if nobody else is."""
+        """Become active, if no other process is."""
         ...
 
     async def release(self) -> None:
@@ -98,30 +98,31 @@ class Turn(Protocol):
 
 
 class EveryConsumer:
-    """All processes are active, for the provider divides the groups among them.
+    """All processes are active, because the provider divides the groups among them.
 
-    When a group moves, the one that had it may begin another message of it before it knows. It claims that in
-    the history as the new one does, and neither claims the next before this one is done: so the order stays.
+    When a group moves, its old process may begin another message of it before it notices. It claims the
+    message in the history, as the new process does. Neither claims the next message before this message is
+    done, so the order stays.
     """
 
     active = True
     longest_wait = RECEIVE_WAIT
 
     async def acquire(self) -> bool:
-        """Return at once."""
+        """Return immediately."""
         return True
 
     async def release(self) -> None:
-        """Do nothing: the provider does."""
+        """Do nothing: the provider does it."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
 class ActiveConsumer:
-    """One process's claim to be the one that receives for an ordered trigger.
+    """One process's claim to be the receiver for an ordered trigger.
 
-    :meth:`acquire` and :meth:`release` belong to one thread or task; :attr:`active` may be asked anywhere.
+    :meth:`acquire` and :meth:`release` belong to one thread or task; :attr:`active` is safe anywhere.
     """
 
     def __init__(self, trigger: str, store: HistoryStore, keeping: Keeping, lease: timedelta) -> None:
@@ -134,7 +135,7 @@ class ActiveConsumer:
 
     @property
     def active(self) -> bool:
-        """Whether this process may begin with a message; False when its lease is nearly over."""
+        """Whether this process may begin a message; False if its lease has nearly ended."""
         claimed = self._claimed
         if claimed is None or claimed.taken_by is not None:
             return False
@@ -142,22 +143,22 @@ class ActiveConsumer:
 
     @property
     def longest_wait(self) -> timedelta:
-        """For how long the provider may be asked to wait for messages, so that it ends before the lease."""
+        """How long the provider may wait for messages, so that the wait ends before the lease."""
         return self._lease * SAFETY / 2
 
     async def acquire(self) -> bool:
-        """Become the active consumer, if nobody else is.
+        """Become the active consumer, if no other process is.
 
         Raises:
             HistoryUnavailableError: nobody knows; call again.
         """
-        # The same token until it is known whether the claim succeeded: its answer may be lost.
+        # The same token until the result of the claim is known: its answer may be lost.
         self._token = self._token or owner_token()
         fence = await self._claim(self._token)
         if fence is None:
             self._token = None
             return False
-        # Meeting one's own claim prolongs nothing, so the lease is counted from here.
+        # Finding one's own claim extends nothing, so the lease counts from here.
         asked = monotonic()
         token = self._token
         if not await self._store.renew(self._trigger, ACTIVE_CONSUMER, fence, self._lease, owner=token):
@@ -171,7 +172,7 @@ class ActiveConsumer:
         return True
 
     async def _claim(self, token: str) -> Fence | None:
-        """Claim the entry, or take it over from one that is not heard of any more; return its fence."""
+        """Claim the entry, or take it over after its lease has ended; return its fence."""
         store, name = self._store, self._trigger
         [claim] = await store.claim(name, [ACTIVE_CONSUMER], token, self._lease, time_to_live=TIME_TO_LIVE)
         if claim.found is None:
@@ -196,14 +197,14 @@ class ActiveConsumer:
         return None if taken is None else taken.fence
 
     async def release(self) -> None:
-        """Let another one be the active consumer at once; while the history is away, at the lease's end."""
+        """Let another process become active: now, or if the history is unavailable, when the lease ends."""
         claimed, self._claimed = self._claimed, None
         if claimed is None:
             return
         self._keeping.keeper.let_go(claimed)
         try:
             await self._store.release(self._trigger, ACTIVE_CONSUMER, claimed.fence or 0, owner=claimed.owner)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the lease ends by itself)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the lease ends by itself)
             _log.warning(
                 "trigger %s: could not give back the right to receive: another consumer has it in %d s: %s",
                 self._trigger,
@@ -222,10 +223,10 @@ class ActiveConsumer:
 
 
 def turn_of(trigger: Trigger[..., object], pipeline: Pipeline, dividing: DividingGroups | None) -> Turn:
-    """Return what lets this process receive for an ordered trigger.
+    """Return the object that lets this process receive for an ordered trigger.
 
     Raises:
-        ConfigurationError: it has no history, or the provider keeps no order as it is set.
+        ConfigurationError: it has no history, or the provider keeps no order with these settings.
     """
     store = pipeline.store
     if store is None:
@@ -242,7 +243,7 @@ def turn_of(trigger: Trigger[..., object], pipeline: Pipeline, dividing: Dividin
 
 
 def _keeping(trigger: Trigger[..., object], used: HistoryStore, shell: Shell) -> Keeping:
-    """Renew over a blocking store where there is one, so that a busy event loop does not make it late."""
+    """Renew over a blocking store if possible, so that a busy event loop does not delay it."""
     if shell.blocking or isinstance(used, MemoryHistory):
         return Keeping(LeaseKeeper(trigger.name, LEASE, used), None, on_loop=False)
     opened = trigger.open_store()

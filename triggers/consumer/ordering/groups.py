@@ -1,7 +1,8 @@
 """Which message may run next, so that each group runs one after the other, in the order of the destination.
 
-Pure: no clock, no locks, no provider. A message gets its number when it arrives for the first time; one that
-was given back keeps it, and until it has come again nothing of its group with a greater number runs.
+Pure: no clock, no locks, no provider. A message gets its number when it arrives for the first time. A message
+that was recovered keeps its number. Until it has come again, no message of its group with a greater number
+runs.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -12,7 +13,7 @@ from operator import itemgetter
 
 from triggers.providers.provider import Arrival, Received
 
-#: The one group of a trigger that runs everything in order.
+#: The only group of a trigger that runs everything in order.
 EVERYTHING = ("everything",)
 
 
@@ -20,7 +21,7 @@ EVERYTHING = ("everything",)
 class Ticket:
     """One delivery: its position in the order of all, and the key of its group.
 
-    ``put_off`` is how often it was given back only for want of room.
+    ``put_off`` is how often it was recovered only for lack of room.
     """
 
     received: Received
@@ -31,7 +32,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class _Back:
-    """A message that was given back, and is expected again about then, in monotonic seconds."""
+    """A message that was recovered, and when it is expected again, in monotonic seconds."""
 
     due: float
     put_off: int
@@ -39,7 +40,7 @@ class _Back:
 
 @dataclass(slots=True)
 class _Group:
-    """One group: who waits here, who was given back, and who is ready or runs."""
+    """One group: its waiting messages, recovered ones, and the message that is ready or runs."""
 
     waiting: list[tuple[int, Ticket]] = field(default_factory=list[tuple[int, Ticket]])
     back: dict[int, _Back] = field(default_factory=dict[int, _Back])
@@ -49,14 +50,14 @@ class _Group:
 
     @property
     def first_back(self) -> int | None:
-        """The smallest number that was given back."""
+        """The smallest number that was recovered."""
         while self._numbers and self._numbers[0] not in self.back:
             heappop(self._numbers)
         return self._numbers[0] if self._numbers else None
 
     @property
     def is_blocked(self) -> bool:
-        """Whether what waits here must wait for a message that was given back."""
+        """Whether its waiting messages must wait for a message that was recovered."""
         first = self.first_back
         return first is not None and (not self.waiting or self.waiting[0][0] > first)
 
@@ -69,7 +70,7 @@ class _Group:
         return self._by_identity.get(identity_of(received), ())
 
     def come_again(self, received: Received) -> tuple[int, _Back] | None:
-        """Return the number of a message that was given back; None for one that was not."""
+        """Return the number of a message that was recovered; None for any other message."""
         identity = identity_of(received)
         numbers = self._by_identity.get(identity)
         if not numbers:
@@ -81,7 +82,7 @@ class _Group:
 
 
 class Groups:
-    """All messages that one active consumer knows of; not safe between threads by itself.
+    """All messages known to an active consumer; not safe between threads by itself.
 
     Args:
         serial: everything is one group, whatever its messages say.
@@ -89,18 +90,18 @@ class Groups:
 
     def __init__(self, *, serial: bool) -> None:
         self.serial = serial
-        #: How many tickets became ready since somebody set this to 0.
+        #: How many tickets became ready since a caller set this to 0.
         self.fresh = 0
-        #: How many wait or are ready; what runs is not among them.
+        #: How many wait or are ready; running ones do not count.
         self.waiting = 0
-        #: A message that was put off is the next of its group, and its delay need not be waited for.
+        #: A message that was put off is the next of its group, and need not wait for its delay.
         self.recall = False
         self._numbers = count()
         self._groups: dict[Hashable, _Group] = {}
         self._ready: list[tuple[int, Ticket]] = []
 
     def arrive(self, received: Received) -> None:
-        """Queue a delivery in its group, under the number that it had already, if it was given back."""
+        """Queue a delivery in its group, under its old number if it was recovered."""
         key = self._key_of(received)
         self.waiting += 1
         if key is None:
@@ -113,14 +114,14 @@ class Groups:
         self._advance(key, group)
 
     def take(self) -> Ticket | None:
-        """Return the next ticket that may run, which is :meth:`done` or given back afterwards; maybe none."""
+        """Return the next ticket that may run, if any; call :meth:`done` or :meth:`give_back` afterwards."""
         if not self._ready:
             return None
         self.waiting -= 1
         return heappop(self._ready)[1]
 
     def done(self, ticket: Ticket) -> None:
-        """Note that a ticket that was taken is acknowledged: the next of its group may run."""
+        """Note that a taken ticket is acknowledged: the next of its group may run."""
         group = self._groups.get(ticket.key)
         if ticket.key is None or group is None:
             return
@@ -131,7 +132,7 @@ class Groups:
         self._advance(ticket.key, group)
 
     def give_back(self, ticket: Ticket, due: float) -> None:
-        """Note that a ticket that was taken goes back, and that its group waits until it has come again."""
+        """Note that a taken ticket is recovered, and that its group waits until it has come again."""
         group = self._groups.get(ticket.key)
         if ticket.key is None or group is None:
             return
@@ -139,7 +140,7 @@ class Groups:
         group.note_back(ticket, _Back(due, ticket.put_off))
 
     def expect(self, received: Received, due: float) -> None:
-        """Note when a message comes again: its delay begins when the provider is told of it."""
+        """Note when a message comes again: its delay begins when the provider receives the call."""
         group = self._groups.get(self._key_of(received))
         if group is None:
             return
@@ -147,10 +148,10 @@ class Groups:
             group.back[number] = replace(group.back[number], due=due)
 
     def put_off(self, keep: int, now: float, delays: tuple[float, float]) -> list[tuple[Ticket, float]]:
-        """Give back what waits in blocked groups, the last first, until no more than ``keep`` do so.
+        """Give back waiting messages of blocked groups, the last first, until at most ``keep`` wait.
 
-        Returns them in order, with their delays: the first of ``delays`` in seconds, twice as long each time
-        one is put off again, at most the second.
+        Returns them in order, with their delays: the first of ``delays`` in seconds, doubled each time that a
+        message is put off again, at most the second.
         """
         blocked = sorted(
             (pair for group in self._groups.values() if group.is_blocked for pair in group.waiting),
@@ -168,19 +169,19 @@ class Groups:
         return put
 
     def empty(self) -> list[Received]:
-        """Forget everything; return what had not been taken, in order."""
+        """Forget everything; return the messages that were not taken, in order."""
         left = self._ready + [pair for group in self._groups.values() for pair in group.waiting]
         self._groups, self._ready, self.waiting, self.recall = {}, [], 0, False
         return [ticket.received for _, ticket in sorted(left, key=itemgetter(0))]
 
     @property
     def ready(self) -> bool:
-        """Whether anything may run now."""
+        """Whether any message may run now."""
         return bool(self._ready)
 
     @property
     def outstanding(self) -> int:
-        """How many were given back and have not come again."""
+        """How many were recovered and have not come again."""
         return sum(len(group.back) for group in self._groups.values())
 
     def next_due(self) -> float | None:
@@ -196,7 +197,7 @@ class Groups:
         return received.message.group_id if isinstance(received, Arrival) else None
 
     def _advance(self, key: Hashable, group: _Group) -> None:
-        """Make the first of a group ready, if nothing stands before it; forget a group that is empty."""
+        """Make the first of a group ready if nothing blocks it; forget an empty group."""
         if group.busy is None and group.waiting and not group.is_blocked:
             _, group.busy = heappop(group.waiting)
             self._make_ready(group.busy)
@@ -209,7 +210,7 @@ class Groups:
 
 
 def identity_of(received: Received) -> Hashable:
-    """Return what a message is known by when it comes again; two that are equal in it are copies."""
+    """Return the identity by which a message is recognised when it comes again; copies are equal in it."""
     if isinstance(received, Arrival):
         return received.message.message_id, received.message.uuid
     return received.handle if isinstance(received.handle, Hashable) else None

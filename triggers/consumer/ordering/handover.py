@@ -1,7 +1,7 @@
-"""Where the one worker that receives hands messages to those that run them, and gets their answers back.
+"""Pass messages from the one worker that receives to the workers that run them, and pass answers back.
 
-A receiver may be used by one thread at a time, so the workers that run messages note their answers here and
-the receiving one sends them, many in one call.
+Only one thread at a time may use a receiver. So the workers that run messages note their answers here, and
+the receiving worker sends them, many in one call.
 """
 
 import threading
@@ -14,25 +14,25 @@ from history.shell import Shell
 from triggers.consumer.ordering.groups import Groups, Ticket
 from triggers.providers.provider import AT_ONCE, Received, Receiver
 
-#: The first and the longest delay, in seconds, of what is given back only because its group is blocked and
-#: there is no room to hold it. Each time counts as a delivery, so there must not be many.
+#: The first and the longest delay, in seconds, of a message that is recovered only because its group is
+#: blocked and no room is left to hold it. Each time counts as a delivery, so there must not be many.
 PUT_OFF_DELAYS = (5.0, 300.0)
 
-#: How much later than its delay says a message may come, in seconds: servers count milliseconds. Where
-#: everything is one group, what is fetched before it only takes its room.
+#: How much later than its delay a message may come, in seconds: servers count milliseconds. If everything is
+#: one group, messages that are fetched before it only take its room.
 ROUNDING = 0.01
 
-#: How many messages may be given back and expected before no new ones are fetched.
+#: How many messages may be recovered and expected before no new ones are fetched.
 MOST_OUTSTANDING = 10_000
 
-#: How late a message that was given back may be, in seconds, before it is looked for: a consumer that was
+#: How late a message that was recovered may be, in seconds, before it is looked for. A consumer that was
 #: frozen and came back may have acknowledged it, and its group waits for it meanwhile.
 OVERDUE = 10.0
 
 
 @dataclass(slots=True)
 class NotedAnswer:
-    """Notes what the pipeline answers to one delivery; the pipeline takes it for the receiver."""
+    """Notes the pipeline's answer to one delivery, in place of the receiver."""
 
     delay: timedelta | None = None
 
@@ -41,16 +41,16 @@ class NotedAnswer:
         self.delay = None
 
     async def recover(self, _: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Note that it goes back."""
+        """Note that it is recovered."""
         self.delay = delay
 
 
 class Handover:
-    """Keeps at most ``limit`` messages; safe between threads. Each half says whose it is.
+    """Keeps at most ``limit`` messages; safe between threads. Comments mark the half of each side.
 
     Args:
-        shell: that of the workers.
-        takers: how many workers :meth:`take`; with a single one, everything is one group.
+        shell: the workers' shell.
+        takers: how many workers :meth:`take`; with a single worker, everything is one group.
     """
 
     def __init__(self, *, takers: int, limit: int, shell: Shell) -> None:
@@ -76,14 +76,14 @@ class Handover:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is kept, and nothing that was given back is expected."""
+        """Whether nothing is kept, and no message that was recovered is expected."""
         with self._lock:
             kept = self._groups.waiting or self._running or self._done or self._back
             return not kept and self._groups.outstanding == 0
 
     @property
     def busy(self) -> bool:
-        """Whether anything runs or is about to, or an answer is to be sent."""
+        """Whether a message runs or is about to, or an answer must be sent."""
         return self._running > 0 or self._groups.ready or bool(self._done or self._back)
 
     def put(self, received: Sequence[Received]) -> None:
@@ -95,7 +95,7 @@ class Handover:
         self._call(ready)
 
     def make_room(self) -> bool:
-        """Have what waits in blocked groups given back, but for half of the limit; False if there is less."""
+        """Give back waiting messages of blocked groups beyond half of the limit; False if none."""
         now = time.monotonic()
         with self._lock:
             put = self._groups.put_off(self.limit // 2, now, PUT_OFF_DELAYS)
@@ -103,13 +103,13 @@ class Handover:
         return bool(put)
 
     def take_recall(self) -> bool:
-        """Whether what was put off is wanted now; asked once."""
+        """Whether messages that were put off are wanted now; returns this once."""
         with self._lock:
             wanted, self._groups.recall = self._groups.recall, False
         return wanted
 
     def must_wait(self) -> bool:
-        """Whether nothing that could be fetched might run before something comes again, and not yet."""
+        """Whether no fetched message could run before another comes again, and it is not due yet."""
         with self._lock:
             outstanding = self._groups.outstanding
             if not outstanding or not (self._groups.serial or outstanding > MOST_OUTSTANDING):
@@ -118,7 +118,7 @@ class Handover:
         return due is not None and due > time.monotonic()
 
     def is_overdue(self) -> bool:
-        """Whether a message that was given back has not come again, and must be looked for."""
+        """Whether a message that was recovered has not come again, and must be looked for."""
         with self._lock:
             due = self._groups.next_due()
         return due is not None and due + OVERDUE < time.monotonic()
@@ -127,7 +127,7 @@ class Handover:
         """Send all answers.
 
         Raises:
-            ProviderUnavailableError: some are not sent; they are sent by the next call.
+            ProviderUnavailableError: some are not sent; the next call sends them.
         """
         with self._lock:
             done, back = list(self._done), list(self._back)
@@ -147,11 +147,11 @@ class Handover:
                 self._back = [pair for pair in self._back if id(pair) not in sent]
 
     async def wait(self) -> None:
-        """Wait until there is an answer to send, or nothing is left that could bring one."""
+        """Wait until there is an answer to send, or nothing is left that could lead to an answer."""
         await self._wait(lambda: bool(self._done or self._back) or not (self._running or self._groups.ready))
 
     async def halt(self) -> None:
-        """Wait until nothing runs; nothing is begun before all that waits is forgotten or given back."""
+        """Wait until nothing runs; nothing begins before all waiting messages are forgotten or recovered."""
         self._halted = True
         await self._wait(lambda: self._running == 0)
 
@@ -164,31 +164,31 @@ class Handover:
             await self._news.acquire()
 
     def give_all_back(self) -> None:
-        """Have everything given back that was not begun, and expect nothing."""
+        """Give back all messages that have not begun, and expect none."""
         with self._lock:
             self._back += [(received, AT_ONCE) for received in self._groups.empty()]
             self._halted = False
 
     def forget(self) -> None:
-        """Forget what was not begun: the provider hands it out again."""
+        """Forget the messages that have not begun: the provider hands them out again."""
         with self._lock:
             self._groups.empty()
             self._halted = False
 
     def forget_answers(self) -> None:
-        """Forget what was not sent: nobody is left to send it to."""
+        """Forget the answers that were not sent: no receiver is left to send them to."""
         with self._lock:
             self._done, self._back = [], []
 
     def close(self) -> None:
-        """Let the workers that take end."""
+        """Let the workers that take messages end."""
         self.closed = True
         self._call(self._takers)
 
-    # The half of those that run messages.
+    # The half of the workers that run messages.
 
     async def take(self) -> Ticket | None:
-        """Wait for the next message that may run, and return it; None now and then, and when closed."""
+        """Wait for the next message that may run, and return it; None at intervals, and after a close."""
         await self._ready.acquire()
         with self._lock:
             ticket = None if self.closed or self._halted else self._groups.take()

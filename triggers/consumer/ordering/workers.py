@@ -1,4 +1,4 @@
-"""The workers of an ordered trigger: one receives, while it is the active consumer, the others run."""
+"""The workers of an ordered trigger: one receives while its consumer is active, the others run messages."""
 
 import logging
 from dataclasses import dataclass
@@ -23,25 +23,25 @@ from triggers.providers.provider import (
 
 _log = logging.getLogger(__name__)
 
-#: How often a consumer that stands by looks whether it is its turn, in seconds.
+#: How often a consumer on standby checks whether it is its turn, in seconds.
 STANDBY_PAUSE = 0.5
 
-#: How long one call waits for new messages while answers to others are to come.
+#: How long one call waits for new messages while other answers are to come.
 BUSY_WAIT = timedelta(milliseconds=20)
 
-#: How long the receiving worker waits when nothing that it could fetch might run, in seconds.
+#: How long the receiving worker waits if no fetched message could run, in seconds.
 BLOCKED_PAUSE = 0.02
 
-#: The most messages that one ordered trigger holds, whatever ``prefetch`` and ``concurrency`` say.
+#: The most messages that an ordered trigger holds, whatever ``prefetch`` and ``concurrency`` are.
 MOST_HELD = 1000
 
 
 @dataclass(kw_only=True)
 class ReceivingWorker(Worker):
-    """Receives for an ordered trigger while this is an active consumer; sends the answers of all.
+    """Receives for an ordered trigger while this is an active consumer; sends the answers of all workers.
 
-    ``_astray`` says that everything that is not answered is to be handed out again, in order; ``_lost`` that
-    the provider holds nothing of it for this receiver any more.
+    ``_astray`` means that all unanswered messages must be handed out again, in order. ``_lost`` means that
+    the provider holds none of them for this receiver any more.
     """
 
     handover: Handover
@@ -51,10 +51,10 @@ class ReceivingWorker(Worker):
     _unknown: bool = False
 
     async def run(self) -> None:
-        """Receive until the consumer stops; then wait for what runs, send its answers and let others go on.
+        """Receive until the consumer stops; then finish what runs, send its answers and let others go on.
 
         Raises:
-            BaseException: the provider or the history cannot be used as they are set.
+            BaseException: the provider or the history cannot be used with these settings.
         """
         try:
             await super().run()
@@ -82,8 +82,8 @@ class ReceivingWorker(Worker):
         return True
 
     async def _stand_by(self) -> bool:
-        """Become the active consumer, or wait a little; return whether the history told whose turn it is."""
-        # One that stands by cannot know whether there are messages.
+        """Become the active consumer, or wait a little; return whether the history answered."""
+        # A consumer on standby cannot know whether there are messages.
         self.idle = False
         if self.gate.suspended is not None:
             await self._pause(SUSPENDED_PAUSE)
@@ -93,7 +93,7 @@ class ReceivingWorker(Worker):
             self._unknown, self.gate.history_away = False, None
         except ConfigurationError:
             raise
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: nobody knows whose turn it is)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the active consumer is unknown)
             acquired = False
             if not self._unknown:
                 _log.warning(
@@ -127,11 +127,11 @@ class ReceivingWorker(Worker):
             await self._can.keeping_order.hand_out_in_order()
 
     def _has_moved(self) -> bool:
-        """Whether groups went to another consumer: what of them waits here would wait for ever."""
+        """Whether groups went to another consumer: their messages here would wait for ever."""
         return self._can.keeping_order is not None and self._can.keeping_order.take_moved()
 
     async def _hold_still(self, receiver: Receiver) -> None:
-        """Give back what was not begun; this stays the active consumer, and its order with it."""
+        """Give back the messages that have not begun; this stays the active consumer and keeps the order."""
         self.idle = False
         await self.handover.halt()
         self.handover.give_all_back()
@@ -140,7 +140,7 @@ class ReceivingWorker(Worker):
         await self._pause(SUSPENDED_PAUSE)
 
     async def _begin_anew(self, receiver: Receiver) -> None:
-        """Have everything handed out again that is not answered, by whomever it was received."""
+        """Have all unanswered messages handed out again, whichever worker received them."""
         await self.handover.halt()
         if self._lost:
             self.handover.forget()
@@ -165,7 +165,7 @@ class ReceivingWorker(Worker):
         received = await receiver.receive(room, BUSY_WAIT if self.handover.busy else self._wait)
         self.handover.put(received)
         self.idle = not received and self.handover.idle
-        # What is due comes before what is new: when there was less than asked for, all of it has come.
+        # Due messages come before new ones: if fewer came than requested, all due messages have come.
         if len(received) < room and self.handover.is_overdue():
             _log.warning(
                 "trigger %s: a message that was given back is overdue: "
@@ -177,7 +177,7 @@ class ReceivingWorker(Worker):
 
     @property
     def _wait(self) -> timedelta:
-        # The provider must not hand anything over after the lease, when another one may be active.
+        # The provider must not hand anything over after the lease, when another consumer may be active.
         return min(worker.RECEIVE_WAIT, self.active.longest_wait)
 
     async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
@@ -185,7 +185,7 @@ class ReceivingWorker(Worker):
         await super()._wait_for_provider(error)
 
     async def _leave(self) -> None:
-        """Wait for what runs, send the answers, close the receiver, and let another one be active."""
+        """Finish what runs, send the answers, close the receiver, and let another consumer become active."""
         await self.handover.halt()
         if self.receiver is not None:
             try:
@@ -210,7 +210,7 @@ class RunningWorker(Worker):
         """Run one message after the other.
 
         Raises:
-            BaseException: what a service raised to end the process; its message is not acknowledged.
+            BaseException: an exception of a service that ends the process; its message is not acknowledged.
         """
         while not self.handover.closed:
             ticket = await self.handover.take()
@@ -224,7 +224,7 @@ class RunningWorker(Worker):
             return
         answer = NotedAnswer()
         try:
-            # All that the pipeline does with a receiver is to answer.
+            # The pipeline only answers with a receiver.
             await self._deliver(cast("Receiver", answer), [ticket.received])
         except BaseException:
             self.handover.abandon(ticket)
@@ -240,7 +240,7 @@ def make_ordered_workers(
     """Return the workers of an ordered trigger: one that receives, and ``concurrency`` that run messages.
 
     Raises:
-        ConfigurationError: it has no history, or the provider keeps no order as it is set.
+        ConfigurationError: it has no history, or the provider keeps no order with these settings.
     """
     settings = gate.trigger.settings
     limit = min(settings.prefetch * settings.concurrency, MOST_HELD)

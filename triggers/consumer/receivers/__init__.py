@@ -1,4 +1,4 @@
-"""What workers receive from, besides a receiver of the provider's own.
+"""Receivers for workers, in front of a provider's own receiver.
 
-``lazy.py`` acknowledges now and then, ``shared.py`` is one receiver for many workers of an event loop.
+``lazy.py`` acknowledges at intervals, and ``shared.py`` is one receiver for many workers of an event loop.
 """

@@ -1,4 +1,4 @@
-"""DUPS_OK_ACKNOWLEDGE: acknowledgements are gathered and sent now and then; a crash repeats some messages."""
+"""DUPS_OK_ACKNOWLEDGE: acknowledgements are gathered and sent at intervals; a crash repeats some messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ MOST_GATHERED = 100
 
 @dataclass(slots=True)
 class LazyReceiver:
-    """A receiver that acknowledges before it receives more, when much has gathered, and when it is closed."""
+    """A receiver that sends gathered acknowledgements before a receive, when they are many, and at close."""
 
     receiver: Receiver
     _done: list[Received] = field(default_factory=list[Received])
 
     @property
     def keep_alive_interval(self) -> timedelta:
-        """As of the receiver within."""
+        """The inner receiver's interval."""
         return self.receiver.keep_alive_interval
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
@@ -28,17 +28,17 @@ class LazyReceiver:
         return await self.receiver.receive(limit, wait)
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Gather what is done."""
+        """Gather finished messages."""
         self._done += received
         if len(self._done) >= MOST_GATHERED:
             await self._flush()
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Give back at once."""
+        """Recover immediately."""
         await self.receiver.recover(received, delay)
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Move to the dead-letter destination at once."""
+        """Move to the dead-letter destination immediately."""
         await self.receiver.dead_letter(received, reason)
 
     async def keep_alive(self) -> None:
@@ -46,7 +46,7 @@ class LazyReceiver:
         await self.receiver.keep_alive()
 
     async def close(self) -> None:
-        """Acknowledge what has gathered, then leave."""
+        """Acknowledge what has gathered, then close."""
         try:
             await self._flush()
         finally:

@@ -1,8 +1,8 @@
-"""One receiver of the provider for many workers of an event loop, each of which has one message at a time.
+"""One receiver of the provider for many workers of an event loop; each worker has one message at a time.
 
-A worker with a receiver of its own costs a connection, which waits for messages, and a round trip for each
-answer. A thousand workers share one of each: what is free is filled with one read, what is done meanwhile is
-acknowledged with one call, and all that is held is kept alive with one.
+A worker with its own receiver costs a connection, which waits for messages, and a round trip for each answer.
+A thousand workers can share these. One read fills all free workers, one call acknowledges all finished
+messages, and one call keeps all held messages alive.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from triggers.providers.provider import (
 #: The most messages of one read, and of one acknowledgement.
 MOST = 500
 
-#: Of opening: there is one receiver for all who ask.
+#: For the call that opens: there is one receiver for all workers.
 EVERYBODY = sys.maxsize
 
-#: How long after a keep-alive that failed the next part tries, in seconds.
+#: How long after a failed keep-alive the next part tries, in seconds.
 RETRY_PAUSE = 1.0
 
-#: What a worker that waits is answered with.
+#: The answer to a waiting worker.
 _Waiting = asyncio.Future[Sequence[Received]]
 
 
 class SharedReceiver:
-    """Opens parts for workers; the receiver behind them is open while there is one.
+    """Opens parts for workers; the receiver behind them is open while a part is open.
 
     It belongs to the event loop that uses it.
     """
@@ -50,7 +50,8 @@ class SharedReceiver:
         )
         self._receiver: Receiver | None = None
         self._parts = 0
-        # Held by what must not overlap: opening, closing, and keeping alive, which takes the name anew.
+        # Protects steps that must not overlap: opening, closing, and keeping alive, which registers the name
+        # again.
         self._changing = asyncio.Lock()
         self._opening: Gathering[str, Receiver] = Gathering(self._open_for_all, most=EVERYBODY)
         self._acknowledging: Gathering[Received, None] = Gathering(self._acknowledge_all, most=MOST)
@@ -62,7 +63,7 @@ class SharedReceiver:
         """Open a part for a worker.
 
         Raises:
-            ProviderUnavailableError: the provider does not answer; all who wait for it are told at once.
+            ProviderUnavailableError: the provider does not answer; all waiting workers receive this error.
         """
         self._parts += 1
         try:
@@ -98,12 +99,12 @@ class SharedReceiver:
         return await arrival
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Acknowledge these, together with what other workers have done."""
+        """Acknowledge these, together with the finished messages of other workers."""
         for one in received:
             await self._acknowledging.ask(one)
 
     async def keep_alive(self) -> None:
-        """Keep alive what all parts hold, when it is time."""
+        """Keep the messages of all parts alive, if it is time."""
         async with self._changing:
             receiver = self._receiver
             if receiver is None or monotonic() < self._alive_due:
@@ -118,7 +119,7 @@ class SharedReceiver:
         return [None] * len(received)
 
     async def _feed(self) -> None:
-        """Receive while somebody waits."""
+        """Receive while a worker waits."""
         try:
             while self._waiting:
                 await self._feed_once()
@@ -143,7 +144,7 @@ class SharedReceiver:
             _, arrival = self._waiting.popleft()
             if not arrival.done():
                 arrival.set_result([left.popleft()])
-        if left:  # whoever asked for it was cancelled
+        if left:  # the worker that asked for it was cancelled
             await receiver.recover(list(left), AT_ONCE)
         while self._waiting and self._waiting[0][0] <= monotonic():
             self._answer(self._waiting.popleft()[1], ())
@@ -170,7 +171,7 @@ class SharedReceiver:
 class Part:
     """A worker's part of a shared receiver: a receiver that hands out one message at a time.
 
-    The next one is received when that is answered.
+    It receives the next message after this one is answered.
     """
 
     def __init__(self, shared: SharedReceiver, receiver: Receiver) -> None:
@@ -182,12 +183,12 @@ class Part:
 
     @property
     def keep_alive_interval(self) -> timedelta:
-        """As of the receiver behind it."""
+        """The interval of the receiver behind it."""
         return self._receiver.keep_alive_interval
 
     @property
     def limits(self) -> Limits:
-        """What the trigger refuses."""
+        """The trigger's limits."""
         return NO_LIMITS if self._limited is None else self._limited.limits
 
     @limits.setter
@@ -196,17 +197,17 @@ class Part:
             self._limited.limits = limits
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:  # noqa: ARG002
-        """Return one message, whatever the limit: the others are for workers that have none."""
+        """Return one message, whatever the limit: other messages are for workers that have none."""
         self._unanswered = await self._shared.receive_one(wait)
         return self._unanswered
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Acknowledge these; they are answered, whatever becomes of it."""
+        """Acknowledge these; they count as answered, even if this fails."""
         self._unanswered = ()
         await self._shared.acknowledge(received)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Give these back."""
+        """Recover these."""
         self._unanswered = ()
         await self._receiver.recover(received, delay)
 
@@ -216,11 +217,11 @@ class Part:
         await self._receiver.dead_letter(received, reason)
 
     async def keep_alive(self) -> None:
-        """Keep alive what all parts hold."""
+        """Keep the messages of all parts alive."""
         await self._shared.keep_alive()
 
     async def close(self) -> None:
-        """Give back what is not answered, and leave."""
+        """Recover unanswered messages, and leave."""
         if self._closed:
             return
         self._closed = True

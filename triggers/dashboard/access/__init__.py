@@ -1,5 +1,6 @@
-"""Who somebody is, what they may do, and for how long.
+"""The identity of users, their rights, and the length of their sessions.
 
-``roles.py`` and ``settings.py`` say who may, ``sessions.py`` who is signed in, ``gate.py`` who asks at the
-moment, ``throttle.py`` who has to wait after wrong tokens. ``records.py`` has all of it recorded.
+``roles.py`` and ``settings.py`` define who may do what, ``sessions.py`` who is signed in, ``gate.py`` who
+makes a request, and ``throttle.py`` who has to wait after wrong tokens. ``records.py`` makes records of all
+of it.
 """

@@ -19,30 +19,30 @@ _log = logging.getLogger(__name__)
 #: The cookie that holds the key of a session.
 COOKIE = "doubtless_session"
 
-#: The header of what a page asks by itself. A stream of events, for which browsers send none, has this path.
+#: The header of a page's own requests. An event stream, for which browsers send no headers, has this path.
 AGAIN, STREAMS = "doubtless-again", "/live/"
 
-#: From where a browser may say that a form comes: from us, or typed by its user.
+#: Where a form comes from, by the browser: from us, or typed by its user.
 _OWN = {"same-origin", "none"}
 
 
 class Gate:
-    """Lets people in, by what ``access`` says; ``recorder`` writes down whom a proxy has signed in."""
+    """Lets people in, by the rules of ``access``; ``recorder`` records users that a proxy has signed in."""
 
     def __init__(self, access: Access, sessions: Sessions, recorder: Recorder | None = None) -> None:
         self.access = access
         self.sessions = sessions
         self._recorder = recorder or Recorder(None)
-        # Not that of signing in: a scraper with an old token would keep out the people behind its address.
+        # Separate from the sign-in: a scraper with an old token would lock out the people behind its address.
         self._throttle = Throttle()
 
     def session(self, request: Request) -> Session | None:
-        """Return the session of a request; one that a reverse proxy vouches for begins by itself.
+        """Return the session of a request; a session that a reverse proxy vouches for begins by itself.
 
-        None goes on or begins by what a page asks by itself: that is no person.
+        A page's own requests neither extend nor begin a session: they are not a person's.
 
-        Who the proxy names is who it is: a session of somebody else is not theirs, and has ended where the
-        proxy names nobody.
+        The proxy always decides who the user is. A session of another user is not valid, and a session ends
+        when the proxy names nobody.
         """
         by_itself = is_by_itself(request)
         session = self.lasting(self.sessions.find(request.cookies.get(COOKIE), touch=not by_itself))
@@ -56,14 +56,14 @@ class Gate:
         return None if vouched is None or by_itself else self._begin(request, *vouched)
 
     def _begin(self, request: Request, user: str, role: Role) -> Session:
-        """Begin the session of somebody whom the proxy names."""
+        """Begin the session of a user that the proxy names."""
         session = self.sessions.begin(user, role, by_proxy=True, address=address_of(request))
         allowed = record_of(SecurityEvent.SIGN_IN, SecurityOutcome.ALLOWED, request, session, way="proxy")
         self._recorder.count(allowed)  # a program behind the proxy may keep no cookie
         return session
 
     def admits(self, request: Request) -> bool:
-        """Whether a request may read without a session of its own: by a token in a header, as programs do."""
+        """Whether a request may read without a session: by a token in a header, as programs do."""
         if (secret := _bearer_of(request)) is not None and self._counts(request, secret):
             return True
         if self._vouched(request) is not None:
@@ -72,7 +72,7 @@ class Gate:
         return session is not None and not session.by_proxy
 
     def wait(self, request: Request) -> float:
-        """Return for how many seconds the token in a request's header is not looked at; 0 if it is."""
+        """Return for how many seconds the token in a request's header is ignored; 0 if it is not."""
         return 0.0 if _bearer_of(request) is None else self._throttle.wait(address_of(request) or "")
 
     def _counts(self, request: Request, secret: str) -> bool:
@@ -86,27 +86,27 @@ class Gate:
         return True
 
     def lasting(self, session: Session | None) -> Session | None:
-        """Return a session whose token still counts; end one of another."""
+        """Return a session if its token is still valid; end it if not."""
         if session is None or session.token is None or session.token in self.access.known_tokens():
             return session
         self.sessions.end(session, "its token counts no more")
         return None
 
     def sign_in(self, secret: str, address: str | None = None) -> Session | None:
-        """Begin a session by a token; None where there is no such token."""
+        """Begin a session by a token; None if the token is unknown."""
         token = self.access.token_of(secret)
         if token is None:
             return None
         return self.sessions.begin(token.name, token.role, token=token, address=address)
 
     def remember(self, response: Response, session: Session) -> None:
-        """Have the browser hold the key of a session, where no script reads it."""
+        """Store the key of a session in the browser, where no script can read it."""
         response.set_cookie(
             COOKIE, session.key, httponly=True, samesite="lax", secure=self.access.https, path="/"
         )
 
     def forget(self, response: Response) -> None:
-        """Have the browser drop the key of its session."""
+        """Remove the key of its session from the browser."""
         response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=self.access.https, path="/")
 
     def _vouched(self, request: Request) -> tuple[str, Role] | None:
@@ -131,9 +131,9 @@ def _bearer_of(request: Request) -> str | None:
 
 
 def _the_one(request: Request, header: str) -> str | None:
-    """Return what a header of the proxy says, empty without one; None if it says more than one thing.
+    """Return the value of a proxy's header, empty without one; None if it has several values.
 
-    A proxy that adds its header to that of the client says two: nobody knows which one is its own.
+    A proxy that adds its header to the client's sends two: nobody knows which is the proxy's.
     """
     values = request.headers.getlist(header)
     if len(values) > 1 or any("," in value for value in values):
@@ -147,17 +147,17 @@ def _the_one(request: Request, header: str) -> str | None:
 
 
 def is_by_itself(request: Request) -> bool:
-    """Whether a page asks by itself, to watch or while it waits, and no person does something."""
+    """Whether the page itself makes the request, to watch or while it waits, and not a person."""
     return AGAIN in request.headers or request.url.path.startswith(STREAMS)
 
 
 def is_ours(request: Request) -> bool:
-    """Whether a form comes from a page of ours, as far as the browser tells."""
+    """Whether a form comes from our own page, as far as the browser reports."""
     return request.headers.get("sec-fetch-site", "same-origin") in _OWN
 
 
 def has_csrf(session: Session, offered: str | None) -> bool:
-    """Whether a form has what only this session's own pages have."""
+    """Whether a form has the token that only this session's own pages have."""
     return offered is not None and hmac.compare_digest(
         offered.encode("utf-8", "surrogatepass"), session.csrf.encode()
     )

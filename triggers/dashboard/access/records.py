@@ -1,4 +1,4 @@
-"""Records of the security log about requests: who asks, from where, and what became of it."""
+"""Records of the security log about requests: user, address, and result."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from triggers.dashboard.access.sessions import Session
 
 
 def address_of(connection: HTTPConnection) -> str | None:
-    """Return the address that a request comes from: behind a proxy, that of the proxy."""
+    """Return the address that a request comes from: behind a proxy, the proxy's."""
     return None if connection.client is None else connection.client.host
 
 
@@ -20,7 +20,7 @@ def record_of(
     session: Session | None = None,
     **facts: Any,
 ) -> SecurityRecord:
-    """Return the record of a request, by who has signed in, if somebody has."""
+    """Return the record of a request, with the user if somebody has signed in."""
     who = {} if session is None else {"user": session.user, "role": session.role.word}
     return SecurityRecord(event=event, outcome=outcome, source=address_of(connection), **who, **facts)
 
@@ -28,9 +28,9 @@ def record_of(
 def denial_of(
     connection: HTTPConnection, why: str, session: Session | None = None, *, page: str | None = None
 ) -> SecurityRecord:
-    """Return the record of a request that is refused. ``page`` is the path of a page of ours.
+    """Return the record of a refused request. ``page`` is the path of a page of ours.
 
-    Nothing else of the request is in it: a stranger chooses its address.
+    It contains nothing else of the request: a stranger chooses its address.
     """
     return record_of(SecurityEvent.ACCESS, SecurityOutcome.DENIED, connection, session, why=why, page=page)
 

@@ -1,4 +1,4 @@
-"""What people may do: each role what the one before it may, and more."""
+"""The rights of people: each role may do all that the role before it may, and more."""
 
 from enum import IntEnum
 
@@ -6,10 +6,10 @@ from history.errors import ConfigurationError
 
 
 class Role(IntEnum):
-    """What somebody may do.
+    """The rights of a user.
 
-    VIEWER: see everything but headers and bodies. OPERATOR: see those, decide about parked messages, suspend
-    and resume. ADMIN: disable and enable, which lasts.
+    VIEWER: see everything except headers and bodies. OPERATOR: also see those, decide about parked messages,
+    suspend and resume. ADMIN: also disable and enable, which lasts.
     """
 
     VIEWER = 1
@@ -26,7 +26,7 @@ class Role(IntEnum):
         """Return the role of a name.
 
         Raises:
-            ConfigurationError: there is none.
+            ConfigurationError: no role has this name.
         """
         role = cls.of(word)
         if role is None:

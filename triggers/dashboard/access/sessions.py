@@ -1,6 +1,6 @@
-"""Sessions: who has signed in, until they sign out, do nothing for a while, or it is long enough.
+"""Sessions: who has signed in, until they sign out, are idle for a while, or a longest time has passed.
 
-They are in this process's memory: a restart ends them all, and what a browser holds only says which it is.
+They are in this process's memory: a restart ends them all, and a browser only holds the key of its session.
 """
 
 import time
@@ -14,7 +14,7 @@ from threading import Lock
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.settings import Token
 
-#: How many sessions there are at most. Then one of the user who has the most ends, so nobody ends another's.
+#: The most sessions. Then a session of the user with the most sessions ends, so no user can end another's.
 MOST = 1000
 
 #: Why sessions end by themselves.
@@ -23,9 +23,9 @@ IDLE, TOO_LONG, TOO_MANY = "it was idle for too long", "it was long enough", "th
 
 @dataclass(slots=True)
 class Session:
-    """Somebody who has signed in. ``csrf`` stands in every form that this session gets.
+    """A user who has signed in. ``csrf`` is in every form that this session gets.
 
-    ``by_proxy``: a reverse proxy has named them, and goes on naming them in each request.
+    ``by_proxy``: a reverse proxy has named the user, and must name the user in each request.
     """
 
     user: str
@@ -33,20 +33,20 @@ class Session:
     began: float
     seen: float
     by_proxy: bool = False
-    #: Where it was begun from.
+    #: The address where it began.
     address: str | None = None
-    #: What it was begun with; None where a proxy has named its user.
+    #: The token with which it began; None if a proxy has named its user.
     token: Token | None = field(default=None, repr=False)
     key: str = field(default_factory=token_urlsafe, repr=False)
     csrf: str = field(default_factory=token_urlsafe, repr=False)
 
 
 def _ignore(_: Session, __: str) -> None:
-    """Take no notice that a session has ended."""
+    """Ignore that a session has ended."""
 
 
 class Sessions:
-    """All sessions; safe to share between threads. ``ended`` hears of each that has ended, and why."""
+    """All sessions; safe to share between threads. ``ended`` is called with each ended session and why."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Sessions:
         return session
 
     def find(self, key: str | None, *, touch: bool = True) -> Session | None:
-        """Return the session of a key, if it has not ended; unless ``touch`` is False it goes on by that."""
+        """Return the session of a key, if it has not ended; ``touch`` extends it."""
         with self._lock:
             session = self._known.get(key or "")
             if session is None:
@@ -101,7 +101,7 @@ class Sessions:
         return None
 
     def end(self, session: Session, why: str) -> None:
-        """End a session, for a reason that is recorded."""
+        """End a session, and record the reason."""
         with self._lock:
             known = self._known.pop(session.key, None)
         if known is not None:

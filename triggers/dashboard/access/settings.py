@@ -1,4 +1,4 @@
-"""Who may sign in, and how: tokens, and the header of a reverse proxy."""
+"""The rules for signing in: tokens, and the header of a reverse proxy."""
 
 import hmac
 import logging
@@ -17,7 +17,7 @@ from triggers.security.recorder import SecurityLogging
 
 _log = logging.getLogger(__name__)
 
-#: The shortest secret that is accepted: with fewer characters it can be guessed.
+#: The shortest secret that is accepted: a secret with fewer characters can be guessed.
 SHORTEST_SECRET = 20
 
 #: How many words a line of a file of tokens has.
@@ -26,7 +26,7 @@ _WORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What somebody signs in with. ``secret`` is never logged or shown.
+    """A token for signing in. ``secret`` is never logged or shown.
 
     Raises:
         ConfigurationError: the name is empty, or the secret shorter than :data:`SHORTEST_SECRET` characters.
@@ -45,16 +45,16 @@ class Token:
 
     @classmethod
     def drawn(cls, name: str, role: Role) -> "Token":
-        """Return a token with a secret that nobody knows yet."""
+        """Return a token with a new random secret."""
         return cls(name, role, token_urlsafe())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyHeader:
-    """The header in which a reverse proxy names who has signed in there.
+    """The header in which a reverse proxy names the signed-in user.
 
-    It is believed only from ``addresses``, those of the proxy. Without ``role_header``, or where a request
-    has none, everybody has ``role``.
+    It is trusted only from ``addresses``, the proxy's. Without ``role_header``, or if a request has none,
+    everybody has ``role``.
     """
 
     user_header: str
@@ -65,14 +65,14 @@ class ProxyHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may sign in, and for how long.
+    """The rules of access: who may sign in, and for how long.
 
-    A session ends when nothing was asked in it for ``idle``, and after ``longest`` in any case; also when its
-    token is taken out of a :class:`TokenFile`, or has another role there. Headers and
-    bodies of messages are shown from the role ``bodies`` on. ``hosts`` are the names by which browsers may
-    ask: a page of another site that has its own name lead here is refused. ``https`` says that browsers come
-    over TLS, so that they send the session's cookie over nothing else. ``security_log`` says for how long the
-    history keeps the security log, and which file has it, too.
+    A session ends after ``idle`` without a request, and after ``longest`` in any case. It also ends when its
+    token is removed from a :class:`TokenFile`, or has another role there. Headers and bodies of messages are
+    shown from the role ``bodies`` on. ``hosts`` are the names by which browsers may address the dashboard: a
+    request from another site that resolves its own name to this machine is refused. ``https`` means that
+    browsers use TLS, so that they send the session's cookie only over TLS. ``security_log`` says how long the
+    history keeps the security log, and which file also has it.
 
     Raises:
         ConfigurationError: nobody could sign in, or two tokens have the same secret.
@@ -95,11 +95,11 @@ class Access:
         _check_secrets(self.known_tokens())
 
     def known_tokens(self) -> Sequence[Token]:
-        """Return the tokens that count at the moment."""
+        """Return the tokens that are valid at the moment."""
         return self.tokens.read() if isinstance(self.tokens, TokenFile) else self.tokens
 
     def token_of(self, secret: str) -> Token | None:
-        """Return the token with this secret, in a time that says nothing about those of others."""
+        """Return the token with this secret; its timing reveals nothing about other secrets."""
         offered = _hashed(secret)
         tokens = self.known_tokens()
         found = [token for token in tokens if hmac.compare_digest(offered, _hashed(token.secret))]
@@ -107,12 +107,12 @@ class Access:
 
 
 class TokenFile:
-    """Tokens in a file, which is read again when it has changed: so a token is revoked without a restart.
+    """Tokens in a file, which is read again after a change: so a token is revoked without a restart.
 
-    If it cannot be read then, the tokens from before go on to count, and the log says so once.
+    If it cannot be read then, the previous tokens stay valid, and this is logged once.
 
     Raises:
-        ConfigurationError: as of :func:`read_tokens`.
+        ConfigurationError: the same as :func:`read_tokens`.
     """
 
     def __init__(self, file: Path) -> None:
@@ -122,7 +122,7 @@ class TokenFile:
         self._tokens = read_tokens(file)
 
     def read(self) -> Sequence[Token]:
-        """Return the tokens that are in it."""
+        """Return the tokens in it."""
         with self._lock:
             state = state_of(self._file)
             if state != self._state:
@@ -144,10 +144,10 @@ def _hashed(secret: str) -> bytes:
 
 
 def read_tokens(file: Path) -> list[Token]:
-    """Read a file of tokens: a name, a role and a secret on each line; lines that begin with # are left out.
+    """Read a file of tokens: a name, a role and a secret on each line; lines that begin with # are skipped.
 
     Raises:
-        ConfigurationError: it cannot be read, all users may read it, or a line is no token.
+        ConfigurationError: it cannot be read, all users may read it, or a line is not a token.
     """
     setting = "--tokens"
     try:

@@ -1,4 +1,4 @@
-"""A growing wait for those who give wrong tokens: people who sign in, and programs."""
+"""A growing wait after wrong tokens: for people who sign in, and for programs."""
 
 import time
 from collections import OrderedDict
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-#: How many wrong tokens cost nothing: anybody mistypes.
+#: How many wrong tokens have no consequence: everybody makes typing errors.
 FREE = 5
 
-#: The first wait and the longest one, in seconds; each further wrong token doubles it.
+#: The first wait and the longest, in seconds; each further wrong token doubles it.
 FIRST, LONGEST = 1.0, 300.0
 
-#: How many addresses are remembered at most; the one that was silent for longest is forgotten.
+#: How many addresses are remembered at most; the address that was silent for longest is forgotten.
 MOST = 10_000
 
 
@@ -31,7 +31,7 @@ class Throttle:
         self._lock = Lock()
 
     def wait(self, address: str) -> float:
-        """Return for how many seconds no token of an address is looked at; 0 if the next one is."""
+        """Return for how many seconds the tokens of an address are ignored; 0 if the next is checked."""
         with self._lock:
             record = self._known.get(address)
             return 0.0 if record is None else max(0.0, record.free_at - self._clock())

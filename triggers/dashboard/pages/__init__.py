@@ -1,1 +1,1 @@
-"""The pages, a module each: what it reads, and what it lets people do."""
+"""The pages, a module each: the data that it reads, and the actions that it offers."""

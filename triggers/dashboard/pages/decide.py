@@ -1,4 +1,4 @@
-"""Deciding: a preview that says how many, a reason that must be given, and what came of it."""
+"""Decisions: a preview with the number of messages, a required reason, and the result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from triggers.dashboard.visit import Visit
 from triggers.security.commands import targets
 from triggers.security.recorder import Recorder
 
-#: How long the answer to a decision waits for its end, in seconds; then the next page says how far it is.
+#: How long the answer to a decision waits for its end, in seconds; then the next page shows the progress.
 PATIENCE = 1.0
 
 #: How many messages a preview names.
@@ -37,9 +37,9 @@ Fields = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Messages of one trigger and kind that a decision is about, and how a form names them.
+    """Messages of one trigger and kind for a decision, and how a form names them.
 
-    ``label`` makes a label of one of ``messages``: that of each only when the decision is carried out.
+    ``label`` makes a label of one of ``messages``; it is called only when the decision is carried out.
     """
 
     trigger: str
@@ -51,7 +51,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """All that a decision is about, and what a form says of it as a whole."""
+    """All messages of a decision, and the fields of a form for the whole decision."""
 
     parts: Sequence[Part]
     fields: Fields = ()
@@ -64,12 +64,12 @@ class Choice:
         return sum(len(part.messages) for part in self.parts)
 
     def labels(self, limit: int | None = None) -> list[ParkedLabel]:
-        """Return the labels of all messages, or of so many."""
+        """Return the labels of all messages, or of at most ``limit``."""
         return list(islice((part.label(one) for part in self.parts for one in part.messages), limit))
 
 
 def preview(visit: Visit) -> Response:
-    """Show how many messages a decision would be about, and what becomes of each; nothing is changed."""
+    """Show how many messages a decision would affect, and the result for each; change nothing."""
     return _preview(visit, _wanted(visit.asked("decision")), _chosen(visit))
 
 
@@ -114,7 +114,7 @@ def decide(visit: Visit) -> Response:
 
 
 def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> None:
-    """Record for which triggers a decision broke off, and how many messages were closed before."""
+    """Record for which triggers a decision was aborted, and how many messages were closed before."""
     closed = {share.trigger: share.closed for share in job.shares if share.error is not None}
     for record in records:
         if record.trigger in closed:
@@ -123,12 +123,12 @@ def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> N
 
 
 def _barred(visit: Visit, word: DecisionKind, part: Part) -> str | None:
-    """Say why a decision cannot be carried out about some messages; None where it can."""
+    """Return why a decision cannot be carried out about some messages; None if it can."""
     return why_not_run(visit, part.trigger, part.kind) if word is DecisionKind.RUN else None
 
 
 def _refuse(visit: Visit, word: DecisionKind, choice: Choice) -> None:
-    """Refuse a decision that is about messages, too, for which it cannot be carried out."""
+    """Refuse a decision if it cannot be carried out for all of its messages."""
     for part in choice.parts:
         if (barred := _barred(visit, word, part)) is not None:
             problem = f"{part.kind} messages of {part.trigger} cannot be run here: {barred}"
@@ -136,7 +136,7 @@ def _refuse(visit: Visit, word: DecisionKind, choice: Choice) -> None:
 
 
 def job(visit: Visit) -> Response:
-    """Show how far a decision is, and what came of it."""
+    """Show the progress of a decision, and its results."""
     found = visit.operations.jobs.find(visit.asked("key"))
     if found is None:
         return visit.go("/decisions")
@@ -173,12 +173,12 @@ def _chosen(visit: Visit) -> Choice:
 
 
 def _given(visit: Visit, name: str) -> Sequence[str]:
-    """Return what a form, or else the address, says by a name, as often as it does."""
+    """Return all values of a name in a form, or else in the address."""
     return visit.form.get(name, ()) if visit.form else visit.request.query_params.getlist(name)
 
 
 def _of_each(visit: Visit, name: str, keys: Sequence[str], read: Callable[[str], T]) -> Mapping[str, T]:
-    """Return what is said by a name of each group, by the groups' keys; nothing where it is not said."""
+    """Return the value of a name for each group, by the groups' keys; nothing without a value."""
     given = _given(visit, name)
     if given and len(given) != len(keys):
         raise ConfigurationError(name, "it is not given for each group", "open the page again")
@@ -186,9 +186,9 @@ def _of_each(visit: Visit, name: str, keys: Sequence[str], read: Callable[[str],
 
 
 def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int | None) -> Part:
-    """Choose messages of a group, of which at most so many were shown.
+    """Choose messages of a group; the page showed at most ``shown`` of them.
 
-    One that is parked later is not always the newest: clocks differ, and a survey takes its time.
+    A message that is parked later is not always the newest: clocks differ, and a survey takes time.
     """
     if until is None and group.lines:
         until = group.lines[-1].parked_at
@@ -207,7 +207,7 @@ def _one(visit: Visit, trigger: str, id_: str) -> Choice:
         return Choice([])
     if any(parked.parked_at > _instant(until) for until in _given(visit, "until")):
         raise ConfigurationError(
-            parked.uuid or id_, "it was parked again since you looked", "look at it anew"
+            parked.uuid or id_, "it was parked again since you looked", "look at it again"
         )
     fields = [("trigger", trigger), ("id", id_), ("until", parked.parked_at.isoformat())]
     label = ParkedLabel.of(parked)

@@ -10,7 +10,7 @@ from history.bridge import drive
 from triggers.cli.parked.deciding import decision_rows
 from triggers.dashboard.visit import Visit
 
-#: How many decisions a page shows, and how far back one may leaf.
+#: How many decisions a page shows, and how far back the pages go.
 ROWS, FURTHEST = 50, 5_000
 
 #: How many messages of a decision are named.

@@ -1,4 +1,4 @@
-"""Failures: how often, for which causes, and what the journal says of late."""
+"""Failures: how often, for which causes, and the latest lines of the journal."""
 
 import heapq
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import ParkedKind
 from triggers.dashboard.visit import Visit
 
-#: How many causes, and how many lines of the journal, a page shows; and how far back one may leaf in it.
+#: How many causes and journal lines a page shows, and how far back the pages of the journal go.
 CAUSES, ROWS, FURTHEST = 25, 50, 1_000
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -21,7 +21,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FailureRow:
-    """What of a trigger's messages did not go well, since its statistics began, and a second now."""
+    """A trigger's messages that did not go well: counts since its statistics began, and present rates."""
 
     name: str
     counts: Counts
@@ -29,12 +29,12 @@ class FailureRow:
 
     @property
     def failed_share(self) -> float | None:
-        """Which part of the runs had to be repeated or given up; None before the first."""
+        """The share of the runs that had to be repeated or given up; None before the first."""
         return None if not self.counts.runs else (self.counts.failed + self.counts.retried) / self.counts.runs
 
 
 def failures(visit: Visit) -> Response:
-    """Show what fails, of one trigger or of all."""
+    """Show the failures of one trigger or of all."""
     operations, trigger = visit.operations, visit.trigger()
     reading, survey = operations.pulse.read(), operations.surveyor.latest()
     names = [name for name in reading.triggers if trigger in {None, name}]
@@ -82,7 +82,7 @@ def _lines(
 ) -> Iterator[tuple[str, JournalLine]]:
     """Yield the journals' last lines, the newest first, each with its trigger.
 
-    What could not be read is added to the problems.
+    Journals that could not be read are added to the problems.
     """
     lists: list[list[tuple[str, JournalLine]]] = []
     for name in names:

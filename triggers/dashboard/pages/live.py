@@ -1,4 +1,4 @@
-"""What changes by itself: server-sent events with the new HTML of a part of a page."""
+"""Parts of pages that update themselves: server-sent events with the new HTML."""
 
 import asyncio
 import json
@@ -15,18 +15,18 @@ from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages.overview import fragment
 from triggers.dashboard.visit import Visit
 
-#: How often it is looked for news, in seconds.
+#: How often to look for changes, in seconds.
 INTERVAL = 1.0
 
-#: How many may watch at once.
+#: How many browsers may watch concurrently.
 WATCHERS = 200
 
-#: What has a reverse proxy pass on each event at once: nginx gathers answers otherwise.
+#: Makes a reverse proxy pass on each event immediately: nginx gathers answers otherwise.
 UNBUFFERED = {"X-Accel-Buffering": "no"}
 
 
 class Live:
-    """Streams the overview; ``ended`` says that the server stops."""
+    """Streams the overview; ``ended`` returns whether the server stops."""
 
     def __init__(self, gate: Gate, operations: Operations, ended: Callable[[], bool]) -> None:
         self._gate, self._operations, self._ended = gate, operations, ended
@@ -43,7 +43,7 @@ class Live:
         return StreamingResponse(self.events(visit), media_type="text/event-stream", headers=UNBUFFERED)
 
     async def events(self, visit: Visit) -> AsyncIterator[str]:
-        """Yield an event whenever something has changed; the last one says that the session has ended."""
+        """Yield an event after each change; the last event says that the session has ended."""
         self._watchers += 1
         last = ""
         try:
@@ -52,7 +52,7 @@ class Live:
                     yield "event: end\ndata: \n\n"
                     return
                 text = await run_in_threadpool(_text, visit)
-                # A comment tells a browser that is gone from one that waits.
+                # A comment shows whether the browser is still there.
                 yield f"data: {json.dumps(text)}\n\n" if text != last else ": still here\n\n"
                 last = text
                 await asyncio.sleep(INTERVAL)

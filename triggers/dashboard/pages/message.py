@@ -1,4 +1,4 @@
-"""One parked message: the question, what is known, what it holds, and the two answers."""
+"""One parked message: the question, the known facts, its content, and the two answers."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def message(visit: Visit) -> Response:
 
 
 def resolve(visit: Visit) -> Response:
-    """Show a parked message with what its trigger's resolver says now; nothing is changed."""
+    """Show a parked message with its resolver's present answer; change nothing."""
     parked = _asked_for(visit.operations.store, visit.given("trigger"), visit.given("id"))
     if parked is None:
         return _gone(visit)
@@ -87,12 +87,12 @@ def _lines_of(store: HistoryStore, parked: Parked) -> Sequence[JournalLine]:
 
 
 def question(parked: Parked) -> str:
-    """Return what somebody is to find out."""
+    """Return the question that a person must answer."""
     name = parked.uuid or parked.id
     match parked.kind:
         case ParkedKind.IN_DOUBT:
             return f"Did {parked.trigger_name} happen for {name}?"
         case ParkedKind.REJECTED:
-            return f"{parked.trigger_name} did not happen for {name}. Is its cause mended?"
+            return f"{parked.trigger_name} did not happen for {name}. Is its cause fixed?"
         case ParkedKind.UNREADABLE:
             return f"What came for {parked.trigger_name} could not be read. Was it sent again?"

@@ -1,4 +1,4 @@
-"""``/metrics``: what no single consumer knows: all of them together, what is parked, and what waits."""
+"""``/metrics``: facts that no single consumer knows: the sum of consumers, parked and waiting messages."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ from triggers.metrics.exposition import VERDICTS
 
 
 class Metrics:
-    """Answers whoever has a token or a session; nothing is counted between two scrapes."""
+    """Answers clients with a token or a session; nothing is counted between two scrapes."""
 
     def __init__(self, gate: Gate, operations: Operations) -> None:
         self._gate, self._operations = gate, operations
@@ -53,13 +53,13 @@ class Metrics:
 
 
 class OperationsCollector(Collector):
-    """The metrics of a history and its providers; names and labels are those of the docs."""
+    """The metrics of a history and its providers; the docs list names and labels."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     def collect(self) -> Iterator[Metric]:
-        """Ask the history, and say what the providers said last."""
+        """Read the history, and report the last answers of the providers."""
         reading = self._operations.pulse.read()
         yield _messages(reading.overview)
         parking = self._operations.store.parking
@@ -106,7 +106,7 @@ def _messages(overview: Overview) -> Metric:
 
 
 def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
-    """Say what the last survey found: it is made beside the scrapes, and the first of these has none."""
+    """Report the result of the last survey: it is made beside the scrapes, and the first scrape has none."""
     survey = operations.surveyor.scraped()
     if survey.sizes is None:
         return

@@ -1,4 +1,4 @@
-"""The overview: how much of what happens now, where it stands still, and what waits for a person."""
+"""The overview: the present rates, stopped triggers, and messages that wait for a person."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import RATES
 from triggers.dashboard.visit import Visit
 
-#: The states of a trigger, the one that most needs somebody first.
+#: The states of a trigger, the most urgent state first.
 _WORST = (
     TriggerState.SUSPENDED,
     AWAY,
@@ -27,7 +27,7 @@ _WORST = (
 
 @dataclass(frozen=True, slots=True)
 class TriggerRow:
-    """What is said of a trigger in one line."""
+    """The facts about a trigger in one line."""
 
     name: str
     state: str
@@ -43,7 +43,7 @@ class TriggerRow:
 
 
 def overview(visit: Visit) -> Response:
-    """Show how things stand."""
+    """Show the present state."""
     return visit.show("overview.html", **facts(visit.operations))
 
 
@@ -53,7 +53,7 @@ def fragment(visit: Visit) -> str:
 
 
 def facts(operations: Operations) -> dict[str, Any]:
-    """Return what the page shows."""
+    """Return the data of the page."""
     reading, survey = operations.pulse.read(), operations.surveyor.latest()
     parked = survey.counts()
     names = sorted({*reading.triggers, *operations.triggers, *parked})
@@ -74,7 +74,7 @@ def facts(operations: Operations) -> dict[str, Any]:
 
 
 def _history(operations: Operations, rows: Sequence[TriggerRow], *, is_counted: bool) -> dict[str, Any]:
-    """Return how large the history is, about, and what it comes to as far as that is known."""
+    """Return the approximate size of the history, and its forecast if that is known."""
     remembered = sum(row.remembered or 0 for row in rows) if is_counted else None
     forecasts = [one for row in rows if (one := operations.forecast(row.name)) is not None]
     sizes = [one.size for one in forecasts if one.size is not None]

@@ -1,4 +1,4 @@
-"""The desk: what is parked, in groups; and the messages of one group, a page at a time."""
+"""The desk: parked messages in groups; and the messages of one group, a page at a time."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from triggers.dashboard.visit import Visit
 #: How many groups, how many hosts with all their groups, and how many messages of one group, a page shows.
 GROUPS, HOSTS, LINES = 100, 25, 50
 
-#: By what the desk can put messages together.
+#: The ways to group messages at the desk.
 GROUPINGS = ("cause", "host")
 
 
@@ -48,7 +48,7 @@ def group(visit: Visit) -> Response:
     found = visit.operations.surveyor.latest().group(visit.asked("key"))
     if found is None:
         return visit.problem(
-            404, "Nothing is left of this group", "What was in it has been decided or closed."
+            404, "Nothing is left of this group", "Its messages have been decided or closed."
         )
     first = (visit.page - 1) * LINES
     return visit.show(
@@ -61,7 +61,7 @@ def group(visit: Visit) -> Response:
 
 
 def possible(visit: Visit, groups: Sequence[Group]) -> list[str]:
-    """Name the decisions that this person can take about one at least of some groups."""
+    """Name the decisions that this person can take about at least one of some groups."""
     each = [decisions_about(visit, group.trigger, group.kind) for group in groups]
     return [word.value for word in DecisionKind if any(word.value in words for words in each)]
 
@@ -75,7 +75,7 @@ def decisions_about(visit: Visit, trigger: str, kind: ParkedKind) -> list[str]:
 
 
 def why_not_run(visit: Visit, trigger: str, kind: ParkedKind) -> str | None:
-    """Say why messages of a trigger cannot be run from here; None where they can."""
+    """Return why messages of a trigger cannot be run from here; None if they can."""
     if kind is ParkedKind.UNREADABLE:
         return "it was no message"
     if trigger not in visit.operations.triggers:

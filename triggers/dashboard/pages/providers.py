@@ -1,4 +1,4 @@
-"""The providers: what waits where, for whom, and since when; and how far links are."""
+"""The providers: the waiting messages of each place, their receivers and age; and the progress of links."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from triggers.dashboard.visit import Visit
 
 
 def providers(visit: Visit) -> Response:
-    """Show what each provider says."""
+    """Show the answer of each provider."""
     places = visit.operations.places
     asked = places.latest()
     rows: list[dict[str, Any]] = [

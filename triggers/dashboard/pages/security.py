@@ -12,19 +12,19 @@ from history.store.security import SecurityEvent, SecurityLog, SecurityRecord, s
 from triggers.cli.shared.known_names import refuse_unknown
 from triggers.dashboard.visit import Visit
 
-#: How many records a page shows at least, where there are so many, and how many it looks through at most.
+#: How many records a page shows at least, if they exist, and how many it looks through at most.
 ROWS, LOOKED_THROUGH = 50, 2_000
 
-#: How far the time of a record may be from that of its storing: counts come late, and clocks differ.
+#: The longest time between a record and its storing: counts come late, and clocks differ.
 APART = timedelta(hours=1)
 
-#: How long a page waits for what was noted a moment ago, in seconds.
+#: How long a page waits for records from a moment ago, in seconds.
 PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records somebody wants to see: by whom, what, and from when to when."""
+    """The records that a user wants to see: by user, event, and times."""
 
     who: str | None
     what: str | None
@@ -43,12 +43,12 @@ class Wanted:
         )
 
     def is_over(self, record: SecurityRecord) -> bool:
-        """Whether this record, and all that were stored before it, are too old."""
+        """Whether this record, and all records stored before it, are too old."""
         return self.since is not None and record.at < _midnight(self.since) - APART
 
     @property
     def before(self) -> datetime | None:
-        """Before when the youngest of them was stored."""
+        """The time before which the youngest of them was stored."""
         return None if self.until is None else _midnight(self.until) + timedelta(days=1) + APART
 
 
@@ -72,7 +72,7 @@ def security(visit: Visit) -> Response:
 
 
 def _found(log: SecurityLog, wanted: Wanted, cursor: str | None) -> tuple[list[SecurityRecord], str | None]:
-    """Return the next records that are wanted, and where others go on."""
+    """Return the next wanted records, and where the search continues."""
     rows: list[SecurityRecord] = []
     looked = 0
     while len(rows) < ROWS and looked < LOOKED_THROUGH:

@@ -29,7 +29,7 @@ class SignIn:
         return self._asking(request.query_params.get("next"), ended="ended" in request.query_params)
 
     async def sign_in(self, request: Request) -> Response:
-        """Begin a session where the token is one; whoever has given wrong ones waits first."""
+        """Begin a session if the token is known; after wrong tokens, an address waits first."""
         address = address_of(request) or ""
         if (seconds := math.ceil(self._throttle.wait(address))) > 0:
             self._refuse(request, "throttled: too many wrong tokens")
@@ -41,15 +41,15 @@ class SignIn:
         except WrongFormError as error:
             return PlainTextResponse(f"{error}\n", error.status)
         token, wanted = (next(iter(form.get(name, ())), "") for name in ("token", "next"))
-        if not is_ours(request):  # which says nothing of who sits at this address
+        if not is_ours(request):  # which says nothing about the people at this address
             self._refuse(request, "the form came from another site")
             return self._asking(wanted, "Sign in on this page.", 403)
         session = self._gate.sign_in(token.strip(), address)
         if session is None:
             self._throttle.fail(address)
-            self._refuse(request, "there is no such token")
-            _log.warning("nobody signs in from %s: there is no such token", address)
-            return self._asking(wanted, "There is no such token.", 403)
+            self._refuse(request, "the token is unknown")
+            _log.warning("nobody signs in from %s: the token is unknown", address)
+            return self._asking(wanted, "This token is unknown.", 403)
         self._throttle.succeed(address)
         _log.info("%s signs in from %s as %s", session.user, address, session.role.word)
         allowed = record_of(SecurityEvent.SIGN_IN, SecurityOutcome.ALLOWED, request, session, way="token")
@@ -61,7 +61,7 @@ class SignIn:
         return response
 
     def _refuse(self, request: Request, why: str) -> None:
-        """Record that somebody was not let in; nothing that they gave is in it."""
+        """Record that a user was not let in; the record contains none of the user's input."""
         self._recorder.count(record_of(SecurityEvent.SIGN_IN, SecurityOutcome.DENIED, request, why=why))
 
     def _asking(
@@ -82,7 +82,7 @@ def sign_out(visit: Visit) -> Response:
 
 
 def inside(wanted: str | None) -> str:
-    """Return where to go on: only to a page of ours, whatever an address says."""
+    """Return where to continue: only a page of ours, whatever an address contains."""
     path = wanted or "/"
     plain = path.isprintable() and path.startswith("/") and not path.startswith(("//", "/\\"))
     return path if plain else "/"

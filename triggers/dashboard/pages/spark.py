@@ -1,4 +1,4 @@
-"""Spark: how far each query is, what its batches held, and which of them were tried again."""
+"""Spark: the progress of each query, the counts of its batches, and repeated batches."""
 
 from starlette.responses import Response
 

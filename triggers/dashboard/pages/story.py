@@ -1,4 +1,4 @@
-"""A message's story: everything that is known of a uuid, and what becomes of its next delivery."""
+"""A message's story: all facts about a uuid, and the result of its next delivery."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from triggers.detection.table import Policy
 
 
 def story_of(visit: Visit) -> Response:
-    """Show what each trigger knows of a uuid: what ``doubtless why`` says, from the same source."""
+    """Show each trigger's knowledge of a uuid: the same as ``doubtless why``, from the same source."""
     uuid = (visit.asked("uuid") or "").strip()
 
     def judging(name: str) -> Judging:

@@ -1,4 +1,4 @@
-"""The evidence about a parked message as a timeline: every fact that is kept of it, in order of time."""
+"""The evidence about a parked message as a timeline: every stored fact, in order of time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from history.store.journal import JournalLine
 from history.store.parking import Parked, ParkedKind
 from triggers.cli.parked.deciding import decider
 
-#: How owners' tokens begin that are not those of a usual run, and what that says.
+#: How owners' tokens of unusual runs begin, and what that means.
 _ORIGINS = {"decided:": "by somebody's decision", "done:": "to settle it as done"}
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that is known to have happened to a message.
+    """A known event in the life of a message.
 
-    ``holds_texts``: the detail holds what an error, a resolver or a person says.
+    ``holds_texts``: the detail holds a text of an error, a resolver or a person.
     """
 
     at: datetime
@@ -29,9 +29,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the parking lot, the history, the journal and the audit trail say of a message.
+    """The facts about a message in the parking lot, the history, the journal and the audit trail.
 
-    ``lease`` is that of its trigger now, None where its code is not loaded.
+    ``lease`` is its trigger's present lease, None if its code is not loaded.
     """
 
     parked: Parked
@@ -42,7 +42,7 @@ class Facts:
 
 
 def timeline(facts: Facts) -> list[Event]:
-    """Return what is known, the oldest first."""
+    """Return the known events, the oldest first."""
     events = [*_parked(facts.parked), *_entry(facts), *_journal(facts.lines), *_decided(facts.decisions)]
     return sorted(events, key=lambda event: event.at)
 
@@ -82,7 +82,7 @@ def _entry(facts: Facts) -> Iterator[Event]:
 
 
 def _heartbeat(started_at: datetime, lease_until: datetime, lease: timedelta | None) -> Iterator[Event]:
-    """Yield when the lease was last renewed, as far as the trigger's present lease tells."""
+    """Yield when the lease was last renewed, by the trigger's present lease."""
     if lease is None or lease_until - lease < started_at:
         return
     beat = lease_until - lease

@@ -1,4 +1,4 @@
-"""The triggers: what runs them, what they have counted, what they promise; and orders to their consumers."""
+"""The triggers: their consumers, counts and guarantees; and commands to their consumers."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -16,10 +16,10 @@ from triggers.dashboard.access.roles import Role
 from triggers.dashboard.pages.overview import facts
 from triggers.dashboard.visit import Visit
 
-#: How long an order waits for the consumers, in seconds.
+#: How long a command waits for the consumers, in seconds.
 WAIT = 3.0
 
-#: Who may give which order: what lasts beyond a restart is for those who answer for it.
+#: The role for each command: a command that lasts beyond a restart needs a higher role.
 ROLES = {
     Verb.SUSPEND: Role.OPERATOR,
     Verb.RESUME: Role.OPERATOR,
@@ -57,7 +57,7 @@ def trigger(visit: Visit) -> Response:
 
 
 def order(visit: Visit) -> Response:
-    """Give an order to the consumers of a trigger, and say which have obeyed."""
+    """Send a command to the consumers of a trigger, and show which have obeyed."""
     name, word, reason = (
         visit.given("name") or "",
         visit.given("order"),

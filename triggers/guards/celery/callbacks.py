@@ -1,7 +1,7 @@
-"""Ids for what is linked to a task, which Celery would give a new one each time that the task ends.
+"""Ids for the callbacks of a task; Celery would give them a new id each time that the task ends.
 
-The links of a chain have their ids from its beginning, so that one that is sent twice runs once. What stands
-in ``link=`` has none: a copy of a task that was done would send it as another event.
+The links of a chain have their ids from its beginning, so a link that is sent twice runs once. Signatures in
+``link=`` have no ids: a copy of a completed task would send them as new events.
 """
 
 from typing import Any, cast
@@ -17,7 +17,7 @@ def named(request: Any) -> list[Any] | None:
 
 
 def _named(signature: Any, origin: str) -> Any:
-    """Return a copy of a signature, in which each task that has no id has one made of ``origin``."""
+    """Return a copy of a signature in which each task without an id gets an id made of ``origin``."""
     if not isinstance(signature, dict):
         return signature
     found = cast("dict[str, Any]", signature)

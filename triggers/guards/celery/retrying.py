@@ -5,18 +5,18 @@ from typing import Any, cast
 
 from triggers.guards.celery.replacing import REPLACED
 
-#: What marks a request whose task was sent again.
+#: Marks a request after its task was sent again.
 _SENT = "_doubtless_sent_again"
 
-#: The header with what stands for the arguments that the publisher gave, for a retry with others.
+#: The header with the publisher's arguments in comparable form, for a retry with other arguments.
 _FIRST = "doubtless_arguments"
 
 
 def retry(celery: Any, task: Any, words: tuple[Any, ...], terms: dict[str, Any]) -> Any:
-    """Do as ``Task.retry`` does, and note in the request that the task was sent again.
+    """Do the same as ``Task.retry``, and note in the request that the task was sent again.
 
     Raises:
-        Exception: what ``Task.retry`` raises.
+        Exception: the exception that ``Task.retry`` raises.
     """
     request = task.request
     try:
@@ -34,9 +34,9 @@ def is_sent_again(request: Any) -> bool:
 
 
 def first_arguments(request: Any, compared: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what is compared of a request: of a retry with other arguments, those of the first run.
+    """Return the arguments to compare; for a retry with other arguments, those of the first run.
 
-    It is noted in the request's headers, which Celery gives to a retry.
+    They are noted in the request's headers, which Celery passes on to a retry.
     """
     if not compared:
         return compared
@@ -50,12 +50,12 @@ def first_arguments(request: Any, compared: Mapping[str, str]) -> Mapping[str, s
 
 
 def _note(request: Any) -> None:
-    if not (request.called_directly or request.is_eager):  # an eager one runs when this one has ended
+    if not (request.called_directly or request.is_eager):  # an eager retry runs after this run has ended
         setattr(request, _SENT, True)
 
 
 def _with_our_headers(request: Any, terms: dict[str, Any]) -> dict[str, Any]:
-    """Keep our headers where a user gives ``retry`` others, which Celery takes in place of all."""
+    """Keep our headers if a user passes headers to ``retry``, which replace all others in Celery."""
     if not terms.get("headers"):
         return terms
     headers: dict[str, Any] = request.headers or {}

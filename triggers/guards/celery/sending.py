@@ -1,4 +1,4 @@
-"""How a delivery of a task goes back to the broker: as the same task later, or by being rejected."""
+"""How a delivery of a task goes back to the broker: as the same task later, or by a reject."""
 
 import time
 from importlib import import_module
@@ -7,18 +7,18 @@ from typing import Any, NoReturn
 from history.support.redaction import Redaction
 from triggers.guards.host import log_failure
 
-#: Where a request has the content type of its message, which Celery does not hand on.
+#: The attribute of a request with the content type of its message, which Celery does not pass on.
 CONTENT_TYPE = "doubtless_content_type"
 
-#: How long a worker pauses before it gives a task back that it cannot send again, in seconds.
+#: How long a worker pauses before it gives back a task that it cannot send again, in seconds.
 PAUSE = 5.0
 
 
 def send_again(task: Any, seconds: float) -> None:
-    """Send the same task again, as its publisher sent it; it counts as none of the task's own retries.
+    """Send the same task again, as its publisher sent it; this does not count as one of the task's retries.
 
     Raises:
-        Exception: the broker does not take it.
+        Exception: the broker refuses it.
     """
     request = task.request
     options: dict[str, Any] = {"countdown": seconds, "retries": request.retries}
@@ -36,16 +36,16 @@ def send_again(task: Any, seconds: float) -> None:
 
 
 def give_back(celery: Any, task: Any, problem: Exception, redact: Redaction | None) -> NoReturn:
-    """Have the broker deliver a task again after something of the guard failed; the history knows its state.
+    """Have the broker deliver a task again after a failure of the guard; the history knows its state.
 
     Raises:
-        Exception: Celery's Reject; in the process that asked for the task, the problem itself.
+        Exception: Celery's Reject; if this process called the task directly, the problem itself.
     """
     if task.request.is_eager:
         raise problem
     then = "The broker delivers it again"
     log_failure("RECOVERED", problem, run=task.request.id, task=task.name, redact=redact, then=then)
     try:
-        time.sleep(PAUSE)  # rejected immediately, it would come again without end
+        time.sleep(PAUSE)  # after an immediate reject, it would come again endlessly
     finally:
         raise celery.exceptions.Reject(problem, requeue=True)

@@ -1,7 +1,7 @@
-"""What a user's task class brings: its ``__call__``, its hooks, and its key function.
+"""The members of a user's task class: its ``__call__``, its hooks, and its key function.
 
-A class of the user's may replace ``__call__``, as Flask's pattern does, or get it from a mixin. The guard
-wraps the one that Celery finds, so that no class switches the guard off.
+A user's class may replace ``__call__``, as Flask's pattern does, or inherit it from a mixin. The guard wraps
+the member that Celery finds, so that no class switches the guard off.
 """
 
 import inspect
@@ -10,27 +10,27 @@ from functools import wraps
 from types import FunctionType
 from typing import Any
 
-#: What marks a member that is wrapped already.
+#: Marks a wrapped member.
 _MARK = "_doubtless_wrapped"
 
-#: What marks a request whose task runs; what the task calls of itself is a part of this run.
+#: Marks a request while its task runs; a nested call of the task is a part of this run.
 TAKEN = "_doubtless_taken"
 
-#: What marks a request that is a copy of one that was done.
+#: Marks a request that is a copy of a completed one.
 COPY = "_doubtless_copy"
 
-#: Where a request holds ``before_start`` until the guard knows that the task runs.
+#: The attribute of a request that holds ``before_start`` until the guard knows that the task runs.
 _BEFORE = "_doubtless_before_start"
 
 #: The hooks that Celery calls after a task.
 _AFTERWARDS = ("on_success", "on_failure", "after_return")
 
-#: Runs a guarded request: the task, its arguments, and what calls its function.
+#: Runs a guarded request: the task, its arguments, and the caller of its function.
 Enter = Callable[[Any, tuple[Any, ...], dict[str, Any], Callable[..., Any]], Any]
 
 
 def wrap_members(cls: Any, task_class: type[Any], enter: Enter, *, hooks: bool) -> None:
-    """Wrap what a class has of its own or from a mixin; without ``hooks`` these stay as they are."""
+    """Wrap the members that a class defines or inherits from a mixin; with ``hooks`` False, not the hooks."""
     _free_key(cls)
     _replace(cls, "__call__", task_class, lambda member: called(member, enter))
     if hooks:
@@ -55,10 +55,10 @@ def called(member: Any, enter: Enter) -> Callable[..., Any]:
 
 
 def start(request: Any) -> None:
-    """Call the ``before_start`` that was put off, because the task runs now.
+    """Call the postponed ``before_start``, because the task runs now.
 
     Raises:
-        Exception: what it raises.
+        Exception: the exception that it raises.
     """
     put_off: Callable[[], Any] | None = request.__dict__.pop(_BEFORE, None)
     if put_off is not None:
@@ -94,15 +94,15 @@ def _replace(cls: Any, name: str, task_class: type[Any], wrap: Callable[[Any], C
 
 
 def _bound(member: Any, task: Any) -> Callable[..., Any]:
-    """Return a member of a class as Python would find it at the task."""
+    """Return a member of a class as Python would find it on the task."""
     bound: Callable[..., Any] = member.__get__(task, type(task)) if hasattr(member, "__get__") else member
     return bound
 
 
 def _free_key(cls: Any) -> None:
-    """Have ``uuid=`` called with the task's arguments alone: at a class, Python would add the task to them.
+    """Have ``uuid=`` called with only the task's arguments: from a class, Python would pass the task as well.
 
-    A method that a class defines with ``self`` is a method.
+    A method that a class defines with ``self`` stays a method.
     """
     members: dict[str, Any] = cls.__dict__
     key = members.get("uuid")

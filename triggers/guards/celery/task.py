@@ -1,6 +1,6 @@
 """A base class for Celery tasks.
 
-What Celery does with a task and what we do fit together as follows.
+Celery's actions and ours fit together as follows.
 
 ==========================  ===========================================================================
 the outcome                 Celery
@@ -8,10 +8,10 @@ the outcome                 Celery
 NEW, succeeded              the result, as without the guard
 NEW, ``self.retry()``,      the entry is released, and Celery's retry runs it again
 ``autoretry_for``
-NEW, ``self.replace()``     the replacement runs, under this id; by a task that ran there before, it is a
-                            run of its own
-NEW, any other failure      FAILURE; the task is parked, with what it was called with
-DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
+NEW, ``self.replace()``     the replacement runs, under this id; if the same task ran before, this is
+                            a new run
+NEW, any other failure      FAILURE; the task is parked, with its arguments
+DUPLICATE                   the first result, if the history (``keep_result``) or the result backend has
                             it, so that chains go on; else the copy is ignored
 its original still runs,    sent again, later, with the same id
 or the history is away
@@ -60,28 +60,28 @@ __all__ = ["GivenUpError", "guarded"]
 
 _HOST = "celery"
 
-#: How the id begins under which the result backend keeps what a link of a chain returned.
+#: The prefix of the id under which the result backend keeps the result of a link of a chain.
 _KEPT = "doubtless-"
 
 _log = logging.getLogger(__name__)
 
-#: What a run returned, and what is raised for Celery instead of that, if anything.
+#: The result of a run, and the exception to raise for Celery instead, if any.
 _End = tuple[Any, BaseException | None]
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> type[Any]:
     """Return a base class for tasks: ``Celery("shop", task_cls=guarded(history="redis://..."))``.
 
-    Each task is a guard of its own under its name. The uuid of a run is the task's id. A task that is sent
-    twice has two, so name a key where publishers may do so: ``@app.task(uuid="order_id")`` for a parameter,
-    or a function of the arguments.
+    Each task has its own guard under its name. The uuid of a run is the task's id. A task that is sent twice
+    has two ids. If publishers may do this, name a key: ``@app.task(uuid="order_id")`` for a parameter, or a
+    function of the arguments.
 
     Args:
         history: a URL or a store. Each process of a prefork pool opens its own.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are Celery's. With
-            ``keep_result``, a copy under another task id gets the first result, too. With
-            ``fingerprint="arguments"``, a task with the key of another one and other arguments fails, and is
-            parked, instead of being taken for its copy.
+        options: as in :func:`~triggers.guards.protect`, except for retries, which are Celery's. With
+            ``keep_result``, a copy under another task id also gets the first result. With
+            ``fingerprint="arguments"``, a task that has the key of another task and other arguments fails and
+            is parked. It does not count as a copy.
 
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Celery is not installed.
@@ -95,7 +95,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     guards.unguarded = lambda: unguarded_in(apps, made)
 
     def bound(task: Any, app: Any) -> None:
-        # A class, whose task there will be: only that can be called, where the function takes it as self.
+        # A class at the place of a task: it can only be called, and the function takes it as self.
         _check(task, guards)
         apps.add(app)
         name = task.name
@@ -131,7 +131,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         "abstract": True,
         "uuid": None,
     }
-    if not guards.in_shadow:  # which changes nothing
+    if not guards.in_shadow:  # a guard that changes nothing
         members |= {
             "acks_late": True,
             "reject_on_worker_lost": True,
@@ -148,7 +148,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
 
 
 def _refusing(base: type[Any], guards: TaskGuards) -> Callable[..., None]:
-    """Return what ends a worker that cannot run tasks of ``base``, instead of failing each of them."""
+    """Return a handler that ends a worker that cannot run tasks of ``base``, before each of them fails."""
 
     def refuse(sender: Any, **_about: Any) -> None:
         try:
@@ -196,7 +196,7 @@ def _check(task: Any, guards: TaskGuards) -> None:
 
 
 def _run(task: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Be the ``__call__`` of a class that has none of its own."""
+    """Run the task: the ``__call__`` of a class that defines none."""
     return task.run(*args, **kwargs)
 
 
@@ -210,7 +210,7 @@ class _Run:
         self._own = own
 
     def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run the task's function once, and tell Celery what has become of it."""
+        """Run the task's function once, and report the result to Celery."""
         try:
             result, error = self._end(args, kwargs)
         except Exception as problem:  # noqa: BLE001  (a time limit may raise anywhere in the guard)
@@ -220,7 +220,7 @@ class _Run:
         return result
 
     def _end(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _End:
-        """Run it once; return what it returned, and what is raised for Celery."""
+        """Run it once; return its result, and the exception to raise for Celery."""
         self._guard = self._guards.of(self._task.name)
         request, exceptions = self._task.request, self._celery.exceptions
         ignored: list[Exception] = []
@@ -231,14 +231,14 @@ class _Run:
                 start(request)
                 result = self._own(*args, **kwargs)
             except exceptions.Ignore as wanted:
-                # The task's own word that it has done what it wanted.
+                # The task itself says that it has done its work.
                 ignored.append(wanted)
                 result = NO_RESULT
             except Exception as error:
                 if is_sent_again(request) or isinstance(error, exceptions.Reject | exceptions.Retry):
                     raise HostRetryError("Celery", error) from error
                 raise
-            if is_sent_again(request):  # by retry(throw=False), and it ended well all the same
+            if is_sent_again(request):  # by retry(throw=False), and it nevertheless succeeded
                 returned.append(result)
                 raise HostRetryError("Celery", exceptions.Retry("it was sent again"))
             if not ignored:
@@ -291,30 +291,30 @@ class _Run:
         return None, error
 
     def _keep(self, result: Any) -> None:
-        """Keep what a link of a chain returned before it is known to be done, for a copy to go on with.
+        """Keep the result of a chain's link before the link is completed, so that a copy can go on with it.
 
-        Only where something follows: other tasks pay nothing. Not under the task's own id, whose success
-        means to Celery that what follows was sent.
+        Only if something follows: other tasks pay nothing. Not under the task's own id: success there means
+        to Celery that the next link was sent.
         """
         request = self._task.request
         if request.ignore_result or not (request.chain or request.callbacks or request.chord):
             return
         try:
             self._task.backend.store_result(_KEPT + request.id, result, self._celery.states.SUCCESS)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the task has been done)
+        except Exception as error:  # noqa: BLE001  (any error: the task has been done)
             _log.warning("%s: its result is not kept before it is done: %s", request.id, error)
 
     def _failed_before(self, error: FailedBeforeError) -> _End:
-        """Fail as the first run did, so that Celery goes on with what follows that; once under one id."""
+        """Fail as the first run did, so that Celery continues with the errbacks, once under one id."""
         if self._result_of(self._task.request.id).get("status") == self._celery.states.FAILURE:
             return None, self._celery.exceptions.Ignore()
         return None, error
 
     def _first_result(self) -> _End:
-        """Return what the first run returned, so that Celery goes on with what follows it.
+        """Return the result of the first run, so that Celery goes on with what follows it.
 
-        A worker may have died between the completion and that. What follows has its id already, so that a
-        guard drops one of two.
+        A worker may have died between the completion and that step. The next link already has its id, so that
+        a guard drops one of two.
         """
         for task_id in (self._task.request.id, _KEPT + self._task.request.id):
             meta = self._result_of(task_id)
@@ -323,7 +323,7 @@ class _Run:
         return None, self._celery.exceptions.Ignore()
 
     def _result_of(self, task_id: str) -> Mapping[str, Any]:
-        """Return what the result backend has of a task; nothing where there is none, which is the default."""
+        """Return the result backend's data for a task; nothing without a backend, which is the default."""
         backend = self._task.backend
         if isinstance(backend, self._celery.backends.base.DisabledBackend):
             return {}

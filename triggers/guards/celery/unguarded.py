@@ -1,4 +1,4 @@
-"""The tasks of an application that no guard wraps, such as one with ``base=celery.Task``."""
+"""The tasks of an application that no guard wraps, such as a task with ``base=celery.Task``."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 def unguarded_in(apps: Iterable[Any], base: type[Any]) -> Mapping[str, Unguarded]:
-    """Return the tasks of the applications whose task class is ``base``, and that are not made from it."""
+    """Return the tasks of the applications with the task class ``base`` that do not inherit from it."""
     found: dict[str, Unguarded] = {}
     for app in apps:
         if not _is_guarded(app, base):
@@ -22,7 +22,7 @@ def unguarded_in(apps: Iterable[Any], base: type[Any]) -> Mapping[str, Unguarded
 
 
 def tell_of_unguarded(base: type[Any]) -> Callable[..., None]:
-    """Return what logs, when a worker starts, the tasks that a guarded application does not guard."""
+    """Return a handler that logs at a worker's start the tasks that a guarded application does not guard."""
 
     def tell(sender: Any, **_about: Any) -> None:
         sender.app.finalize(auto=True)
@@ -34,7 +34,7 @@ def tell_of_unguarded(base: type[Any]) -> Callable[..., None]:
 
 
 def _is_guarded(app: Any, base: type[Any]) -> bool:
-    """Whether tasks without a ``base=`` are guarded; Celery derives its class from the given one."""
+    """Whether tasks without a ``base=`` are guarded; Celery derives its class from the given class."""
     return issubclass(app.Task, base)
 
 

@@ -1,8 +1,8 @@
-"""What follows a message that was done, in Dramatiq: its place in a group, and what ``on_success`` names.
+"""The steps after a completed message in Dramatiq: its place in a group, and the actor in ``on_success``.
 
-Dramatiq counts and sends that after each delivery that ends well. A copy would be counted as another part of
-its group, so that its callbacks come too early, and ``on_success`` would be sent anew, under a new id. And a
-worker that dies before it does so would leave it out. So both are a part of the run.
+Dramatiq counts and sends these after each delivery that ends well. A copy would count as another part of its
+group, so that its callbacks come too early. It would also send ``on_success`` again, under a new id. And if a
+worker dies before this step, it is left out. So both are a part of the run.
 """
 
 import logging
@@ -22,20 +22,20 @@ _GROUP, _ON_SUCCESS = "group_completion_uuid", "on_success"
 
 
 def taken_from(actor: Any) -> str | None:
-    """Return what an actor has for ``on_success``, which Dramatiq then does not see; None for nothing."""
+    """Return an actor's ``on_success`` and hide it from Dramatiq; None if the actor has none."""
     name: str | None = actor.options.pop(_ON_SUCCESS, None)
     return name
 
 
 def is_followed(message: Any, on_success: str | None) -> bool:
-    """Whether something of that follows a message; ``on_success`` is what its actor has."""
+    """Whether a group or ``on_success`` follows a message; ``on_success`` is the actor's."""
     return bool(on_success or message.options.get(_ON_SUCCESS) or message.options.get(_GROUP))
 
 
 def follow(broker: Any, message: Any, result: Any, on_success: str | None) -> None:
-    """Do once, as a part of a run, what follows a message; ``on_success`` is what its actor has.
+    """Do what follows a message once, as a part of its run; ``on_success`` is the actor's.
 
-    What fails of it is left to Dramatiq, or logged: the message has been done.
+    A failure is left to Dramatiq, or logged: the message has been done.
     """
     for middleware in broker.middleware:
         try:
@@ -47,11 +47,11 @@ def follow(broker: Any, message: Any, result: Any, on_success: str | None) -> No
                 if target:
                     broker.get_actor(target).send(message.asdict(), result)
                     message.options.pop(_ON_SUCCESS, None)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
+        except Exception as error:  # noqa: BLE001  (any error: the message has been done)
             _log.warning("%s: what follows it failed: %s", in_log(message.message_id), text_of(error))
 
 
 def leave_out(message: Any) -> None:
-    """Have Dramatiq do nothing for a copy that the first one did."""
+    """Stop Dramatiq from doing for a copy what the first message did."""
     message.options.pop(_GROUP, None)
     message.options.pop(_ON_SUCCESS, None)

@@ -1,6 +1,6 @@
 """A middleware that wraps the function of each actor.
 
-What Dramatiq does with a message and what we do fit together as follows.
+Dramatiq's actions and ours fit together as follows.
 
 ==========================  ===========================================================================
 the outcome                 Dramatiq
@@ -8,8 +8,8 @@ the outcome                 Dramatiq
 NEW, succeeded              the result, as without the guard
 NEW, failed, and Retries    the entry is released, and Dramatiq's retry runs it again
 sends it again
-NEW, failed for good        as without the guard; the message is parked as well, with its arguments
-DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
+NEW, failed for good        as without the guard; the message is also parked, with its arguments
+DUPLICATE                   the first result, if the history (``keep_result``) or the result backend has
                             it, so that pipelines go on; else the copy is skipped and acknowledged
 its original still runs,    sent again, later, with the same id
 or the history is away
@@ -61,33 +61,33 @@ __all__ = ["GivenUpError", "guarded"]
 
 _log = logging.getLogger(__name__)
 
-#: What marks a function that a guard has wrapped.
+#: Marks a function that a guard has wrapped.
 _MARK = "_doubtless_guarded"
 
-#: What a run returned, and what is raised for Dramatiq instead of that, if anything.
+#: The result of a run, and the exception to raise for Dramatiq instead, if any.
 _End = tuple[Any, BaseException | None]
 
-#: How long a message waits in its place before the broker is asked again to take it, in seconds.
+#: How long a message stays in the worker before it is offered to the broker again, in seconds.
 PAUSE = 5.0
 
-#: The message that this thread is about to call an actor with.
+#: The message with which this thread is about to call an actor.
 _current: ContextVar[Any] = ContextVar("_current", default=None)
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> Middleware:
     """Return a middleware for a broker: ``broker.add_middleware(guarded(history="redis://..."))``.
 
-    Each actor is a guard of its own under its name. The uuid of a run is the message's id, which retries
-    keep. A message that is sent twice has two, so name a key where publishers may do so:
+    Each actor has its own guard under its name. The uuid of a run is the message's id, which retries keep. A
+    message that is sent twice has two ids. If publishers may do this, name a key:
     ``@dramatiq.actor(uuid="order_id")`` for a parameter, or a function of the arguments.
     ``@dramatiq.actor(guarded=False)`` leaves an actor out.
 
     Args:
         history: a URL or a store. Each process of a worker opens its own.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are Dramatiq's. With
-            ``keep_result``, a copy under another message id gets the first result, too. With
-            ``fingerprint="arguments"``, a message with the key of another one and other arguments fails, and
-            is parked, instead of being taken for its copy.
+        options: as in :func:`~triggers.guards.protect`, except for retries, which are Dramatiq's. With
+            ``keep_result``, a copy under another message id also gets the first result. With
+            ``fingerprint="arguments"``, a message that has the key of another message and other arguments
+            fails and is parked. It does not count as a copy.
 
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Dramatiq is missing.
@@ -112,7 +112,7 @@ class _Guarding(Middleware):
         self._wrap(broker, actor)
 
     def after_declare_actor(self, broker: Any, actor: Any) -> None:
-        # For actors that were there before the middleware was.
+        # For actors that existed before the middleware.
         self._wrap(broker, actor)
 
     def before_process_message(self, broker: Any, message: Any) -> None:
@@ -144,7 +144,7 @@ class _Guarding(Middleware):
             message = _current.get()
             if message is None or message.actor_name != name:
                 return function(*args, **kwargs)  # a plain call, by a test or by another actor
-            _current.set(None)  # what the actor calls in turn is a plain call
+            _current.set(None)  # a nested call from the actor is a plain call
             run = _Run(self._guards, broker, actor, message, on_success=self._on_success.get(name))
             return run.of(function, args, kwargs)
 
@@ -166,7 +166,7 @@ class _Run:
         self._message = message
 
     def of(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run the actor's function once, and tell Dramatiq what has become of it."""
+        """Run the actor's function once, and report the result to Dramatiq."""
 
         def call() -> Any:
             try:
@@ -179,12 +179,12 @@ class _Run:
             self._go_on(result)
             return result
 
-        # A class-based actor takes anything, and hands it to a method that says what it is.
+        # A class-based actor takes any arguments, and passes them to a method with a real signature.
         named = cast("Any", function).perform if isinstance(function, GenericActor) else function
         try:
             guard = self._guard = self._guards.of(self._actor.actor_name)
             result, error = self._answer(guard.handle_message(self._told(named, args, kwargs), call))
-        except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message comes again)
+        except Exception as problem:  # noqa: BLE001  (any failure of the guard: the message comes again)
             self._say_recovered(problem)
             result, error = None, self._send_again(AWAY_FOR)
         except Interrupt as interrupt:
@@ -195,7 +195,7 @@ class _Run:
         return result
 
     def _go_on(self, result: Any) -> None:
-        """Do what follows the message, once for its id: without a key, that is the run's."""
+        """Do what follows the message, once for its id; without a key, its id is the run's."""
         if self._guard.settings.shadow or not is_followed(self._message, self._on_success):
             return
         call = partial(follow, self._broker, self._message, result, self._on_success)
@@ -205,9 +205,10 @@ class _Run:
             self._guards.of(f"{self._guard.name}/followed").handle(self._message.message_id, call)
 
     def _keep(self, result: Any) -> None:
-        """Keep what a link of a pipeline returned before it is known to be done, for a copy to go on with.
+        """Keep the result of a pipeline's link before the link is completed, so that a copy can go on.
 
-        And what a part of a group returned, which its callbacks may ask for. Other messages pay nothing.
+        Also keep the result of a part of a group, which the group's callbacks may read. Other messages pay
+        nothing.
         """
         for one in self._broker.middleware:
             if isinstance(one, Results):
@@ -219,7 +220,7 @@ class _Run:
                     results.backend.store_result(
                         self._message, result, self._message.options.get("result_ttl", mine)
                     )
-                except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
+                except Exception as error:  # noqa: BLE001  (any error: the message has been done)
                     text = text_of(error, self._guard.settings.redaction)
                     _log.warning(
                         "%s: its result is not kept before it is done: %s",
@@ -286,10 +287,10 @@ class _Run:
         return None, error
 
     def _first_result(self) -> _End:
-        """Return what the first run returned, so that Dramatiq goes on with what follows it.
+        """Return the result of the first run, so that Dramatiq goes on with what follows it.
 
-        A worker may have died between the completion and that. What follows has its id already, so that a
-        guard drops one of two.
+        A worker may have died between the completion and that step. The next message already has its id, so
+        that a guard drops one of two.
         """
         for one in self._broker.middleware:
             if isinstance(one, Results):
@@ -302,22 +303,22 @@ class _Run:
         return None, self._skipped(f"{self._message.message_id} was done before")
 
     def _send_again(self, seconds: float) -> Exception:
-        """Send the same message again, and drop this copy; it counts as none of the actor's retries.
+        """Send the same message again, and drop this copy; this does not count as one of the actor's retries.
 
-        Until the broker takes it, this copy waits in its place, unacknowledged.
+        Until the broker takes it, this copy stays in the worker, unacknowledged.
         """
         while True:
             try:
                 self._broker.enqueue(self._message.copy(), delay=int(seconds * 1000))
                 break
-            except Exception as error:  # noqa: BLE001  (whatever a broker raises)
+            except Exception as error:  # noqa: BLE001  (any error of a broker)
                 text = "%s WAITS: the broker does not take it again: %s"
                 _log.warning(text, in_log(self._message.message_id), text_of(error), extra=self._named)
                 time.sleep(PAUSE)
         return self._skipped(f"{self._message.message_id} is sent again in {seconds:.1f} s")
 
     def _skipped(self, why: str) -> Exception:
-        # A skipped message would have None for its result.
+        # A skipped message would otherwise have the result None.
         self._message.options["store_results"] = False
         return SkipMessage(why)
 

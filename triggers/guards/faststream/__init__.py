@@ -6,7 +6,7 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.guards.faststream.middleware import guarded
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = ["guarded"]

@@ -1,19 +1,19 @@
 """A middleware for a broker of FastStream.
 
-What FastStream does with a message and what we do fit together as follows.
+FastStream's actions and ours fit together as follows.
 
 ==========================  ===========================================================================
 the outcome                 FastStream
 ==========================  ===========================================================================
 NEW, succeeded              as without the guard: acknowledged, its answer published
-NEW, failed, and the        the entry is released, and the message given back, as without the guard
+NEW, failed, and the        the entry is released, and the message recovered, as without the guard
 subscriber's policy is
 NACK_ON_ERROR, or the
 handler raised NackMessage
 or called ``msg.nack()``
-NEW, failed otherwise       as without the guard; the message is parked as well
+NEW, failed otherwise       as without the guard; the message is also parked
 DUPLICATE                   acknowledged; nothing is published, or with ``keep_result`` the first answer
-its original still runs,    waits in its place, unacknowledged, until the other one is over
+its original still runs,    stays in the worker, unacknowledged, until the other run is over
 or the history is away
 IN_DOUBT, or another body   acknowledged; parked
 than the first one
@@ -52,12 +52,12 @@ __all__ = ["guarded"]
 
 B = TypeVar("B")
 
-#: What says which run is meant: the name of a header, or a function of the message.
+#: Identifies the run: the name of a header, or a function of the message.
 Identity = str | Callable[[Any], str | Awaitable[str]]
 
 _log = logging.getLogger(__name__)
 
-#: When FastStream may acknowledge, so that a message whose process dies comes again.
+#: When FastStream may acknowledge, so that a message comes again after its process dies.
 _AFTERWARDS = (AckPolicy.ACK, AckPolicy.REJECT_ON_ERROR, AckPolicy.NACK_ON_ERROR)
 
 
@@ -73,19 +73,19 @@ def guarded(
 ) -> B:
     """Guard all handlers of a broker: ``guarded(broker, history="redis://...", uuid="order-id")``.
 
-    Each subscriber is a guard of its own, named after its function and what it listens to. Call it before
-    the broker starts; subscribers are checked when it does.
+    Each subscriber has its own guard, named after its function and its source. Call this before the broker
+    starts. Subscribers are checked when the broker starts.
 
     Args:
         broker: FastStream's, of any kind that acknowledges.
         history: a URL or a store.
-        uuid: the name of a header that holds what is to happen once, or a function of FastStream's message,
-            which may be a coroutine function. FastStream's own ``message_id`` is invented where the sender
-            gave none, so that it does not serve.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are FastStream's. With
-            ``keep_result``, a copy is answered with what the handler returned first: a request gets its
-            reply, and a publisher sends it again. With ``fingerprint="body"``, a message with the uuid of
-            another one and another body is parked, instead of being taken for its copy.
+        uuid: the name of a header that identifies the event, or a function of FastStream's message, which may
+            be a coroutine function. FastStream's own ``message_id`` does not work: FastStream makes one up if
+            the sender gave none.
+        options: as in :func:`~triggers.guards.protect`, except for retries, which are FastStream's. With
+            ``keep_result``, a copy is answered with the handler's first result: a request gets its reply, and
+            a publisher sends it again. With ``fingerprint="body"``, a message that has the uuid of another
+            message and another body is parked. It does not count as a copy.
 
     Returns:
         The broker.
@@ -110,27 +110,27 @@ class _Broker:
         self._start: Callable[[], Awaitable[None]] = broker.start
         self._stop: Callable[..., Awaitable[None]] = broker.stop
         self._checked: dict[int, str] = {}
-        # A handler takes what only its broker can make of a message.
+        # A handler takes an object that only its broker can make of a message.
         guards.tasks = lambda: {_name_of(one): None for one in self._broker.subscribers}
         broker.start, broker.stop = self.start, self.stop
         broker.add_middleware(self.middleware)
 
     def middleware(self, message: Any, /, *, context: Any) -> "_Guarding":
-        """Return the middleware of one message, as FastStream wants it."""
+        """Return the middleware of one message, in the form that FastStream wants."""
         return _Guarding(message, context=context, guarded=self)
 
     async def start(self) -> None:
-        """Start the broker whose subscribers lose nothing.
+        """Start the broker if its subscribers lose nothing.
 
         Raises:
-            ConfigurationError: one of them would.
+            ConfigurationError: a subscriber would lose messages.
         """
         for subscriber in self._broker.subscribers:
             self.name_of(subscriber)
         await self._start()
 
     async def stop(self, *args: Any, **kwargs: Any) -> None:
-        """Stop the broker, and give back connections."""
+        """Stop the broker, and close connections."""
         await self._stop(*args, **kwargs)
         await self.guards.aclose()
 
@@ -160,7 +160,7 @@ class _Guarding(BaseMiddleware[Any, Any]):
     async def consume_scope(self, call_next: Callable[[Any], Awaitable[Any]], msg: Any) -> Any:
         subscriber = self.context.get_local("handler_")
         if subscriber is None:
-            return await call_next(msg)  # the reply to a request of this process: no handler's message
+            return await call_next(msg)  # the reply to a request of this process: not a handler's message
         guard = self._guarded.guards.of(self._guarded.name_of(subscriber))
         message = await _told(guard, self._guarded.uuid, msg)
         return await _Run(guard, message, subscriber.ack_policy, msg).of(lambda: call_next(msg))
@@ -178,7 +178,7 @@ class _Run:
         self._given_back: list[Any] = []
 
     async def of(self, handler: Callable[[], Awaitable[Any]]) -> Any:
-        """Run a handler once, and tell FastStream what has become of it."""
+        """Run a handler once, and report the result to FastStream."""
 
         async def call() -> Any:
             try:
@@ -206,29 +206,29 @@ class _Run:
             raise
 
     async def _outcome(self, call: Callable[[], Awaitable[Any]]) -> Outcome | None:
-        """Return what the guard says; None where it failed, and the message waits in its place."""
+        """Return the guard's outcome; None if the guard failed, and the message stays in the worker."""
         try:
             return await self._guard.ahandle_message(self._message, call)
-        except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the message waits)
+        except Exception as problem:  # noqa: BLE001  (any failure of the guard: the message waits)
             redact, then = self._guard.settings.redaction, "It tries again"
             run, task = self._message.uuid, self._guard.name
             log_failure("WAITS", problem, run=run, task=task, redact=redact, then=then)
             return None
 
     async def _survive(self) -> None:
-        """Give a message back whose handler was cancelled: most policies would acknowledge or reject it."""
+        """Give a message back after a cancellation: most policies would acknowledge or reject it."""
         if self._guard.settings.shadow or self._msg.committed is not None:
             return
         try:
             await asyncio.shield(self._msg.nack())
-        except Exception as error:  # noqa: BLE001  (whatever a broker raises: then it is not acknowledged)
+        except Exception as error:  # noqa: BLE001  (any error of a broker: then it is not acknowledged)
             _log.warning("%s: it is not given back: %s", in_log(str(self._message.uuid)), text_of(error))
 
     def _comes_again(self, error: Exception) -> bool:
         """Whether FastStream gives a message back after an error."""
-        if self._msg.committed is not None:  # the handler's own word came first
+        if self._msg.committed is not None:  # the handler's own decision has precedence
             return bool(self._msg.committed is AckStatus.NACKED)
-        if isinstance(error, HandlerException):  # with RabbitMQ it may say so itself
+        if isinstance(error, HandlerException):  # with RabbitMQ the exception may decide this itself
             options: dict[str, Any] = getattr(error, "extra_options", {})
             return bool(options.get("requeue", not isinstance(error, RejectMessage)))
         return self._policy is AckPolicy.NACK_ON_ERROR
@@ -253,17 +253,17 @@ async def _told(guard: Guard, uuid: Identity, msg: Any) -> Message:
 
 
 async def _body_of(msg: Any) -> Any:
-    """Return what a person is shown; what FastStream cannot decode, as it is: its handler fails, too."""
+    """Return the body for people to read; undecoded if FastStream cannot decode it for its handler."""
     try:
         return shown(await msg.decode())
-    except Exception:  # noqa: BLE001  (whatever a decoder raises)
+    except Exception:  # noqa: BLE001  (any error of a decoder)
         return bytes(msg.body)
 
 
 async def _uuid_of(guard: Guard, uuid: Identity, msg: Any) -> str | None:
-    """Return what is to happen once; None where the message does not say, which is rejected and parked.
+    """Return the identity of the event; None if the message has none, and is rejected and parked.
 
-    An error instead would have the broker deliver it again and again.
+    After an error, the broker would instead deliver it again and again.
     """
     try:
         if isinstance(uuid, str):
@@ -272,7 +272,7 @@ async def _uuid_of(guard: Guard, uuid: Identity, msg: Any) -> str | None:
             key = uuid(msg)
             key = await key if hasattr(key, "__await__") else key
         return canonical(key)
-    except Exception as error:  # noqa: BLE001  (a user's, and whatever it raises)
+    except Exception as error:  # noqa: BLE001  (any error of user code)
         redact, text = guard.settings.redaction, "subscriber %s: no uuid can be read of message %s: %s"
         info = exception_info(error, redact=redact)
         _log.error(text, guard.name, in_log(str(msg.message_id)), text_of(error, redact), exc_info=info)
@@ -280,7 +280,7 @@ async def _uuid_of(guard: Guard, uuid: Identity, msg: Any) -> str | None:
 
 
 def _name_of(subscriber: Any) -> str:
-    """Return a name that no other subscriber has: its functions, and what it listens to."""
+    """Return a name that no other subscriber has: its functions and its sources."""
     functions = "+".join(call.name for call in subscriber.calls)
     listens = {key: value for key, value in subscriber.get_log_context(None).items() if key != "message_id"}
     group = getattr(getattr(subscriber, "stream_sub", None), "group", None)
@@ -289,7 +289,7 @@ def _name_of(subscriber: Any) -> str:
 
 
 def _check(name: str, subscriber: Any, guards: TaskGuards) -> None:
-    """Refuse settings under which a crash loses a message, or under which there is no uuid.
+    """Refuse settings under which a crash loses a message, or under which a uuid is missing.
 
     Raises:
         ConfigurationError: naming the subscriber and the setting.

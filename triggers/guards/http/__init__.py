@@ -1,7 +1,7 @@
-"""HTTP requests that run once for each ``Idempotency-Key``, and answer again as they did the first time.
+"""HTTP requests that run once for each ``Idempotency-Key``, and give the first answer again.
 
-``middleware.py`` is the guard, ``shadow.py`` the same where it only records. ``request.py`` and
-``answer.py`` read and give again what is sent, ``quota.py`` counts the new keys of each caller, and
+``middleware.py`` is the guard, and ``shadow.py`` the guard that only records. ``request.py`` reads requests,
+and ``answer.py`` keeps and repeats answers. ``quota.py`` counts the new keys of each caller, and
 ``applications.py`` finds the guards of an application.
 """
 
@@ -12,7 +12,7 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.guards.http.middleware import IdempotencyKey
     from triggers.guards.http.request import Request
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = ["IdempotencyKey", "Request"]

@@ -1,4 +1,4 @@
-"""An application's answer: held back until it is kept, or let through where it is no answer to be kept."""
+"""An application's answer: held back until it is kept, or passed on if it is not to be kept."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 from triggers.guards.http.request import Send
 
-#: Headers that are given again with a kept answer. Nothing that sets a cookie or a credential.
+#: Headers that are repeated with a kept answer. None of them sets a cookie or a credential.
 KEPT_HEADERS = frozenset(
     {
         "cache-control",
@@ -25,7 +25,7 @@ KEPT_HEADERS = frozenset(
     }
 )
 
-#: Statuses below 500 after which the same request may succeed later, such as after signing in. 307 and 308
+#: Statuses below 500 after which the same request may succeed later, such as after a sign-in. 307 and 308
 #: send it elsewhere: nothing was done here. 303, 404 and 409 are decisions of the application, and are kept.
 TRY_AGAIN = frozenset({307, 308, 401, 403, 407, 408, 421, 425, 429})
 
@@ -35,10 +35,10 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Answer:
-    """Takes what an application sends.
+    """Receives what an application sends.
 
     An answer with a short length is held back until it is kept. Any other answer streams to the client. Its
-    last event is held back until the answer is kept, if it is not longer than the limit; those of
+    last event is held back until the answer is kept, if it is not longer than the limit; events of
     ``text/event-stream`` never wait.
     """
 
@@ -51,21 +51,21 @@ class Answer:
         self._late: MutableMapping[str, Any] | None = None
         self.is_streamed = False
         self.is_whole = False
-        #: Set when the client may have to do with the run again: its answer streams, or is whole.
+        #: Set if the client may affect the run again: its answer streams, or is complete.
         self.concerns_client = asyncio.Event()
 
     @property
     def status(self) -> int:
-        """The status; 500 where the application has sent none."""
+        """The status; 500 if the application has sent none."""
         return int(self._start.get("status", 500))
 
     @property
     def is_final(self) -> bool:
-        """Whether it is the last word: what was announced counts, even where the rest did not follow."""
+        """Whether it is final: the announced status counts, even if the rest did not follow."""
         return self.status < 500 and self.status not in TRY_AGAIN  # noqa: PLR2004
 
     async def take(self, event: MutableMapping[str, Any]) -> None:
-        """Take one event of the application; the ``send`` that it is given."""
+        """Receive one event of the application; this is its ``send``."""
         if event["type"] == "http.response.start":
             self._start = event
             self.is_streamed = not self._is_short()
@@ -84,7 +84,7 @@ class Answer:
         self._body = self._body + part if self._fits else bytearray()
 
     async def _pass_on(self, event: MutableMapping[str, Any]) -> None:
-        """Send an event; while the answer may still be kept, the one before it."""
+        """Send an event; while the answer may still be kept, send the one before it."""
         if self._late is not None:
             await self._send(self._late)
             self._late = None
@@ -105,7 +105,7 @@ class Answer:
         return named.get(name, b"")
 
     async def give(self) -> None:
-        """Send what was held back."""
+        """Send the events that were held back."""
         if self._late is not None:
             await self._send(self._late)
         elif not self.is_streamed and self.is_whole:
@@ -113,7 +113,7 @@ class Answer:
             await self._send({"type": "http.response.body", "body": bytes(self._body), "more_body": False})
 
     def kept(self) -> dict[str, Any] | None:
-        """Return what is kept of it, as JSON values; None where nothing is."""
+        """Return the kept form of it, as JSON values; None if nothing is kept."""
         if not self._fits or not self.is_whole:
             return None
         headers = [
@@ -125,7 +125,7 @@ class Answer:
 
 
 async def replay(send: Send, kept: dict[str, Any]) -> None:
-    """Answer as the first time."""
+    """Repeat the first answer."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in kept["headers"]]
     await respond(
         send, kept["status"], b64decode(kept["body"]), [*headers, (b"idempotent-replayed", b"true")]

@@ -1,4 +1,4 @@
-"""From applications to the HTTP guards that they were given, before a server has started them."""
+"""Find the HTTP guards of applications before a server has started them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
@@ -8,10 +8,10 @@ from triggers.guards.http.middleware import IdempotencyKey
 
 
 def guards_in(values: Iterable[object]) -> list[Guard]:
-    """Return the guards of the applications among ``values``, and of those that are mounted in them.
+    """Return the guards of the applications among ``values``, and of the applications mounted in them.
 
-    Starlette, FastAPI and Litestar make a middleware when they start, and know until then what they will
-    make it of.
+    Starlette, FastAPI and Litestar make a middleware only when they start; before that they know its class
+    and options.
     """
     found: dict[str, Guard] = {}
     for value in values:
@@ -44,4 +44,4 @@ def _listed(holder: Any, name: str) -> list[Any]:
 
 
 async def _nothing(scope: Any, receive: Any, send: Any) -> None:
-    """Be an application that is never called."""
+    """Do nothing: an application that is never called."""

@@ -44,16 +44,16 @@ from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)
 
-#: For how long a client is asked to stay away while another request with its key runs, in seconds.
+#: How long a client should wait while another request with its key runs, in seconds.
 RETRY_AFTER = 1
 
-#: Where the scope of a request that runs has the names of the guards that it runs in.
+#: The entry of a request's scope with the names of the guards around it.
 _GUARDED = "doubtless.guarded"
 
-#: Why a request is refused of which nobody knows whose it is.
-UNKNOWN_CALLER = "nothing in it says whose it is, so its key could be another caller's"
+#: Why a request without a known caller is refused.
+UNKNOWN_CALLER = "nothing in it identifies the caller, so its key could be another caller's"
 
-#: How long a request that waits for another one pauses before it looks again, in seconds: first and most.
+#: The pauses between the looks of a request that waits for another request, in seconds: first and longest.
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5
 
 Caller = Callable[[Request], str | None]
@@ -66,32 +66,32 @@ class ReleasedError(TransientError):
 
 
 class IdempotencyKey:
-    """Runs a request once for each ``Idempotency-Key``, and answers a second one as the first.
+    """Runs a request once for each ``Idempotency-Key``, and gives a second request the first answer.
 
     Args:
         app: the ASGI application.
-        history: a URL or a store; it keeps the answers, too.
+        history: a URL or a store; it also keeps the answers.
         name: the namespace in the history, equal in all processes of the service.
-        scope: tells callers apart, such as by the id of a user: a key is its caller's own. Without it, or
-            where it returns None, by the user that an authentication above the guard has found, by the
-            client's certificate, by the headers that commonly carry credentials, such as Authorization and
-            X-API-Key, and by the cookies where there is no Authorization. A request with a key of which
-            none of these tells whose it is, is refused.
-        authorize: asked before a copy gets the first answer, with the request; where it returns False or
-            raises, the copy is refused. It may be a coroutine function.
-        methods: the methods whose requests are guarded.
+        scope: tells callers apart, for example by the id of a user: a key belongs to its caller. If it is
+            missing or returns None, the guard uses the user that an authentication above the guard has found,
+            the client's certificate, and the headers that commonly carry credentials, such as Authorization
+            and X-API-Key. Without Authorization, it also uses the cookies. If none of these identifies the
+            caller, a request with a key is refused.
+        authorize: called with the request before a copy gets the first answer. If it returns False or raises,
+            the copy is refused. It may be a coroutine function.
+        methods: the methods of the requests to guard.
         required: refuse a request without a key.
-        wait: for how long a request waits for the one with its key that runs; None answers 409 at once.
+        wait: how long a request waits for a running request with its key; None answers 409 immediately.
         request_limit: the most bytes of a request's body; a longer one with a key is refused.
-        answer_limit: the most bytes of an answer that is kept; a longer one is let through, and not kept.
+        answer_limit: the most bytes of an answer that is kept; a longer answer is passed on, and not kept.
         keys_per_hour: the most new keys of one caller in an hour, in this process; then requests with a key
             are answered with 429 until the hour is over. None sets no limit.
-        options: as of :func:`triggers.guards.protect`; an answer is kept for ``history_time_to_live``.
+        options: as in :func:`triggers.guards.protect`; an answer is kept for ``history_time_to_live``.
 
     Raises:
         ConfigurationError: naming the option and the remedy.
 
-    Guarantee: in doubt; fenced, where what the application calls checks ``running().fence``.
+    Guarantee: in doubt; fenced, if the application's targets check ``running().fence``.
     """
 
     def __init__(  # noqa: PLR0913  (its options are its parameters)
@@ -116,7 +116,7 @@ class IdempotencyKey:
             raise ConfigurationError("authorize", f"{authorize!r} cannot be called", remedy)
         check_names("IdempotencyKey", options, HostOptions.__annotations__)
         self._app = app
-        # What asks for another try releases the key, although the application was entered.
+        # An answer that asks for another try releases the key, although the application was called.
         self._in_shadow = options.get("shadow", False)
         known = cast("GuardOptions", {**options, "transacted": True, "transient": (ReleasedError,)})
         if self._in_shadow:
@@ -192,7 +192,7 @@ class IdempotencyKey:
             )
             return
         work = _Work(self, request, request.uuid(caller, key), body, partial(self._quota.count, caller))
-        # In a task of its own: a server that ends a request as its client goes away does not end the run.
+        # In a separate task: a server that ends a request when its client goes away does not end the run.
         await to_its_end(work.serve(receive, send))
 
     async def allows(self, request: Request) -> bool:
@@ -215,10 +215,10 @@ class IdempotencyKey:
             _log.warning("%s: %s", self.guard.name, what, extra={"trigger": self.guard.name})
 
     def results(self) -> Results:
-        """Return what keeps the answers.
+        """Return the object that keeps the answers.
 
         Raises:
-            ConfigurationError: the store keeps none.
+            ConfigurationError: the store keeps no answers.
         """
         store = self.guard.store_for_asyncio()
         results = None if store is None else results_of(store)
@@ -232,7 +232,7 @@ class IdempotencyKey:
 
     @property
     def wait(self) -> float:
-        """For how many seconds a request waits for another one."""
+        """How many seconds a request waits for another request."""
         return self._wait
 
     @property
@@ -305,11 +305,11 @@ class _Work:
         return await self.middleware.guard.ahandle_message(self._message, run)
 
     async def note_body(self) -> None:
-        """Keep the fingerprint alone."""
+        """Keep only the fingerprint."""
         await self._keep(None)
 
     async def _handle(self, run: Callable[[], Any]) -> Outcome:
-        """Run it unless it is known; while another one runs, look again until the wait is over."""
+        """Run it unless it is known; while another run is alive, look again until the wait is over."""
         until, pause = monotonic() + self.middleware.wait, FIRST_LOOK
         while True:
             outcome = await self.middleware.guard.ahandle_message(self._message, run)
@@ -323,7 +323,7 @@ class _Work:
     async def _answer(self, outcome: Outcome, send: Send) -> None:
         """Answer a request that did not run."""
         try:
-            if await self.is_for_another_body():  # it came while another one with its key began
+            if await self.is_for_another_body():  # it came while another request with its key began
                 await self._refuse_body(send)
                 return
             kept = await self._first_answer() if outcome.status is Status.DUPLICATE else None
@@ -358,9 +358,9 @@ class _Work:
         await problem(send, 503, "history-away", detail, retry_after=RETRY_AFTER)
 
     async def _keep_answer(self, answer: Answer) -> None:
-        """Keep the answer before the entry is completed, so that no completed one lacks it without a reason.
+        """Keep the answer before the entry is completed, so that every completed entry has its answer.
 
-        A failure here may not free the key: what was asked for has been done.
+        A failure here is logged, and must not free the key: the request has been carried out.
         """
         kept = answer.kept()
         if kept is None:
@@ -374,7 +374,7 @@ class _Work:
             _log.warning("%s: an answer is not kept", name, exc_info=info, extra={"trigger": name})
 
     async def _keep(self, answer: dict[str, Any] | None) -> None:
-        """Keep the fingerprint and, once it is there, the answer."""
+        """Keep the fingerprint and, if it exists, the answer."""
         record = {"fingerprint": self.request.fingerprint(self.body), "answer": answer}
         guard, fence = self.middleware.guard, running().fence or 0
         data = json.dumps(record).encode()
@@ -400,7 +400,7 @@ class _Work:
         return record is not None and record[1]["fingerprint"] != self.request.fingerprint(self.body)
 
     async def _first_answer(self) -> dict[str, Any] | None:
-        """Return the answer of the run that completed the entry, and of no other one."""
+        """Return the answer of the run that completed the entry, and of no other run."""
         record = await self._record()
         store = self.middleware.guard.store_for_asyncio()
         if record is None or store is None:

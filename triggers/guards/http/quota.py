@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-#: The length of a window, in seconds. A caller's count begins again with each.
+#: The length of a window, in seconds. A caller's count starts again with each window.
 WINDOW = 3600.0
 
 

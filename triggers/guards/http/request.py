@@ -1,4 +1,4 @@
-"""A request as the guard sees it: whose it is, what its key is, and what its body says."""
+"""A request as the guard sees it: its caller, its key, and the meaning of its body."""
 
 import json
 import re
@@ -21,8 +21,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER = "idempotency-key"
 
-#: Headers besides Authorization in which API keys, tokens and what a proxy found out say whose a request is.
-#: None that is another one in each request, such as a signature: a copy would be somebody else's.
+#: Headers that identify a caller in addition to Authorization: API keys, tokens, and the findings of a proxy.
+#: None that differs in each request, such as a signature: a copy would have another caller.
 CREDENTIALS = (
     "api-key",
     "apikey",
@@ -53,7 +53,7 @@ CREDENTIALS = (
     "x-session-token",
 )
 
-#: What names a user, the surest first.
+#: Attributes that name a user, the most reliable first.
 _NAMES_OF_USERS = ("identity", "pk", "id", "username", "display_name")
 
 #: The most characters of a key.
@@ -68,12 +68,12 @@ _BOUNDARY = re.compile(r"""(?i)^\s*multipart/[^;]+;(?:.*;)?\s*boundary=(?:"([^"]
 
 
 class MalformedKeyError(ValueError):
-    """The header is there, and no key is in it."""
+    """The header is present, but holds no valid key."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request before anything of the application has seen it; ``scope`` is that of ASGI."""
+    """A request before the application has seen it; ``scope`` is ASGI's."""
 
     scope: Scope
 
@@ -89,7 +89,7 @@ class Request:
 
     @property
     def query(self) -> str:
-        """What stands behind the question mark, as it was sent."""
+        """The part after the question mark, as it was sent."""
         return bytes(self.scope.get("query_string", b"")).decode("latin-1")
 
     @cached_property
@@ -106,7 +106,7 @@ class Request:
         """The key, quoted as the draft wants it or bare; None without the header.
 
         Raises:
-            MalformedKeyError: it is empty, too long, there are two, or it is neither of both.
+            MalformedKeyError: it is empty or too long, occurs twice, or has neither form.
         """
         text = self.headers.get(HEADER)
         if text is None:
@@ -124,7 +124,7 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The host name that the client asked, without a port: each may be another tenant."""
+        """The host name in the request, without a port: each may be another tenant."""
         return _PORT.sub("", self.headers.get("host", "").lower())
 
     @property
@@ -139,15 +139,15 @@ class Request:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def uuid(self, caller: str, key: str) -> str:
-        """Return what is to happen once: this key of this caller, for this method and address."""
+        """Return the identity of the event: this key of this caller, for this method and address."""
         bound = json.dumps([caller, self.method, self.host, self.raw_path, self.query, key])
         return f"{key} {blake2b(bound.encode(), digest_size=16).hexdigest()}"
 
     def fingerprint(self, body: bytes) -> str:
-        """Return what tells this body from another one.
+        """Return a text that distinguishes this body from others.
 
-        JSON may be written in another order of names, and the parts of a form be divided by another line:
-        who sends a form again makes up a new one.
+        JSON may have another order of names. The parts of a form may have another dividing line, because a
+        client that sends a form again makes up a new line.
         """
         content = body
         if boundary := _BOUNDARY.search(self.headers.get("content-type", "")):
@@ -160,7 +160,7 @@ class Request:
         return blake2b(content, digest_size=16).hexdigest()
 
     def shown(self, body: bytes) -> dict[str, Any]:
-        """Return what is parked of it: no header, for there are credentials among them."""
+        """Return the parked form of it, without headers, which may hold credentials."""
         try:
             text: dict[str, str] = {"body": body.decode()}
         except UnicodeDecodeError:
@@ -169,22 +169,22 @@ class Request:
 
 
 def _undivided(body: bytes, boundary: str) -> bytes:
-    """Return the parts of a form, each behind its length, without the lines that divide them."""
+    """Return the parts of a form, each after its length, without the lines that divide them."""
     line = re.escape(b"--" + boundary.encode("latin-1"))
     parts = re.split(rb"(?:^|(?<=\r\n))" + line + rb"(?=(?:--)?[ \t]*(?:\r\n|$))", body)
     return b"".join(b"%d:%b" % (len(part), part) for part in parts)
 
 
 def default_caller(request: Request) -> str | None:
-    """Tell callers apart; None where nothing says whose a request is.
+    """Tell callers apart; None if nothing identifies the caller.
 
-    By the user that an authentication above the guard has found, by the certificate of the client, by all of
-    :data:`CREDENTIALS` and Authorization, and by cookies where that is none: an API key may be one
-    application's, whose users the cookies tell apart.
+    Uses the user that an authentication above the guard has found; the certificate of the client; and
+    Authorization and all of :data:`CREDENTIALS`. Without Authorization, cookies also count: an API key may
+    belong to one application, and cookies distinguish its users.
     """
     authorization = request.headers.get("authorization")
     credentials: list[Any] = [authorization, request.headers.get("cookie") if authorization is None else None]
-    # Appended, so that who sends none of these is known as before.
+    # Appended, so that a caller without these keeps its identity.
     credentials += [[name, request.headers[name]] for name in CREDENTIALS if request.headers.get(name)]
     found = {"user": _user_of(request.scope), "certificate": _certificate_of(request.scope)}
     credentials += [[name, value] for name, value in found.items() if value]
@@ -194,7 +194,7 @@ def default_caller(request: Request) -> str | None:
 
 
 def _user_of(scope: Scope) -> str | None:
-    """Return who the user is that Starlette's or Django's authentication has put into the scope."""
+    """Return the user that Starlette's or Django's authentication has put into the scope."""
     user = scope.get("user")
     if not getattr(user, "is_authenticated", False):
         return None
@@ -209,7 +209,7 @@ def _user_of(scope: Scope) -> str | None:
 
 
 def _certificate_of(scope: Scope) -> str | None:
-    """Return whose certificate a client has shown, as ASGI's extension for TLS says."""
+    """Return the certificate that a client has shown, by ASGI's extension for TLS."""
     extensions: Mapping[str, Any] = scope.get("extensions") or {}
     tls: Mapping[str, Any] = extensions.get("tls") or {}
     chain: Iterable[str] = tls.get("client_cert_chain") or ()
@@ -217,7 +217,7 @@ def _certificate_of(scope: Scope) -> str | None:
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
-    """Return the whole body; None for one that is longer than that.
+    """Return the whole body; None if it is longer than the limit.
 
     Raises:
         ConnectionResetError: the client went away before it had sent all of it.
@@ -235,10 +235,10 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 def replayed_body(body: bytes, receive: Receive, concerns_client: Event) -> Receive:
-    """Return what gives an application the body that was read, and then what else the client says.
+    """Return a ``receive`` that gives an application the body that was read, and then the client's events.
 
-    That the client went away, only once its answer streams or is whole: an application that ends a run for it
-    before, as Django does, ends it somewhere in the middle.
+    It reports that the client went away only when the answer streams or is complete: an application that then
+    ends a run, as Django does, would end it in the middle.
     """
     left = [body]
 
@@ -254,7 +254,7 @@ def replayed_body(body: bytes, receive: Receive, concerns_client: Event) -> Rece
 
 
 async def read_ahead(receive: Receive, limit: int) -> tuple[list[MutableMapping[str, Any]], bytes | None]:
-    """Return the events of a body up to ``limit`` bytes, and the body; None where it is not whole then."""
+    """Return the events of a body up to ``limit`` bytes, and the body; None if it is not complete then."""
     events: list[MutableMapping[str, Any]] = []
     body = bytearray()
     while len(body) <= limit:
@@ -269,7 +269,7 @@ async def read_ahead(receive: Receive, limit: int) -> tuple[list[MutableMapping[
 
 
 def with_events(events: list[MutableMapping[str, Any]], receive: Receive) -> Receive:
-    """Return what gives an application the events that were read, and then what else the client says."""
+    """Return a ``receive`` that gives an application the events that were read, and then the client's."""
     left = list(reversed(events))
 
     async def again() -> MutableMapping[str, Any]:

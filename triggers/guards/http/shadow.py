@@ -1,4 +1,4 @@
-"""The HTTP guard in shadow: every request runs and is answered by its application, and is judged, too."""
+"""The HTTP guard in shadow: the application runs and answers every request, and the guard also judges it."""
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -14,18 +14,18 @@ _log = logging.getLogger(__name__)
 
 
 class Judged(Protocol):
-    """What a guard asks about one request with a key."""
+    """The questions of a guard about one request with a key."""
 
     async def is_for_another_body(self) -> bool:
         """Whether its key was used for another body."""
         ...
 
     async def note_body(self) -> None:
-        """Keep the fingerprint of its body, for those to come."""
+        """Keep the fingerprint of its body, for later requests."""
         ...
 
     async def judge(self, run: Callable[[], Any]) -> Any:
-        """Run it, and record that."""
+        """Run it, and record the run."""
         ...
 
 
@@ -39,12 +39,12 @@ async def let_through(
     limit: int,
     judged: Callable[[bytes], Judged],
 ) -> None:
-    """Have the application answer a request with a key, whatever there is to say of the key.
+    """Have the application answer a request with a key, whatever the verdict on the key is.
 
-    Nothing is held back, and no answer is kept. What fails of ours is told to the log.
+    Nothing is held back, and no answer is kept. Failures of the guard are only logged.
 
     Raises:
-        Exception: whatever the application raises.
+        Exception: any exception of the application.
     """
     events, body = await read_ahead(receive, limit)
     call = _Call(app, request, with_events(events, receive), send)
@@ -64,22 +64,22 @@ async def let_through(
             raise TransientError(f"the application answered {call.status}")
 
     await _try(guard, lambda: work.judge(run))
-    if not call.begun:  # whatever it was that kept it from that
+    if not call.begun:  # whatever the error before it was
         await call()
     if call.failure is not None:
         raise call.failure
 
 
 def say(guard: Guard, what: str) -> None:
-    """Say what the guard would have refused."""
+    """Log what the guard would have refused."""
     _log.warning("%s: in shadow a request runs; without: %s", guard.name, what, extra={"trigger": guard.name})
 
 
 async def _try(guard: Guard, ask: Callable[[], Awaitable[Any]]) -> Any:
-    """Ask something of ours; None where it fails."""
+    """Call one of our functions; None if it fails."""
     try:
         return await ask()
-    except Exception as error:  # noqa: BLE001  (whatever it is, the request goes on)
+    except Exception as error:  # noqa: BLE001  (any error: the request goes on)
         _log.warning(
             "%s: in shadow it goes on after %s", guard.name, text_of(error, guard.settings.redaction)
         )
@@ -87,7 +87,7 @@ async def _try(guard: Guard, ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 class _Call:
-    """One call of the application, which answers its client by itself."""
+    """One call of the application, which answers its client itself."""
 
     def __init__(self, app: App, request: Request, receive: Receive, send: Send) -> None:
         self._app, self._request, self._receive, self._send = app, request, receive, send
@@ -101,7 +101,7 @@ class _Call:
         return self.status >= 500 or self.status in TRY_AGAIN  # noqa: PLR2004
 
     async def __call__(self) -> None:
-        """Call it; keep what it raises."""
+        """Call it; keep the exception that it raises."""
         self.begun = True
         try:
             await self._app(self._request.scope, self._receive, self._noting)

@@ -1,8 +1,8 @@
 """A middleware that wraps the function of each task.
 
-A hook of Taskiq cannot skip a task: what it raises leaves the message unacknowledged, and its sender without
-an answer. So the hook before a task only puts our function around the task's. What Taskiq does with a task
-and what we do fit together as follows.
+A hook of Taskiq cannot skip a task: if the hook raises, the message stays unacknowledged, and its sender gets
+no answer. So the hook before a task only puts our function around the task's function. Taskiq's actions and
+ours fit together as follows.
 
 ==========================  ===========================================================================
 the outcome                 Taskiq
@@ -11,10 +11,10 @@ NEW, succeeded              the result, as without the guard
 NEW, failed, and a retry    the entry is released, and Taskiq's retry runs it again
 middleware sends it again,
 or ``context.requeue()``
-NEW, failed for good        as without the guard; the task is parked as well, with its arguments
-DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
+NEW, failed for good        as without the guard; the task is also parked, with its arguments
+DUPLICATE                   the first result, if the history (``keep_result``) or the result backend has
                             it; else acknowledged, and no result is written
-its original still runs,    waits in its place, unacknowledged, until the other one is over
+its original still runs,    stays in the worker, unacknowledged, until the other run is over
 or the history is away
 IN_DOUBT, or called with    the result is a :class:`~triggers.guards.taskiq.GivenUpError`; parked
 other arguments than first
@@ -42,30 +42,29 @@ except ModuleNotFoundError as missing:
 
 __all__ = ["GivenUpError", "guarded"]
 
-#: What marks a function that a guard has wrapped.
+#: Marks a function that a guard has wrapped.
 _MARK = "_doubtless_guarded"
 
-#: When a worker may acknowledge, so that a task whose worker dies comes again.
+#: When a worker may acknowledge, so that a task comes again after its worker dies.
 _AFTERWARDS = ("when_executed", "when_saved")
 
-#: What this context is about to call. A function runs in a copy of it, so that what it writes there is lost.
+#: The message of the next call in this context. A function runs in a copy of it, so its own changes are lost.
 _current: ContextVar[Arrival | None] = ContextVar("_current", default=None)
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> TaskiqMiddleware:
     """Return a middleware for a broker: ``broker.add_middlewares(guarded(history="redis://..."))``.
 
-    Each task is a guard of its own under its name. The uuid of a run is the task's id, which retries keep.
-    A task that is sent twice has two, so name a key where publishers may do so:
-    ``@broker.task(uuid="order_id")`` for a parameter, or a function of the arguments.
-    ``@broker.task(guarded=False)`` leaves a task out.
+    Each task has its own guard under its name. The uuid of a run is the task's id, which retries keep. A task
+    that is sent twice has two ids. If publishers may do this, name a key: ``@broker.task(uuid="order_id")``
+    for a parameter, or a function of the arguments. ``@broker.task(guarded=False)`` leaves a task out.
 
     Args:
         history: a URL or a store. Each process of a worker opens its own.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are Taskiq's. With
-            ``keep_result``, a copy under another task id gets the first result, too. With
-            ``fingerprint="arguments"``, a task with the key of another one and other arguments fails, and is
-            parked, instead of being taken for its copy.
+        options: as in :func:`~triggers.guards.protect`, except for retries, which are Taskiq's. With
+            ``keep_result``, a copy under another task id also gets the first result. With
+            ``fingerprint="arguments"``, a task that has the key of another task and other arguments fails and
+            is parked. It does not count as a copy.
 
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Taskiq is missing.
@@ -84,7 +83,7 @@ class _Guarding(TaskiqMiddleware):
         return {name: LEFT_OUT for name, task in tasks.items() if not task.labels.get("guarded", True)}
 
     def _tasks(self) -> dict[str, Callable[..., Any] | None]:
-        """Return the functions of the tasks; None for one whose dependencies only a worker has."""
+        """Return the functions of the tasks; None for a task with dependencies that only a worker has."""
         tasks: dict[str, Callable[..., Any] | None] = {}
         for name, task in self.broker.get_all_tasks().items():
             if task.labels.get("guarded", True):
@@ -93,7 +92,7 @@ class _Guarding(TaskiqMiddleware):
         return tasks
 
     def pre_send(self, message: TaskiqMessage) -> TaskiqMessage:
-        """Leave out what is for the worker only, and may be a function."""
+        """Remove labels that are only for the worker, and may be functions."""
         for label in ("uuid", "guarded"):
             message.labels.pop(label, None)
         return message
@@ -143,14 +142,14 @@ class _Guarding(TaskiqMiddleware):
         current = _current.get()
         if current is None or current.taken or current.message.task_name != task.task_name:
             return None
-        current.taken = True  # what the task calls in turn is a plain call
+        current.taken = True  # a nested call from the task is a plain call
         return Run(self._guards, self.broker, task, current, function, args, kwargs)
 
 
 def _receiver() -> Any:
-    """Return the receiver that calls the hook which calls this; None where something else does.
+    """Return the receiver that calls the hook that calls this; None if another caller does.
 
-    No hook is handed the receiver, and it alone knows when it acknowledges.
+    No hook gets the receiver as an argument, and only the receiver knows when it acknowledges.
     """
     hook = frame.f_back if (frame := currentframe()) is not None else None
     caller = None if hook is None else hook.f_back
@@ -158,7 +157,7 @@ def _receiver() -> Any:
 
 
 def _check(message: TaskiqMessage, receiver: Any, guards: TaskGuards) -> None:
-    """Refuse settings under which a crash loses a task, or a guard cannot be there.
+    """Refuse settings under which a crash loses a task, or a guard cannot work.
 
     Raises:
         ConfigurationError: naming the task and the setting.

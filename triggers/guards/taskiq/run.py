@@ -1,4 +1,4 @@
-"""One delivery of a Taskiq task: its run, what Taskiq is told of it, and what happens if the guard fails."""
+"""One delivery of a Taskiq task: its run, the report to Taskiq, and what happens if the guard fails."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
 
 try:
-    from anyio import CancelScope  # which Taskiq needs, too
+    from anyio import CancelScope  # Taskiq also needs it
     from taskiq import SimpleRetryMiddleware, TaskiqMessage
     from taskiq.exceptions import NoResultError
 except ModuleNotFoundError as missing:
@@ -43,19 +43,19 @@ _log = logging.getLogger(__name__)
 #: As Any: its constructor has no types.
 _NO_RESULT: Any = NoResultError
 
-#: What a run returned, and what is raised for Taskiq instead of that, if anything.
+#: The result of a run, and the exception to raise for Taskiq instead, if any.
 _End = tuple[Any, BaseException | None]
 
-#: How long a task waits in its place after the guard has failed, in seconds.
+#: How long a task stays in the worker after the guard has failed, in seconds.
 PAUSE = 5.0
 
-#: Where Taskiq counts how often a task has put itself back.
+#: The label in which Taskiq counts how often a task has requeued itself.
 _REQUEUED = "X-Taskiq-requeue"
 
 
 @dataclass(slots=True)
 class Arrival:
-    """A message whose task is about to be called, and the event loop that it came on."""
+    """A message and the event loop on which it came, right before the call of its task."""
 
     message: TaskiqMessage
     loop: asyncio.AbstractEventLoop
@@ -90,7 +90,7 @@ class Run:
         key = cast("Key | None", self._task.labels.get("uuid"))
         uuid: str | None = message.task_id
         if key is not None:
-            # A function of the user's takes what was sent, without what Taskiq adds for dependencies.
+            # A user's function gets the sent arguments, without the ones that Taskiq adds for dependencies.
             given = (message.args, message.kwargs) if callable(key) else (self._args, self._kwargs)
             uuid = uuid_for(self._guard, lambda: key_of(self._task.task_name, key, function, *given))
         return Message(
@@ -107,12 +107,12 @@ class Run:
         return self._guards.of(self._task.task_name)
 
     async def awaited(self) -> Any:
-        """Run a coroutine function once, and tell Taskiq what has become of it."""
+        """Run a coroutine function once, and report the result to Taskiq."""
 
         async def call() -> Any:
             try:
                 return await self._call()
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is judged and raised again)
+            except Exception as error:  # noqa: BLE001  (any error: it is judged and raised again)
                 return self._judge(error)
 
         end: _End | None = None
@@ -122,7 +122,7 @@ class Run:
                     outcome = await self._guard.ahandle_message(self._told(), call, wait=self._wait)
                     end = await self._first_result() if self._is_copy(outcome) else self._answer(outcome)
                     pause = outcome.recover_after or AWAY_FOR
-                except Exception as problem:  # noqa: BLE001  (whatever fails in the guard, the task waits)
+                except Exception as problem:  # noqa: BLE001  (any failure of the guard: the task waits)
                     pause = self._say_waits(problem)
                 if end is None:
                     await asyncio.sleep(pause)
@@ -132,7 +132,7 @@ class Run:
         return _given(end)
 
     def called(self) -> Any:
-        """Run a function once, in this thread, and tell Taskiq what has become of it."""
+        """Run a function once, in this thread, and report the result to Taskiq."""
 
         def call() -> Any:
             try:
@@ -153,7 +153,7 @@ class Run:
         return _given(end)
 
     def _say_waits(self, problem: Exception) -> float:
-        """Log that a task waits in its place, unacknowledged; return for how long."""
+        """Log that a task stays in the worker, unacknowledged; return for how many seconds."""
         run, task, redact = self._message.task_id, self._task.task_name, self._guard.settings.redaction
         then = f"It tries again in {PAUSE:.0f} s"
         log_failure("WAITS", problem, run=run, task=task, redact=redact, then=then)
@@ -169,14 +169,14 @@ class Run:
         try:
             with CancelScope(shield=True):
                 await self._broker.kick(self._broker.formatter.dumps(self._message))
-        except Exception as error:  # noqa: BLE001  (whatever a broker raises; it ends as without the guard)
+        except Exception as error:  # noqa: BLE001  (any error of a broker: it ends as without the guard)
             text = "%s FAILED: it was cancelled, and the broker does not take it again: %s"
             _log.error(
                 text, in_log(self._message.task_id), text_of(error), extra={"trigger": self._task.task_name}
             )
 
     def _judge(self, error: Exception) -> Any:
-        """Raise what a task raised as what it means; return where the task is done and wants no result."""
+        """Raise the exception of a task by its meaning; return if the task is done and wants no result."""
         if isinstance(error, NoResultError):
             if self._message.labels.get(_REQUEUED) != self._requeued:
                 raise HostRetryError("Taskiq", error) from error
@@ -210,19 +210,19 @@ class Run:
 
     @staticmethod
     def _is_copy(outcome: Outcome) -> bool:
-        """Whether it is a copy whose first run left nothing in the history, while the backend may know."""
+        """Whether it is a copy without a kept result in the history, while the backend may have it."""
         known = outcome.executed or outcome.result_kept or isinstance(outcome.error, FailedBeforeError)
         return outcome.status is Status.DUPLICATE and not known
 
     def _answer(self, outcome: Outcome) -> _End | None:
-        """Return how it ended; None where it waits for another run, or for the history."""
+        """Return how it ended; None if it waits for another run, or for the history."""
         if not outcome.acknowledge and not outcome.executed:
             return None
         if self._no_result is not None:
             return None, self._no_result
         if outcome.executed or outcome.result_kept:
             return outcome.result, error_of(outcome)
-        self._message.labels["max_retries"] = 0  # a person decides on it, not a retry
+        self._message.labels["max_retries"] = 0  # a person decides about it, not a retry
         if isinstance(outcome.error, FailedBeforeError):
             return None, outcome.error
         error = GivenUpError.of(self._guard.name, outcome)
@@ -230,7 +230,7 @@ class Run:
         return None, error
 
     async def _first_result(self) -> _End:
-        """Return what the first run returned, so that Taskiq goes on with what follows it."""
+        """Return the result of the first run, so that Taskiq goes on with what follows it."""
         backend, task_id = self._broker.result_backend, self._message.task_id
         if await backend.is_result_ready(task_id):
             first = await backend.get_result(task_id)
@@ -239,15 +239,15 @@ class Run:
         return None, _NO_RESULT()
 
     def _first_result_here(self) -> _End:
-        """Do so in this thread: the connections of the result backend are the event loop's."""
+        """Do the same in this thread: the connections of the result backend belong to the event loop."""
         return asyncio.run_coroutine_threadsafe(self._first_result(), self._loop).result()
 
 
 def _given(end: _End) -> Any:
-    """Return what a run returned.
+    """Return the result of a run.
 
     Raises:
-        BaseException: what is raised for Taskiq instead.
+        BaseException: the exception to raise for Taskiq instead.
     """
     result, error = end
     if error is not None:
@@ -256,7 +256,7 @@ def _given(end: _End) -> Any:
 
 
 def _retrying() -> tuple[type[Any], ...]:
-    """Return the retry middlewares of the Taskiq that is installed."""
+    """Return the retry middlewares of the installed Taskiq."""
     import taskiq  # noqa: PLC0415  (its newer names, where there are any)
 
     smart = getattr(taskiq, "SmartRetryMiddleware", None)
@@ -264,6 +264,6 @@ def _retrying() -> tuple[type[Any], ...]:
 
 
 def _types(middleware: Any, message: TaskiqMessage) -> Any:
-    """Return the exceptions that a retry middleware is for; None for all."""
+    """Return the exceptions that a retry middleware handles; None for all."""
     of_task = getattr(middleware, "_get_types_of_exceptions", None)
     return getattr(middleware, "types_of_exceptions", None) if of_task is None else of_task(message)

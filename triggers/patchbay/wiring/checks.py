@@ -1,4 +1,4 @@
-"""What must hold for a whole wiring, once all its files are merged."""
+"""Checks of a whole wiring, after all its files are merged."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,13 +7,13 @@ from history.support.urls import split_url
 from triggers.patchbay.wiring.model import Destination, InputDestination, InputPort, PatchBayFile, Sink
 from triggers.selectors import Selector
 
-#: The scheme of the provider whose destinations call their sinks.
+#: The scheme of the provider with destinations that call their sinks.
 LOCAL_SCHEME = "local"
 
-#: What is said of a component or an input for those that receive, which a local input does not.
+#: Settings of a component or an input that are for receivers, which a local input does not have.
 _OF_RECEIVERS = ("history", "transient", "concurrency", "durable_subscriber")
 
-#: The schemes of databases, which can hold what waits.
+#: The schemes of databases, which can hold waiting messages.
 SQL_SCHEMES = frozenset({"sqlite", "postgresql", "postgres"})
 
 
@@ -23,15 +23,15 @@ def is_sql(url: str | None) -> bool:
 
 
 def is_local(url: str) -> bool:
-    """Whether the sinks of a provider's destinations are called by the sender, with no queue in between."""
+    """Whether the sender calls the sinks of a provider's destinations, without a queue in between."""
     return split_url(url).scheme == LOCAL_SCHEME
 
 
 def provider_name(file: PatchBayFile, entry: Destination) -> str:
-    """Return the name of the provider of a destination; the default one's where it names none.
+    """Return the name of a destination's provider, by default of the default provider.
 
     Raises:
-        ConfigurationError: nobody says which one that is.
+        ConfigurationError: the default provider is needed and missing.
     """
     name = entry.provider or file.patchbay.default_provider
     if name is None and len(file.providers) == 1:
@@ -53,7 +53,7 @@ def provider_name(file: PatchBayFile, entry: Destination) -> str:
 
 
 def limbo_url(file: PatchBayFile) -> str | None:
-    """Return the database in which messages wait; None where there is none."""
+    """Return the database in which messages wait; None if there is none."""
     settings = file.patchbay
     if settings.limbo is not None:
         return settings.limbo
@@ -62,7 +62,7 @@ def limbo_url(file: PatchBayFile) -> str | None:
 
 
 def inputs_of(file: PatchBayFile) -> Iterator[tuple[Sink, InputPort, InputDestination]]:
-    """Return every input: the component, its port, and where the messages come from."""
+    """Return every input: the component, its port, and the source of its messages."""
     for sink in file.receiving:
         for port in sink.input:
             for source in port.sources:
@@ -70,7 +70,7 @@ def inputs_of(file: PatchBayFile) -> Iterator[tuple[Sink, InputPort, InputDestin
 
 
 def lasting_anyway(file: PatchBayFile) -> Sequence[str]:
-    """Return a sentence for each subscription that lasts although it is not to: only SQL-JMS has others."""
+    """Return a sentence for each durable subscription that should not be: only SQL-JMS has others."""
     return [
         f"{sink.name}, port {port.port}, from {source.destination}: provider {provider} has no subscriptions "
         "that end with their last consumer, so messages wait there while nobody receives"
@@ -85,7 +85,7 @@ def _may_end(file: PatchBayFile, provider: str) -> bool:
 
 
 def weak_places(file: PatchBayFile) -> Sequence[str]:
-    """Return a sentence for each part of a wiring that holds less than it seems to."""
+    """Return a sentence for each part of a wiring that guarantees less than it seems to."""
     notes = [
         f"provider {name} is in memory: what is sent there and not completed is lost when the process ends"
         for name, entry in file.providers.items()
@@ -139,7 +139,7 @@ def _check_input(
     if source.redelivery is not None and is_local(file.providers[key[0]].url):
         raise ConfigurationError(
             where,
-            "a local destination has no redelivery: its sender hears of the failure, and tries again",
+            "a local destination has no redelivery: its sender gets the failure, and tries again",
             "leave redelivery out, and put it at the input of the sender",
         )
     if not source.durable and (source.type == "queue" or source.durable_subscriber is not None):
@@ -153,7 +153,7 @@ def _check_input(
     if source.durable_subscriber is not None:
         raise ConfigurationError(where, "a queue has no subscribers", "say type = 'topic', or leave it out")
     if key in readers:
-        # Each has a history of its own: a message that one has run could be run again by the other.
+        # Each has a separate history: both could run the same message.
         raise ConfigurationError(
             where, f"{readers[key]} reads this queue already", "make it a topic, or one sink with concurrency"
         )
@@ -170,7 +170,7 @@ def _check_limbo(file: PatchBayFile) -> None:
     if url is None and waiting:
         raise ConfigurationError(
             "patchbay.limbo",
-            f"messages of {waiting[0]} wait for redelivery, and there is no database for them",
+            f"messages of {waiting[0]} wait for redelivery, but no database is set for them",
             "set limbo = 'sqlite:///file.db' or 'postgresql://...'",
         )
 

@@ -1,7 +1,7 @@
-"""Where in a TOML file something stands: the parser of the standard library does not tell.
+"""Find a key's line in a TOML file: the parser of the standard library does not report it.
 
-A line is found by reading headers and keys as they are usually written; what is written otherwise is found
-less precisely, as the header above it.
+It reads headers and keys as they are usually written; for other spellings the result is less precise, the
+header above.
 """
 
 import re
@@ -16,7 +16,7 @@ _KEY = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([A-Za-z0-9_-]+))\s*=""")
 
 
 def line_of(text: str, path: Sequence[Step]) -> int | None:
-    """Return the number, from 1, of the line that says the most of ``path``; None where no line does."""
+    """Return the number, from 1, of the line that matches ``path`` best; None if no line does."""
     best, found = 0, None
     table: list[Step] = []
     counts: dict[tuple[Step, ...], int] = {}
@@ -36,7 +36,7 @@ def line_of(text: str, path: Sequence[Step]) -> int | None:
 
 
 def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) -> list[Step]:
-    """Return the path of the table that a header begins; those around it that repeat are the last ones."""
+    """Return the path of the table that a header begins; repeated tables around it are the last ones."""
     path: list[Step] = []
     parts = [part.strip().strip("\"'") for part in name.split(".")]
     for index, part in enumerate(parts):

@@ -1,7 +1,7 @@
-"""What a Patch Bay is wired from: providers, sources, sinks, filters, their ports and destinations.
+"""The content of a wiring: providers, sources, sinks, filters, their ports and destinations.
 
-The shape of the file, and of the original's XML once it is read. Times are seconds, or text with a unit
-(``"500ms"``, ``"60s"``, ``"10min"``, ``"2h"``, ``"1d"``).
+The form of the file, and of ATG's XML after it was read. Times are seconds, or text with a unit (``"500ms"``,
+``"60s"``, ``"10min"``, ``"2h"``, ``"1d"``).
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-#: The port of those who name none.
+#: The port of components that name none.
 DEFAULT_PORT = "DEFAULT"
 
-#: What becomes of a message whose attempt failed: see :class:`Redelivery`.
+#: The handling of a message after a failed attempt: see :class:`Redelivery`.
 OnFailure = Literal["delay", "block", "fail_fast"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -24,7 +24,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)")
 
 
 def _read_duration(value: Any) -> Any:
-    """Return a duration as pydantic reads it: seconds, or text with a unit."""
+    """Return a duration in pydantic's form: seconds, or text with a unit."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     if not isinstance(value, str):
@@ -39,12 +39,12 @@ def _read_duration(value: Any) -> Any:
 
 Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(ge=timedelta(0))]
 
-#: What everything in the file is called by.
+#: The name of anything in the file.
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class _Part(BaseModel):
-    """A part of the file; a key that nobody knows is refused, for it is a slip of the pen."""
+    """A part of the file; an unknown key is refused, because it is a typing error."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -63,11 +63,11 @@ class Destination(_Part):
 
 
 class Redelivery(_Part):
-    """What becomes of a message after an attempt that failed and was rolled back.
+    """The handling of a message after an attempt that failed and was rolled back.
 
-    ``delay``: it waits in limbo and is handed to this one input again, at most ``max_attempts`` times with
-    the first; later messages overtake it. ``block``: the input waits in its place. ``fail_fast``: one
-    attempt. What is given up, and a fatal failure at once, leaves through ``failure_port``.
+    ``delay``: it waits in limbo and is handed to this one input again, at most ``max_attempts`` times
+    including the first; later messages overtake it. ``block``: the input waits for it. ``fail_fast``: one
+    attempt. A message that is given up leaves through ``failure_port``, after a fatal failure immediately.
     """
 
     max_attempts: int = Field(default=3, ge=1, le=99)
@@ -77,15 +77,15 @@ class Redelivery(_Part):
 
     @property
     def attempts(self) -> int:
-        """How many attempts there are, the first one included."""
+        """How many attempts there are, including the first."""
         return 1 if self.on_failure == "fail_fast" else self.max_attempts
 
 
 class InputDestination(Destination):
-    """Where an input port's messages come from; ``name`` is the history namespace of this input.
+    """The source of an input port's messages; ``name`` is the history namespace of this input.
 
-    A topic's subscription that is not ``durable`` ends with its last consumer, where the provider has such
-    ones: what is sent while there is none is not received.
+    A topic's subscription that is not ``durable`` ends with its last consumer, if the provider has such
+    subscriptions: messages that are sent without a consumer are not received.
     """
 
     name: Name | None = None
@@ -96,21 +96,21 @@ class InputDestination(Destination):
 
 
 class InputPort(_Part):
-    """A port that messages come in by."""
+    """A port by which messages come in."""
 
     port: Name = DEFAULT_PORT
     sources: Sequence[InputDestination] = Field(alias="from", min_length=1)
 
 
 class OutputPort(_Part):
-    """A port that messages leave by, one copy to each destination."""
+    """A port by which messages leave, one copy to each destination."""
 
     port: Name = DEFAULT_PORT
     to: Sequence[Destination] = Field(min_length=1)
 
 
 class Component(_Part):
-    """What sources, sinks and filters have in common: a name, and "package.module:name"."""
+    """The common fields of sources, sinks and filters: a name, and "package.module:name"."""
 
     name: Name
     component: Name
@@ -128,7 +128,7 @@ class Source(Component):
 
 
 class Sink(Component):
-    """A component that messages come to. ``history`` False means none at all."""
+    """A component that receives messages. With ``history`` False it has none at all."""
 
     input: Sequence[InputPort] = Field(min_length=1)
     output: Sequence[OutputPort] = ()
@@ -156,7 +156,7 @@ class Sink(Component):
 
 
 class Filter(Sink):
-    """A component that takes messages and sends others."""
+    """A component that receives messages and sends others."""
 
     output: Sequence[OutputPort] = Field(min_length=1)
 
@@ -168,7 +168,7 @@ class ProviderEntry(_Part):
 
 
 class MessageType(_Part):
-    """What is known of a kind of message: for tools and readers, nothing depends on it."""
+    """Information about a kind of message: for tools and readers; nothing depends on it."""
 
     type: Name
     family: str | None = None
@@ -177,10 +177,10 @@ class MessageType(_Part):
 
 
 class Options(_Part):
-    """What holds for the whole Patch Bay.
+    """Options of the whole Patch Bay.
 
-    ``limbo`` is the database in which delayed and failed messages wait; by default the first provider that
-    is a SQL database, else the history where it is one. ``name`` is who put them there.
+    ``limbo`` is the database in which delayed and failed messages wait; by default the first provider that is
+    a SQL database, else the history if it is one. ``name`` marks the messages of this Patch Bay in limbo.
     """
 
     history: str | None = None
@@ -205,7 +205,7 @@ class PatchBayFile(_Part):
 
     @property
     def receiving(self) -> Sequence[Sink]:
-        """Everything that messages come to: sinks, then filters in their order."""
+        """Everything that receives messages: sinks, then filters in their order."""
         return [*self.sink, *self.filter]
 
     @property

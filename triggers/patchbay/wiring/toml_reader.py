@@ -18,13 +18,13 @@ from triggers.patchbay.wiring.xml_reader import Converted, from_xml, guess_notes
 
 _log = logging.getLogger(__name__)
 
-#: The parts of a file that are lists, and add up when files are merged.
+#: The parts of a file that are lists, and are joined when files are merged.
 _LISTS = ("source", "sink", "filter", "message")
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """One file: what it says, and the text it says it in; ``xml`` is what there is to say of an XML file."""
+    """One file: its content and its text; ``xml`` is the converted form of an XML file."""
 
     file: Path
     text: str
@@ -32,17 +32,17 @@ class _Page:
     xml: Converted | None = None
 
     def where(self, path: Sequence[Step]) -> str:
-        """Return where something stands, for an error: file, line and key."""
+        """Return the place of a key, for an error: file, line and key."""
         line = line_of(self.text, path) if self.file.suffix == ".toml" else None
         key = ".".join(map(str, path))
         return f"{self.file}{'' if line is None else f', line {line}'}{key and f', {key}'}"
 
 
 def read_patchbay(*files: Path | str) -> PatchBayFile:
-    """Read TOML files (``.toml``) and files of the original (``.xml``), and merge them in this order.
+    """Read TOML files (``.toml``) and files of ATG (``.xml``), and merge them in this order.
 
-    Sources, sinks, filters and message types add up; of the other keys the last file's word holds. A warning
-    is logged of each thing in an XML file that is not taken over.
+    Sources, sinks, filters and message types are joined; for other keys the last file decides. A warning is
+    logged for each part of an XML file that is not converted.
 
     Raises:
         ConfigurationError: naming file, line and key of what is wrong, and the remedy.
@@ -54,10 +54,10 @@ def read_patchbay(*files: Path | str) -> PatchBayFile:
 
 
 def read_with_notes(*files: Path | str) -> tuple[PatchBayFile, Sequence[str]]:
-    """Read as :func:`read_patchbay`, and return what it would log.
+    """Read like :func:`read_patchbay`, and return the warnings that it would log.
 
     Raises:
-        ConfigurationError: as :func:`read_patchbay`.
+        ConfigurationError: the same as :func:`read_patchbay`.
     """
     if not files:
         raise ConfigurationError("files", "there is none", "name the file with the wiring")
@@ -76,7 +76,7 @@ def read_with_notes(*files: Path | str) -> tuple[PatchBayFile, Sequence[str]]:
 
 def _read(file: Path) -> _Page:
     try:
-        text = file.read_text("utf-8-sig")  # with or without the mark that editors of Windows write
+        text = file.read_text("utf-8-sig")  # with or without the byte order mark of Windows editors
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(file), f"cannot be read: {error}", "name a readable file") from error
     if file.suffix == ".xml":
@@ -99,7 +99,7 @@ def _of_xml(page: _Page, found: Converted) -> _Page:
 
 
 def _notes(pages: Sequence[_Page], default: str | None) -> Sequence[str]:
-    """Return what was left out of the XML files, and which providers nobody has told the place of."""
+    """Return what was left out of the XML files, and which providers have a presumed place."""
     said = {name for page in pages for name in page.raw.get("providers", {})}
     notes = [note for page in pages if page.xml is not None for note in page.xml.notes]
     return [*notes, *guess_notes(_guesses(pages, default), said)]
@@ -123,7 +123,7 @@ def _validated(page: _Page) -> PatchBayFile:
 
 
 def _explained(kind: str, text: str) -> tuple[str, str]:
-    """Return problem and remedy; our own texts bring theirs."""
+    """Return problem and remedy; our own texts contain theirs."""
     problem, _, remedy = text.partition("; ")
     if remedy:
         return problem, remedy
@@ -138,7 +138,7 @@ def _explained(kind: str, text: str) -> tuple[str, str]:
 
 def _merge(pages: Sequence[_Page]) -> dict[str, Any]:
     merged: dict[str, Any] = {"patchbay": {}}
-    # The default provider of XML files is the original's own, and not their word: any TOML file's holds.
+    # The default provider of XML files is ATG's own, not named in them: any TOML file has precedence.
     for page in sorted(pages, key=lambda page: page.xml is None):
         merged["patchbay"] |= cast("dict[str, Any]", page.raw.get("patchbay", {}))
     guesses = _guesses(pages, merged["patchbay"].get("default_provider"))
@@ -151,7 +151,7 @@ def _merge(pages: Sequence[_Page]) -> dict[str, Any]:
 
 
 def _refuse_twins(pages: Sequence[_Page]) -> None:
-    """Refuse two components of one name: which of them a held message belongs to could not be told."""
+    """Refuse two components of one name: it would be unknown which of them a held message belongs to."""
     seen: dict[str, str] = {}
     for page in pages:
         for key in _LISTS[:3]:

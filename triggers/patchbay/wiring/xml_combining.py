@@ -1,7 +1,7 @@
-"""Files of the original as one: a component may be spread over files, and may lack ports.
+"""Several files of ATG as one: a component may be spread over files, and may lack ports.
 
-The original adds up the files on its configuration path: the ports of a component that several of them name,
-and the destinations of a port. What is still incomplete then is left out, and said.
+ATG joins the files on its configuration path: the ports of a component that several of them name, and the
+destinations of a port. A part that is still incomplete then is left out and reported.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def combined(files: Sequence[Converted]) -> Sequence[Converted]:
 
 
 def _gathered(file: Converted, seen: dict[tuple[str, str], dict[str, Any]]) -> Converted:
-    """Keep the components that no earlier file names; what it says of others is added there."""
+    """Keep the components that no earlier file names; add this file's parts of others there."""
     raw = dict(file.raw)
     for kind in _KINDS:
         kept: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ def _add(whole: dict[str, Any], more: dict[str, Any]) -> None:
             same = next((other for other in known if other["port"] == port["port"]), None)
             if same is None:
                 known.append(same := {"port": port["port"], leads: []})
-            # What two files say alike is said once: a second copy would be sent otherwise.
+            # A destination in two files counts once: otherwise a second copy would be sent.
             same[leads] += [entry for entry in port[leads] if entry not in same[leads]]
 
 
@@ -82,7 +82,7 @@ def _drop_empty_ports(component: dict[str, Any], at: str) -> Sequence[str]:
 
 
 def _kind_of(kind: str, component: dict[str, Any]) -> str | None:
-    """Return what a component is by its ports; None where it has none that matter."""
+    """Return the kind of a component by its ports; None if it has no relevant ports."""
     has_input, has_output = "input" in component, "output" in component
     match kind:
         case "source":

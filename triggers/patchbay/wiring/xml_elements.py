@@ -1,8 +1,8 @@
-"""The elements of the original's XML: what may stand in which, and on which line each stands.
+"""The elements of ATG's XML: which may contain which, and the line of each.
 
-An element that the vendor's document type does not have is refused where the wiring depends on it: left out
-quietly, a misspelt ``<durable-subscriber-name>`` would lose messages. On the registry and on ``<local-jms>``
-nothing depends.
+An element that is missing in the vendor's document type is refused if the wiring depends on it: if it were
+silently left out, a misspelt ``<durable-subscriber-name>`` would lose messages. Nothing depends on the
+registry and on ``<local-jms>``.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from xml.parsers import expat
 
 from history.errors import ConfigurationError
 
-#: What a destination of either direction has, each once.
+#: The elements of a destination in either direction, each once.
 _DESTINATION: Final = ("provider-name", "destination-name", "destination-type")
 
-#: What may stand in an element: those that may be repeated end with ``*``. Others have nothing but text.
+#: The allowed children of an element; a ``*`` means that they may be repeated. Others have only text.
 CHILDREN: Final = {
     "dynamo-message-system": ("patchbay*", "local-jms*", "message-registry*"),
     "patchbay": ("provider*", "message-source*", "message-sink*", "message-filter*"),
@@ -50,16 +50,16 @@ CHILDREN: Final = {
     "redelivery": ("max-attempts", "delay", "failure-output-port"),
 }
 
-#: Elements whose content is not looked at here.
+#: Elements with a content that is not checked here.
 OPEN: Final = frozenset({"local-jms", "message-registry"})
 
-#: How files are combined at the original: only this way, which is its default, is done here.
+#: How ATG combines files: only this way, which is its default, is supported here.
 _COMBINE, _APPEND = "xml-combine", "append"
 
 
 @dataclass(slots=True)
 class Element:
-    """An element: its name, the text in it, the elements in it, its attributes, and its line, from 1."""
+    """An element: its name, text, children, attributes, and its line, from 1."""
 
     name: str
     line: int = 0
@@ -72,17 +72,17 @@ class Element:
         return (child for child in self.children if child.name == name)
 
     def get(self, name: str) -> str | None:
-        """Return the text of the first child of a name; None where there is none, or nothing in it."""
+        """Return the text of the first child of a name; None if it is missing or empty."""
         return next((child.text.strip() for child in self.all(name)), None) or None
 
 
 def where(file: str, element: Element) -> str:
-    """Return where an element stands."""
+    """Return the place of an element."""
     return f"{file}, line {element.line}"
 
 
 def parse(text: str, name: str) -> Element:
-    """Parse XML without entities of its own; nothing outside it is read.
+    """Parse XML without entity declarations; nothing outside it is read.
 
     Raises:
         ConfigurationError: it is not well formed, or declares entities.
@@ -104,7 +104,7 @@ def parse(text: str, name: str) -> Element:
         texts[-1].append(found)
 
     def refuse(*_: object) -> None:
-        # A few of them, nested, would fill the memory; others would read files.
+        # A few nested entities would fill the memory; others would read files.
         raise ConfigurationError(name, "declares an entity", "write out what it stands for")
 
     parser.StartElementHandler, parser.EndElementHandler = begin, end
@@ -117,7 +117,7 @@ def parse(text: str, name: str) -> Element:
 
 
 def refuse_unknown(file: str, element: Element) -> None:
-    """Refuse an element, or one in it, that the original does not know, or that stands twice.
+    """Refuse an element, or one in it, that ATG does not have, or that occurs twice.
 
     Raises:
         ConfigurationError: naming file and line.

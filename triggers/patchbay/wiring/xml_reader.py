@@ -1,11 +1,11 @@
-"""Read the original's ``dynamoMessagingSystem.xml`` into the shape of our TOML file.
+"""Read ATG's ``dynamoMessagingSystem.xml`` into the form of our TOML file.
 
-Read are queues, topics, ports, selectors, durable subscribers, redelivery and the message registry. What has
-no counterpart (JNDI names, credentials, ``no-local``) is said in :attr:`Converted.notes`, with file and line.
-The document type may be declared; entities may not, neither inside nor outside the file.
+It reads queues, topics, ports, selectors, durable subscribers, redelivery and the message registry. Parts
+without a counterpart (JNDI names, credentials, ``no-local``) are listed in :attr:`Converted.notes`, with file
+and line. The document type may be declared; entities may not, neither inside nor outside the file.
 
-As at the original, ``sqldms`` and ``local`` are there without being declared, a destination that names no
-provider is of ``sqldms``, whatever else is declared, and a topic's subscription lasts only if it has a
+As in ATG, ``sqldms`` and ``local`` exist without a declaration, and a destination without a provider belongs
+to ``sqldms``, whatever else is declared. A topic's subscription is durable only if it has a
 ``<durable-subscriber-name>``.
 """
 
@@ -17,21 +17,21 @@ from history.errors import ConfigurationError
 from triggers.patchbay.wiring.model import DEFAULT_PORT
 from triggers.patchbay.wiring.xml_elements import Element, parse, refuse_unknown, where
 
-#: The providers that the original has without being told.
+#: The providers that ATG has without a declaration.
 SQL_PROVIDER, LOCAL_PROVIDER = "sqldms", "localdms"
 
-#: What the second one is called as a provider; its destinations begin with the other name.
+#: The name of the second as a provider; its destinations begin with the other name.
 _LOCAL = "local"
 
-#: Where these are here, until somebody says better.
+#: Where these are here, by default.
 _URLS = {SQL_PROVIDER: "sqlite:///patchbay.db", LOCAL_PROVIDER: "local://"}
 
 _DEFAULT_PREFIX = "patchbay"
 
-#: The kinds of destinations, as the original writes them.
+#: The kinds of destinations, as ATG writes them.
 _KINDS = {"Topic": "topic", "Queue": "queue"}
 
-#: What of the registry is taken over.
+#: The parts of the registry that are converted.
 _IN_REGISTRY = frozenset(
     {"message-family", "message-family-name", "message-type", "jms-type", "message-class", "description"}
 )
@@ -39,9 +39,9 @@ _IN_REGISTRY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What an XML file says, as a TOML file would, and what could not be taken over.
+    """The content of an XML file in the form of a TOML file, and the parts that could not be converted.
 
-    ``named`` are the built-in providers that it names; ``lines`` says where components stand.
+    ``named`` are the built-in providers that it names; ``lines`` are the lines of components.
     """
 
     raw: dict[str, Any]
@@ -50,9 +50,9 @@ class Converted:
     lines: dict[str, str] = field(default_factory=dict[str, str])
 
     def guesses(self, default: str | None) -> dict[str, str]:
-        """Return the places of built-in providers that it needs, which no XML file can tell.
+        """Return the places of the built-in providers that it needs, which no XML file contains.
 
-        ``default`` is the default provider, where a TOML file has the last word on it.
+        ``default`` is the default provider, if a TOML file sets it.
         """
         meant = {default} if default is not None and "patchbay" in self.raw else set[str]()
         return {name: url for name, url in _URLS.items() if name in self.named | meant}
@@ -62,7 +62,7 @@ def from_xml(text: str, name: str = "the file") -> Converted:
     """Read a ``dynamo-message-system``; components may lack ports, which another file has.
 
     Raises:
-        ConfigurationError: it is no such file, declares entities, or holds an element that is unknown.
+        ConfigurationError: it is not such a file, declares entities, or holds an element that is unknown.
     """
     root = parse(text, name)
     if root.name != "dynamo-message-system":
@@ -72,12 +72,12 @@ def from_xml(text: str, name: str = "the file") -> Converted:
 
 
 def provider_of(name: str) -> str:
-    """Return a provider's name as it stands in our files: ``local`` is the one of ``localdms:/`` names."""
+    """Return a provider's name in our files: ``local`` is the provider of ``localdms:/`` names."""
     return LOCAL_PROVIDER if name == _LOCAL else name
 
 
 def guess_notes(guesses: Mapping[str, str], known: Container[str]) -> Sequence[str]:
-    """Return what is said of providers whose place nobody tells; local JMS needs none, here as there."""
+    """Return the notes about providers with a presumed place; local JMS needs none."""
     return [
         f"provider {name}: its url {url} is a guess; say where it is: [providers.{name}] url = ..."
         for name, url in guesses.items()
@@ -86,7 +86,7 @@ def guess_notes(guesses: Mapping[str, str], known: Container[str]) -> Sequence[s
 
 
 class _Reading:
-    """One file on its way into the other shape."""
+    """The conversion of one file."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -116,7 +116,7 @@ class _Reading:
         self._notes.append(f"{where(self._name, element)}: {text}")
 
     def _left_of_registry(self, element: Element, said: set[str]) -> None:
-        """Say which elements of the registry are not taken over, each once."""
+        """Report which elements of the registry are not converted, each once."""
         for child in element.children:
             if child.name not in {*_IN_REGISTRY, *said}:
                 said.add(child.name)
@@ -170,7 +170,7 @@ class _Reading:
             yield {"port": port.get("port-name") or DEFAULT_PORT, "to": found}
 
     def _destination(self, element: Element) -> dict[str, Any]:
-        """Return a destination; without a provider it is of the default one, which a TOML file may set."""
+        """Return a destination; without a provider it belongs to the default, which a TOML file may set."""
         provider, name = self._place(element)
         kind = element.get("destination-type")
         if kind is None:
@@ -188,7 +188,7 @@ class _Reading:
     def _place(self, element: Element) -> tuple[str | None, str]:
         """Return provider and name: ``sqldms:/x`` names its provider, ``patchbay:/x`` means the default one.
 
-        The name of a provider that is not built in is JNDI's, and is taken as it stands.
+        The name of a provider that is not built in is JNDI's, and stays unchanged.
         """
         text = self._required(element, "destination-name")
         given = element.get("provider-name")

@@ -1,4 +1,4 @@
-"""The message that a complete join makes of its parts, and how a service is given these."""
+"""The message that a complete join makes of its parts, and how a service receives the parts."""
 
 import inspect
 import json
@@ -16,7 +16,7 @@ from triggers.service.failures import BodyInvalidError
 from triggers.service.signatures import asked_kind
 from triggers.service.terms import ACTIVATION
 
-#: The property that tells a joined message, and holds the number of its period.
+#: The property that marks a joined message. It holds the number of its period.
 JOINED = "doubtless-join"
 
 
@@ -50,11 +50,11 @@ class Joined(Mapping[str, Message]):
 
 
 def compose(trigger: str, destinations: Sequence[str], period: Period) -> Message:
-    """Make one message of a period's parts, whole; its delivery count is how often the period was taken."""
+    """Make one whole message of a period's parts. Its delivery count says how often the period was taken."""
     texts = {name: period.parts[name].message.to_json() for name in destinations if name in period.parts}
     try:
         return _composed(trigger, period, {name: json.loads(text) for name, text in texts.items()})
-    except ValidationError:  # one of them is nested so deep that within another message it is too deep
+    except ValidationError:  # one part is nested so deep that it exceeds the limit inside another message
         return _composed(trigger, period, {name: text.decode("ascii") for name, text in texts.items()})
 
 
@@ -71,24 +71,24 @@ def _composed(trigger: str, period: Period, parts: Mapping[str, Any]) -> Message
 
 
 def _text(part: Any) -> str:
-    """Return a part as :func:`compose` found it: as JSON, or as a text that holds it."""
+    """Return a part in the form that :func:`compose` found: JSON, or a text that holds JSON."""
     return part if isinstance(part, str) else json.dumps(part)
 
 
 def is_joined(message: Message) -> bool:
-    """Whether a message was made by :func:`compose`; ask it only of what did not come from a provider."""
+    """Whether :func:`compose` made a message. Only valid for messages that do not come from a provider."""
     return message.properties.get(JOINED) is not None
 
 
 class JoinedBinding(Binding):
     """Fills a service's parameters from a joined message.
 
-    A parameter annotated ``Joined`` (or named ``joined``, without annotation) gets all messages; the others,
-    but for ``Delivery``, get the body of one destination each, in the order in which the trigger names these,
-    or the message itself where they are annotated ``Message``.
+    A parameter annotated ``Joined`` (or named ``joined``, without annotation) receives all messages. The
+    other parameters, except ``Delivery``, receive the body of one destination each, in the order of the
+    trigger's destinations. A parameter annotated ``Message`` receives the message itself.
 
     Raises:
-        ConfigurationError: the service takes some of the parts, or more than there are.
+        ConfigurationError: the service takes only some of the parts, or more than there are.
     """
 
     def __init__(

@@ -6,8 +6,8 @@
 ``join="one"``         the first message of an activation runs it, the others are discarded
 =====================  ===========================================================================
 
-Source: the join types All (AND), Any (OR) and Only one (XOR) of webMethods JMS triggers. Parts of a join are
-kept beside the document history (:mod:`history.store.joining`), so that they outlive every process.
+Source: the join types All (AND), Any (OR) and Only one (XOR) of webMethods JMS triggers. The parts of a join
+are stored beside the document history (:mod:`history.store.joining`), so that they outlive every process.
 """
 
 import sys
@@ -36,7 +36,7 @@ from triggers.service.terms import check_history
 
 __all__ = ["Joined", "bind", "with_join"]
 
-#: For how long a process that runs a period is presumed alive; it says that it is three times in between.
+#: How long a process that runs a period is presumed alive. It reports three times within this time.
 HOLD = timedelta(seconds=30)
 
 
@@ -61,10 +61,10 @@ def bind(service: Callable[..., Any], settings: Settings, local_names: Mapping[s
 
 
 def with_join(pipeline: MessagePipeline, service: ServiceExecution) -> Pipeline:
-    """Return a trigger's pipeline as its join needs it; ``service`` is what the pipeline executes.
+    """Return the pipeline that a trigger needs for its join; ``service`` is what the pipeline executes.
 
     Raises:
-        ConfigurationError: there is no history, or one that has no joins.
+        ConfigurationError: the history is missing, or it does not support joins.
     """
     match pipeline.settings.join:
         case "any":
@@ -105,7 +105,7 @@ def _joining(pipeline: MessagePipeline, service: ServiceExecution) -> JoiningPip
         judge=replace(pipeline.judge, settings=of_parts, resolver=asking(may_be_kept), leases=None),
         completion=PartCompletion(settings=of_parts, store=store, usual=usual),
     )
-    # The parts have been measured, and asked for their route; together they may be larger than one may be.
+    # The parts were already measured and routed; together they may exceed the limit of one message.
     whole = replace(service, settings=replace(settings, max_body_size=sys.maxsize))
     joined = replace(pipeline, execution=whole, routing=None, identify=None).at(0)
     return JoiningPipeline(

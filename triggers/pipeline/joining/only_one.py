@@ -18,7 +18,7 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 _verdicts = logging.getLogger(VERDICT_LOGGER)
 
-#: What :attr:`~triggers.service.outcome.Outcome.join` says of a message that came after the first one.
+#: The value of :attr:`~triggers.service.outcome.Outcome.join` for a message after the first one.
 DISCARDED = "discarded"
 
 
@@ -26,7 +26,7 @@ DISCARDED = "discarded"
 class FirstExecution:
     """Runs the service for the first message of each activation.
 
-    The first one is known by its uuid, so that it stays the first when it is delivered again.
+    The uuid identifies the first message, so it stays the first when it is delivered again.
     """
 
     service: ServiceExecution
@@ -34,11 +34,11 @@ class FirstExecution:
 
     @property
     def takes_batches(self) -> bool:
-        """False: each message may be another activation's."""
+        """False: each message may belong to another activation."""
         return False
 
     def waiting(self, pause: Pause) -> Self:
-        """Return the same, waiting by ``pause`` between the tries of a message."""
+        """Return the same execution, which waits with ``pause`` between the tries of a message."""
         return replace(self, service=self.service.waiting(pause))
 
     @property
@@ -87,7 +87,7 @@ class FirstExecution:
         )
 
     async def purge(self) -> None:
-        """Forget the first of activations whose time-out is over; while the store is away, later."""
+        """Forget the first messages of activations after their time-out; later if the store is away."""
         name = self.settings.name
         try:
             await self.joining.purge(name)

@@ -1,8 +1,8 @@
-"""What happens to one message of a join of all: it is detected like any other, and then kept, not run.
+"""One message of a join of all: it is detected like any other message, and then stored, not run.
 
-Keeping it and completing its entry are one step of the store. A worker that dies before that step leaves a
-STARTED entry, and the next delivery keeps the message after all, for keeping it twice is harmless; one that
-dies after it leaves a COMPLETED entry, and the next delivery is a duplicate.
+The store does two things in one step: it stores the message and completes its entry. A worker that dies
+before that step leaves a STARTED entry. The next delivery stores the message after all; storing it twice is
+harmless. A worker that dies after the step leaves a COMPLETED entry, and the next delivery is a duplicate.
 """
 
 import logging
@@ -30,7 +30,7 @@ from triggers.service.terms import ACTIVATION
 
 _log = logging.getLogger(__name__)
 
-#: What :attr:`~triggers.service.outcome.Outcome.join` says of a message that waits for others.
+#: The value of :attr:`~triggers.service.outcome.Outcome.join` for a message that waits for others.
 WAITING = "waiting"
 
 
@@ -71,32 +71,32 @@ def activation_of(message: Message) -> str:
 
 
 def settings_of_parts(settings: Settings) -> Settings:
-    """Return the settings under which parts are detected: the lease is the service's."""
+    """Return the settings for the detection of parts: the lease is the service's."""
     return replace(settings, lease=None)
 
 
 def may_be_kept(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolved:  # noqa: ARG001
-    """Answer as the resolver of parts: whoever started to keep one and did not complete it kept nothing."""
+    """Answer as the resolver of parts: a part that was started and not completed was not stored."""
     if evidence.started_at is None:
         return Resolved(Resolution.IN_DOUBT, "nobody knows whether it was kept")
     return Resolved(Resolution.NEW, "it was not kept, or its entry would be completed")
 
 
 def give_back(run: Run, settings: Settings, error: HistoryUnavailableError) -> None:
-    """Have a message recovered whose join cannot be reached, as if the history had not answered its claim."""
+    """Recover a message if its join cannot be reached, as if the history had not answered its claim."""
     facts = Facts(count=Count.FIRST, history=HistoryUse.UNREACHABLE)
     run.end, run.problem, run.decision = None, error, decide(facts, settings.policy)
 
 
 def reject(run: Run) -> None:
-    """Note that a message is new and yet nothing that its join could take."""
+    """Note that a message is new but cannot be a part of its join."""
     assert run.decision is not None  # noqa: S101  (every run is judged before it is executed)
     run.decision = replace(run.decision, status=None, rejected=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartExecution:
-    """Keeps a message where others would run the service."""
+    """Stores a message; other executions run the service instead."""
 
     settings: Settings
     sleep: Sleep
@@ -105,20 +105,20 @@ class PartExecution:
 
     @property
     def takes_batches(self) -> bool:
-        """False: one message may complete what the one before it began."""
+        """False: a message may complete what the message before it began."""
         return False
 
     def waiting(self, pause: Pause) -> Self:  # noqa: ARG002  (as of the protocol)
-        """Return this: it does not wait for long."""
+        """Return itself: it does not wait for long."""
         return self
 
     async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
-        """Keep messages one by one."""
+        """Store messages one by one."""
         for run in runs:
             await self.run(run, transaction)
 
     async def run(self, run: Run, transaction: Transaction | None = None) -> None:  # noqa: ARG002
-        """Keep one message; the result of its end says afterwards what became of it."""
+        """Store one message; the result of its end says what happened to it."""
         try:
             added = await self._add(run)
         except HistoryUnavailableError as error:
@@ -132,7 +132,7 @@ class PartExecution:
             run.end = succeeded(added, self.settings.policy, recorded=True)
 
     async def _add(self, run: Run) -> Added:
-        """Keep it.
+        """Store it.
 
         Raises:
             FatalError: it cannot be a part of a join.
@@ -141,7 +141,7 @@ class PartExecution:
         message, settings = run.message, self.settings
         if (size := message.body_size()) > settings.max_body_size:
             raise BodyTooLargeError(size, settings.max_body_size)
-        assert run.fence is not None  # noqa: S101  (what runs here was claimed: the settings see to that)
+        assert run.fence is not None  # noqa: S101  (the settings ensure that it was claimed)
         part = JoinPart(
             activation=activation_of(message),
             destination=message.destination or "",
@@ -157,22 +157,22 @@ class PartExecution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartCompletion:
-    """Completes only what was not kept: the store has completed the entries of the others already."""
+    """Completes the entries of messages that were not stored: the store has completed the others."""
 
     settings: Settings
     store: HistoryStore
     usual: Completion
 
     def turning(self, turns: Turns | None) -> Self:  # noqa: ARG002  (as the protocol has it)
-        """Return the same: what is kept for a join is not settled in turns."""
+        """Return itself: stored parts are not settled in turns."""
         return self
 
     def gathering(self, gathered: GatheredCalls) -> Self:  # noqa: ARG002  (as the protocol has it)
-        """Return the same: parts are settled one at a time."""
+        """Return itself: parts are settled one at a time."""
         return self
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Write down how runs ended; see :class:`~triggers.pipeline.completion.Completion`."""
+        """Record how runs ended; see :class:`~triggers.pipeline.completion.Completion`."""
         rest: list[Run] = []
         for run in runs:
             added = None if run.end is None else run.end.result
@@ -183,7 +183,7 @@ class PartCompletion:
         return await self.usual.settle(rest)
 
     async def _leave(self, run: Run) -> None:
-        """Leave a message to the worker that has taken it over; it is a duplicate when that has kept it."""
+        """Leave a message to the worker that took it over; a duplicate if that worker has stored it."""
         assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
         run.join, run.acknowledge = None, False
         run.note("another worker has taken it over")

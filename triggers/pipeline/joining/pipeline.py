@@ -1,9 +1,9 @@
-"""The pipeline of a join of all: keep each message, and run the service once with all of a period.
+"""The pipeline of a join of all: store each message, and run the service once with all messages of a period.
 
-A complete period is an ordinary message to the trigger's own pipeline, with a uuid of its own: it is claimed,
-judged, retried, parked and completed like any other. Whoever added the last part runs it; where that worker
-died, another one finds the period due once nobody holds it any more, and the document history tells whether
-it had run.
+A complete period is an ordinary message for the trigger's own pipeline, with its own uuid. It is claimed,
+judged, retried, parked and completed like any other message. The worker that added the last part runs it. If
+that worker dies, another worker finds the period due after nobody holds it any more, and the document history
+says whether it has run.
 """
 
 import logging
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Running:
-    """The periods that this pipeline has taken and not finished; shared by all that deliver to it."""
+    """The periods that this pipeline has taken and not finished; all deliveries share them."""
 
     _numbers: set[int] = field(default_factory=set[int])
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -45,12 +45,12 @@ class Running:
             self._numbers.update(period.number for period in periods)
 
     def end(self, period: Period) -> None:
-        """Forget one."""
+        """Forget a period."""
         with self._lock:
             self._numbers.discard(period.number)
 
     def numbers(self) -> Sequence[int]:
-        """Return those that must be kept."""
+        """Return the periods that must be kept."""
         with self._lock:
             return sorted(self._numbers)
 
@@ -59,7 +59,7 @@ class Running:
 class JoiningPipeline:
     """The pipeline of a trigger with ``join="all"``.
 
-    ``parts`` is for the messages that come from a provider, ``joined`` for those that are made of them.
+    ``parts`` handles the messages that come from a provider, ``joined`` the messages that are made of them.
     """
 
     settings: Settings
@@ -82,21 +82,21 @@ class JoiningPipeline:
 
     @property
     def parking(self) -> Parking | None:
-        """Where messages are kept aside, but for the local file."""
+        """Where messages are parked, except in the local file."""
         return self.joined.parking
 
     @property
     def upkeep(self) -> None:
-        """Nothing but what the sweeper of joins does: old periods are taken when they are due."""
+        """None: the sweeper of joins does it, and takes old periods when they are due."""
 
     @property
     def turns(self) -> None:
-        """None: a message of a join is kept first, and the joined ones run together."""
+        """None: a message of a join is stored first, and the joined ones run together."""
         return
 
     @property
     def at_once(self) -> int:
-        """How many messages a worker is to deliver in its next call."""
+        """How many messages a worker delivers in its next call."""
         return self.settings.batch
 
     def turning(self, goes_on: Callable[[], bool]) -> Self:  # noqa: ARG002  (as the protocol has it)
@@ -104,7 +104,7 @@ class JoiningPipeline:
         return self
 
     def gathering(self) -> Self:
-        """Return the same pipeline: its calls are those of parts, one at a time."""
+        """Return the same pipeline: it makes its calls for one part at a time."""
         return self
 
     def at(self, index: int) -> Self:
@@ -112,31 +112,31 @@ class JoiningPipeline:
         return replace(self, parts=self.parts.at(index))
 
     def waiting(self, pause: Pause) -> Self:
-        """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
+        """Return the same pipeline, which waits with ``pause`` between the tries of a message."""
         return replace(self, joined=self.joined.waiting(pause))
 
     def forwarding(self, forward: Forward) -> Self:
-        """Return the same pipeline, which sends duplicates among the parts by ``forward``."""
+        """Return the same pipeline, which sends duplicates among the parts with ``forward``."""
         return replace(self, parts=self.parts.forwarding(forward))
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
-        """Return the same pipeline under other judges, of parts and of what is joined."""
+        """Return the same pipeline under other judges, for the parts and for the joined messages."""
         return replace(self, parts=self.parts.judged(by), joined=self.joined.judged(by))
 
     async def park_unreadable(self, unreadable: Unreadable) -> bool:
-        """Keep a delivery that is no message, whole, and say so; False when nothing could take it."""
+        """Park a delivery that is not a message, whole, and log it; False if nothing could park it."""
         return await self.parts.park_unreadable(unreadable)
 
     async def close(self) -> None:
-        """Stop renewing leases, and give back the connections that were opened for this pipeline."""
+        """Stop renewing leases, and close the connections that were opened for this pipeline."""
         await self.joined.close()
 
     async def deliver(
         self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
     ) -> Sequence[Outcome]:
-        """Keep what a receiver handed over and answer it; then run what has become complete.
+        """Store the messages of a receiver and answer them; then run what has become complete.
 
-        The outcome of a join follows that of the message that completed it.
+        The outcome of a join follows the outcome of the message that completed it.
         """
         addressed = [self._addressed(delivery) for delivery in received]
         outcomes = await self.parts.deliver(receiver, addressed, can)
@@ -148,7 +148,7 @@ class JoiningPipeline:
         return all_outcomes
 
     def _addressed(self, delivery: Received) -> Received:
-        """Have a message say which of the trigger's destinations it came from, whatever its sender said."""
+        """Set the destination that a message came from, whatever its sender wrote there."""
         destination = self.settings.destinations[self.parts.index or 0]
         if not isinstance(delivery, Arrival) or delivery.message.destination == destination:
             return delivery
@@ -156,7 +156,7 @@ class JoiningPipeline:
         return replace(delivery, message=message)
 
     async def handle(self, message: Message) -> Outcome:
-        """Keep a message, or run a joined one; what completes a join has the outcome of the join.
+        """Store a message, or run a joined one. The message that completes a join has its outcome.
 
         Raises:
             ConfigurationError: the message does not name one of the trigger's destinations.
@@ -173,11 +173,11 @@ class JoiningPipeline:
         if (period := _completed(outcome)) is None:
             return _without_period(outcome)
         (joined,) = await self.settle_period(period)
-        # The message itself is kept, whatever becomes of the join.
+        # The message itself is stored, whatever happens to the join.
         return joined._replace(acknowledge=True, recover_after=0.0)
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
-        """Handle messages one by one: one may complete what the one before it began."""
+        """Handle messages one by one: a message may complete what the message before it began."""
         return [await self.handle(message) for message in messages]
 
     async def take_due(self) -> Sequence[Period]:
@@ -191,9 +191,9 @@ class JoiningPipeline:
         return periods
 
     async def settle_period(self, period: Period) -> Sequence[Outcome]:
-        """Run a complete period, or park what waited in vain; then forget it, unless it is to be tried again.
+        """Run a complete period, or park what waited too long; then forget it, unless it is tried again.
 
-        One outcome for a complete period, one for each message of the others.
+        Returns one outcome for a complete period, and one for each message of other periods.
         """
         self.running.begin([period])
         try:
@@ -217,7 +217,7 @@ class JoiningPipeline:
             else:
                 await self.joining.keep(name, [period.number], Hold(self.hold.owner, pause))
         except HistoryUnavailableError as error:
-            # It is taken again later, and what has run is a duplicate then.
+            # It is taken again later; a message that has run is a duplicate then.
             _log.warning("%s", error, extra={"trigger": name})
 
     async def release(self, periods: Sequence[Period]) -> None:
@@ -227,7 +227,7 @@ class JoiningPipeline:
             await self._answer_period(period, done=False, pause=timedelta(0))
 
     async def keep_alive(self) -> None:
-        """Say that the periods which run here are alive."""
+        """Report that the periods that run here are alive."""
         numbers = self.running.numbers()
         if not numbers:
             return

@@ -1,4 +1,4 @@
-"""What becomes of the messages of a join whose others did not come in time: parked, with an event each."""
+"""The messages of a join that did not become complete in time: each is parked and raises an event."""
 
 import logging
 from collections.abc import Sequence
@@ -17,22 +17,23 @@ from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-#: The row of the decision table that each of them met when it came.
+#: The row of the decision table that each of these messages met when it came.
 _ROW_NEW = decide(Facts(count=Count.FIRST, history=HistoryUse.ON), Policy()).row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOut:
-    """Gives up what waited in vain. The reference system discards it; here it is parked, and can be run."""
+    """Parks messages that waited too long. webMethods discards them; here an operator can still run them."""
 
     settings: Settings
     lot: ParkingLot
     shell: Shell
 
     async def give_up(self, period: Period) -> Sequence[Outcome]:
-        """Tell of each message, and keep it aside; the store has failed their entries already.
+        """Publish an event for each message, and park it; the store has already failed their entries.
 
-        A process that dies in between tells of them twice; copies in the parking lot replace each other.
+        If a process dies in between, the events are published twice; copies in the parking lot replace each
+        other.
         """
         reason = self._reason(period)
         events = [self._event(part, reason) for part in period.parts.values()]

@@ -1,5 +1,6 @@
-"""What is kept aside: where, how it is decided about, and what closes by itself.
+"""Parked messages: where they are, how an operator decides about them, and which copies close automatically.
 
-``lot.py`` keeps messages and ``unreadable.py`` what is none. ``decisions.py`` carries out what people decide,
-``outcomes.py`` records what came of it, ``sweep.py`` closes what has settled itself.
+``lot.py`` parks messages, and ``unreadable.py`` parks deliveries that are not messages. ``decisions.py``
+carries out people's decisions, ``outcomes.py`` records the results, and ``sweep.py`` closes copies that are
+already settled.
 """

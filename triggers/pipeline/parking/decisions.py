@@ -1,7 +1,8 @@
-"""Carry out what somebody decided about parked messages: "it happened", "drop it", "run it".
+"""Carry out a decision about parked messages: "it happened", "drop it", "run it".
 
-"It happened" completes the entries, so that the next copies are duplicates. That is about the entries that
-stood when the messages were parked: what somebody has started again since, or what is running, is left alone.
+"It happened" completes the entries, so that the next copies are duplicates. It completes only the entries
+that existed when the messages were parked. An entry that somebody has started again since, or that is
+running, is left unchanged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,24 +18,24 @@ from history.store.owners import owner_token
 from history.store.parking import ParkedLabel, Parking
 from triggers.pipeline.parking.outcomes import record
 
-#: How the owner's token begins of an entry that somebody is about to complete; no service runs under it.
+#: How the owner's token of an entry begins that is about to be completed; no service runs under it.
 DONE = "done:"
 
-#: For how long copies wait for a decision that is being carried out.
+#: How long copies wait for a decision that is being carried out.
 LEASE = timedelta(seconds=30)
 
-#: How the outcome begins of what was not done.
+#: How the outcome of a refused decision begins.
 REFUSED = "refused: "
 
 GONE = "it is not parked any more, or its entry has just changed: look again"
 RUNNING = "its service is running: wait until it has ended, or its lease is over"
-STARTED_AGAIN = "it was started again since it was parked: look at it anew"
+STARTED_AGAIN = "it was started again since it was parked: look at it again"
 CHANGED = "its entry has just changed: look again"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one parked message; ``left`` says why it stays parked, None if it was carried out."""
+    """The result for one parked message; ``left`` says why it stays parked, None if it was carried out."""
 
     label: ParkedLabel
     left: str | None
@@ -47,11 +48,11 @@ async def decide(
     lot: Parking,
     store: HistoryStore | None,
 ) -> Sequence[Verdict]:
-    """Carry a decision out for parked messages of ``lot``; each comes back with what became of it.
+    """Carry out a decision for parked messages of ``lot``; return the result of each.
 
-    ``store`` is the history that has their entries. Where ``lot`` is the lot beside it, entries and messages
-    change in one step; else the entries come first, and a crash in between leaves copies of duplicates, which
-    can be decided again.
+    ``store`` is the history that has their entries. If ``lot`` is the lot beside it, entries and messages
+    change in one step. Otherwise the entries come first. A crash in between leaves parked copies of
+    duplicates, which can be decided again.
     """
     verdicts: list[Verdict] = []
     for number, (name, piece) in enumerate(_pieces(labels)):
@@ -68,7 +69,7 @@ async def decide(
 async def _record_refused(
     trigger: str, verdicts: Sequence[Verdict], step: OperatorDecision, lot: Parking
 ) -> None:
-    """Record what was decided and not done; what somebody else has decided meanwhile is in their record."""
+    """Record decisions that were refused; another person's decision in the meantime has its own record."""
     refused = [
         (verdict.label, f"{REFUSED}{verdict.left}", False)
         for verdict in verdicts
@@ -101,14 +102,14 @@ async def _carry_out(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How entries end, by uuid; how they end where that fails; and what stays parked, by id, and why."""
+    """How entries end, by uuid; how they end if that fails; and why messages stay parked, by id."""
 
     settlements: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
     undone: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
     left: dict[str, str] = field(default_factory=dict[str, str])
 
     def add(self, uuid: str, claim: Claim, owner: str, otherwise: EntryOutcome | None) -> None:
-        """Complete what is claimed or taken over, so that nobody else can."""
+        """Complete an entry that is claimed or taken over, so that nobody else can."""
         self.settlements[uuid] = Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK, owner)
         self.undone[uuid] = self.settlements[uuid]._replace(outcome=otherwise)
 
@@ -120,7 +121,7 @@ async def _settle(
     lot: Parking,
     store: HistoryStore,
 ) -> Sequence[Verdict]:
-    """Complete the entries of parked messages, and take these out; what has no uuid has no entry."""
+    """Complete the entries of parked messages and remove the messages. Without uuid: no entry."""
     plan = await _plan(trigger, labels, store)
     rest = [label for label in labels if label.id not in plan.left]
     verdicts = list(await _finish(trigger, rest, decision, lot, store, plan.settlements))
@@ -131,7 +132,7 @@ async def _settle(
 
 
 async def _plan(trigger: str, labels: Sequence[ParkedLabel], store: HistoryStore) -> _Plan:
-    """Look at the entries; what has none gets one, and what has failed is taken over."""
+    """Read the entries; create missing ones, and take over failed ones."""
     plan, owner = _Plan(), DONE + owner_token()
     uuids = list(
         dict.fromkeys(label.uuid for label in labels if label.uuid is not None and _has_entry(label))
@@ -167,7 +168,7 @@ async def _finish(
     store: HistoryStore,
     settlements: Mapping[str, Settlement],
 ) -> Sequence[Verdict]:
-    """Settle and take out: in one step where the lot is beside the history, else one after the other."""
+    """Settle and remove: in one step if the lot is beside the history, else one after the other."""
     if lot is store.parking:
         return await _carry_out(trigger, labels, decision, lot, settlements)
     answers = await store.settle(trigger, list(settlements.values()))
@@ -178,12 +179,12 @@ async def _finish(
 
 
 def _has_entry(label: ParkedLabel) -> bool:
-    """Whether the entry of its uuid is its own, and not that of another body that came first."""
+    """Whether the entry of its uuid belongs to it, and not to another body that came first."""
     return label.evidence.fence != NO_FENCE
 
 
 def _problem(found: Entry, label: ParkedLabel) -> str | None:
-    """Say why an entry is not to be completed, for somebody has changed it since; None where it is."""
+    """Return why an entry must not be completed because somebody has changed it since; else None."""
     if found.outcome is EntryOutcome.OK or (found.owner or "").startswith(DONE):
         return None
     if found.lease_alive:

@@ -1,4 +1,4 @@
-"""Where a trigger parks: the lot beside its history, and a local file when no server can take the message."""
+"""Where a trigger parks: the lot beside its history, and a local file if no server can take the message."""
 
 import logging
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ _log = logging.getLogger(__name__)
 
 
 class ParkingLot:
-    """Parks in ``primary``, or, when that is away or None, in a SQLite file of this machine.
+    """Parks in ``primary``, or in a SQLite file of this machine if ``primary`` is unavailable or None.
 
-    The file is the last resort of a message that must be acknowledged while its history is away; it is as
-    durable as the disk it is on, and only this user may read it. ``doubtless parked list --local`` shows it.
-    It is encrypted as ``primary`` is.
-    ``owned`` is a history that was opened for its lot alone; :meth:`close` closes it.
+    The file is the last resort for a message that must be acknowledged while its history is unavailable. It
+    is as durable as its disk, and only this user may read it. ``doubtless parked list --local`` shows it. It
+    is encrypted in the same way as ``primary``. ``owned`` is a history that was opened only for its lot;
+    :meth:`close` closes it.
     """
 
     def __init__(
@@ -35,15 +35,15 @@ class ParkingLot:
 
     @property
     def primary(self) -> Parking | None:
-        """The lot beside the history, or the one that the trigger names."""
+        """The lot beside the history, or the lot that the trigger names."""
         return self._primary
 
     async def park(self, parked: Sequence[Parked]) -> bool:
-        """Keep messages; False when nothing could take them, so that they must not be acknowledged."""
+        """Park messages; False if nothing could take them, so that they must not be acknowledged."""
         if self._primary is not None:
             try:
                 await self._primary.park(parked)
-            except Exception as error:  # noqa: BLE001  (whatever a lot raises: the message must go somewhere)
+            except Exception as error:  # noqa: BLE001  (any error of a lot: the message must go somewhere)
                 _log.warning("%s: parking %d messages in a local file", text_of(error), len(parked))
             else:
                 return True
@@ -63,7 +63,7 @@ class ParkingLot:
         return self._local
 
     async def close(self) -> None:
-        """Give back the connections that were opened for parking alone."""
+        """Close the connections that were opened only for parking."""
         opened, self._local = (self._owned, self._local), None
         for store in opened:
             if store is not None:

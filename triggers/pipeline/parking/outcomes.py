@@ -1,7 +1,7 @@
-"""Write into the audit trail what came of what somebody decided, beside the record of the decision itself.
+"""Add to the audit trail what the decisions about parked messages led to, beside the record of the decision.
 
-A run takes its time, and its decision is recorded before it. If the process dies between the two, the trail
-has the decision without an outcome: the entry of the history says more.
+A run takes time, and its decision is recorded before it. If the process dies between the two, the trail has
+the decision without an outcome. The entry of the history then says more.
 """
 
 import logging
@@ -15,15 +15,15 @@ from history.support.rendering import text_of
 
 _log = logging.getLogger(__name__)
 
-#: How long outcomes are gathered for one record, in seconds: one for each would make the trail too long.
+#: How long outcomes are gathered for one record, in seconds: a record for each makes the trail too long.
 GATHERED = 1.0
 
-#: How much of what came of a message is kept, in characters.
+#: How much of the outcome of a message is stored, in characters.
 OUTCOME_TEXT = 300
 
 
 class Outcomes:
-    """Gathers what came of messages, and writes it: the first at once, others after a second at most."""
+    """Gathers outcomes and writes them: the first immediately, others after at most a second."""
 
     def __init__(
         self, lot: Parking, decision: OperatorDecision, clock: Callable[[], float] = time.monotonic
@@ -34,7 +34,7 @@ class Outcomes:
         self._number = 0
 
     async def add(self, label: ParkedLabel, text: str, *, closed: bool) -> None:
-        """Note what came of a message, and whether it is not parked any more."""
+        """Note the outcome of a message, and whether it is no longer parked."""
         self._gathered.append((label, text[:OUTCOME_TEXT], closed))
         now = self._clock()
         is_due = self._written_at is None or now - self._written_at >= GATHERED
@@ -43,12 +43,12 @@ class Outcomes:
             await self.write()
 
     async def write(self) -> None:
-        """Write what is gathered; what cannot be written is logged, and tried again with the next."""
+        """Write the gathered outcomes; a failure is logged, and repeated with the next ones."""
         for name in dict.fromkeys(label.trigger_name for label, _, _ in self._gathered):
             mine = [one for one in self._gathered if one[0].trigger_name == name][:CLAIM_BATCH]
             try:
                 await record(self._lot, name, self._step(), mine)
-            except Exception as error:  # noqa: BLE001  (whatever a lot raises: what has run stays run)
+            except Exception as error:  # noqa: BLE001  (any error of a lot: what has run stays run)
                 _log.warning("trigger %s: outcomes of decisions were not written: %s", name, text_of(error))
             else:
                 self._gathered = [one for one in self._gathered if one not in mine]
@@ -63,7 +63,7 @@ class Outcomes:
 async def record(
     lot: Parking, trigger: str, step: OperatorDecision, outcomes: list[tuple[ParkedLabel, str, bool]]
 ) -> None:
-    """Add a record of what came of messages of a trigger; nothing else is changed."""
+    """Add a record of the outcomes of a trigger's messages; change nothing else."""
     texts = dict.fromkeys((text, closed) for _, text, closed in outcomes)
     ended = tuple(
         Ended(text, closed, tuple(label.id for label, *how in outcomes if how == [text, closed]))

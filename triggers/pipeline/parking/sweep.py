@@ -1,4 +1,4 @@
-"""What is done now and then for a trigger: delete expired entries, close parked copies that are settled.
+"""The periodic work for a trigger: delete expired entries, and close parked copies that are settled.
 
 A consumer does it every :data:`SWEEP_INTERVAL`, and so does the driver of a Spark query after its batches.
 """
@@ -14,18 +14,18 @@ from history.store.parking import ParkedKind, ParkedLabel, Parking
 
 _log = logging.getLogger(__name__)
 
-#: How often expired entries are deleted, as in the reference system.
+#: How often expired entries are deleted, as in webMethods.
 SWEEP_INTERVAL = timedelta(minutes=10)
 
-#: How many parked messages a sweep looks at; the next sweep goes on from there.
+#: How many parked messages a sweep looks at; the next sweep continues from there.
 LOOKED_AT = 10_000
 
-#: How many of them one call looks at.
+#: How many parked messages one call looks at.
 PAGE = 200
 
 
 class Closed(NamedTuple):
-    """How many copies were closed. ``cursor`` is where the next walk goes on, None at the end."""
+    """How many copies were closed. ``cursor`` is where the next walk continues, None at the end."""
 
     copies: int
     cursor: str | None
@@ -34,15 +34,15 @@ class Closed(NamedTuple):
 async def sweep(
     trigger: str, store: HistoryStore, parking: Parking | None = None, cursor: str | None = None
 ) -> str | None:
-    """Delete a trigger's expired entries and close some of its settled In Doubt copies; what is away waits.
+    """Delete a trigger's expired entries and close settled In Doubt copies; what is away waits.
 
-    It looks at about :data:`LOOKED_AT` parked messages, from ``cursor`` on, and returns where the next sweep
-    goes on.
+    It looks at about :data:`LOOKED_AT` parked messages, starting at ``cursor``, and returns where the next
+    sweep continues.
     """
     try:
         deleted = await store.purge(trigger)
         closed = await close_settled(trigger, store, parking or store.parking, cursor=cursor, limit=LOOKED_AT)
-    except Exception as error:  # noqa: BLE001  (whatever a store raises: the consumer can do without a sweep)
+    except Exception as error:  # noqa: BLE001  (any error of a store: the consumer can do without a sweep)
         minutes = SWEEP_INTERVAL.total_seconds() / 60
         _log.warning(
             "trigger %s: the sweep failed, and is tried again in %d minutes: %s",
@@ -70,9 +70,10 @@ async def close_settled(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Closed:
-    """Close In Doubt copies whose original has completed meanwhile: they are duplicates.
+    """Close In Doubt copies if their original has completed meanwhile: they are duplicates.
 
-    Of all that is parked, or of about ``limit`` messages from ``cursor`` on. Their labels are enough for it.
+    Without ``limit`` it looks at all parked messages, else at about ``limit``, starting at ``cursor``. It
+    reads only their labels.
     """
     closed = looked_at = 0
     while True:

@@ -1,4 +1,4 @@
-"""Keeping aside what is no message: whole, and where nothing can take that, in a piece of bounded size."""
+"""Park a delivery that is not a message: whole, or, if no store can take that, a piece of limited size."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,15 @@ from triggers.providers.provider import Unreadable
 
 _log = logging.getLogger(__name__)
 
-#: What is larger than this may be too large for a store, in bytes.
+#: A larger delivery may be too large for a store, in bytes.
 LARGE = 1024 * 1024
 
-#: How many fields of it are kept then, and how much of each, in bytes.
+#: How many of its fields are kept then, and how much of each, in bytes.
 MOST_FIELDS, MOST_BYTES = 100, 2048
 
 
 async def park_raw(lot: ParkingLot, unreadable: Unreadable, *, trigger: str, destination: str) -> bool:
-    """Keep a delivery that is no message; False when nothing could, so that it must not be acknowledged."""
+    """Park a delivery that is not a message; False if nothing could, so that it must not be acknowledged."""
     for copy in _copies(unreadable):
         try:
             parked = Parked(
@@ -45,7 +45,7 @@ def _copies(unreadable: Unreadable) -> Iterator[Mapping[bytes, bytes]]:
 
 
 def _piece(value: bytes) -> bytes:
-    """Return the beginning of a long value, and what tells it from others."""
+    """Return the beginning of a long value, and what distinguishes it from others."""
     if len(value) <= MOST_BYTES:
         return value
     digest = blake2b(value, digest_size=16).hexdigest()
@@ -53,7 +53,7 @@ def _piece(value: bytes) -> bytes:
 
 
 def _id(unreadable: Unreadable, trigger: str, destination: str) -> str:
-    """Return the id of the copy: the same for each redelivery, and for no other delivery."""
+    """Return the id of the copy: the same for each redelivery, and different for any other delivery."""
     digest = blake2b(digest_size=12)
     for word in (trigger, "unreadable", destination):
         _add(digest, word.encode("utf-8", "surrogatepass"))

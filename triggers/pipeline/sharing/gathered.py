@@ -1,7 +1,7 @@
-"""Claims and settlements of many tasks of one trigger: what is asked for at the same time goes in one call.
+"""Share the calls of many tasks of one trigger: claims and settlements that are requested together.
 
-Each message keeps a fate of its own: it is claimed right before its service runs, and settled right after.
-Only the round trips are shared. What is claimed in one call has one token, as what is claimed for a batch.
+Each message still has its own result: it is claimed right before its service runs, and settled right after.
+Only the round trips are shared. Claims of one call have one token, like the claims of a batch.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ MOST = 200
 
 @dataclass(slots=True)
 class Asking:
-    """One message to be claimed; ``owner`` and ``asked_at``, monotonic, are known when that is sent."""
+    """One message to claim; ``owner`` and ``asked_at`` (monotonic) are set when the call is sent."""
 
     uuid: str
     owner: str = ""
@@ -28,7 +28,7 @@ class Asking:
 
 
 class GatheredCalls:
-    """The calls of a trigger to its history that its tasks share, on one event loop."""
+    """The calls to the history that a trigger's tasks share, on one event loop."""
 
     def __init__(self, settings: Settings, store: HistoryStore) -> None:
         self._settings = settings
@@ -52,7 +52,7 @@ class GatheredCalls:
         claims: dict[int, Claim] = {}
         left: list[tuple[int, Asking]] = list(enumerate(asked))
         while left:
-            # Of copies of a message the second must not take the entry of the first for its own.
+            # With copies of a message, the second copy must not take the entry of the first for its own.
             first = {asking.uuid: (place, asking) for place, asking in reversed(left)}
             claims.update(await self._claim_once(list(first.values())))
             left = [(place, asking) for place, asking in left if place not in claims]

@@ -1,25 +1,25 @@
-"""The turn from one message to the next, in one round trip where the history can do that.
+"""The turn from one message to the next, in one round trip if the history supports it.
 
-A worker that has received several messages runs one at a time. When the service of one has succeeded, one
-call completes its entry, acknowledges the message, and claims the next one that was received. So a message
-costs one round trip, and an entry is STARTED only when its message is the next to run: a process that dies
-leaves at most one message In Doubt for each worker. What it had received besides is NEW.
+A worker that has received several messages runs one at a time. After the service of a message has succeeded,
+one call completes its entry, acknowledges the message, and claims the next received message. So a message
+costs one round trip, and an entry is STARTED only when its message is the next to run. A process that dies
+leaves at most one message In Doubt for each worker. The other messages that it had received are NEW.
 
 =====================  ===========================================================================
-what happens           what stands, and what is done
+what happens           what exists, and what is done
 =====================  ===========================================================================
 dies before the turn   STARTED, as after any run; the next message is NEW
 dies after the turn    COMPLETED and acknowledged; the next message is STARTED and In Doubt
-no answer              nobody knows: the run is settled again, which is harmless; the claim is noted as
+no answer              unknown: the run is settled again, which is harmless; the claim is noted as
                        undecided (:mod:`triggers.pipeline.undecided`), and the message claimed again
-next one runs still    what was found is forgotten, and asked again when it is its turn: it may be a copy
-                       of this one
-fence lost             nothing is acknowledged; the run is settled as usual, which finds out why
+next one runs still    the answer is dropped, and the claim is made again before the message runs:
+                       it may be a copy of this one
+fence lost             nothing is acknowledged; the run is settled as usual, which finds the reason
 next one not begun     its claim is released, before it is given back to the provider
 =====================  ===========================================================================
 
-Anything unusual goes the usual way, call by call: what did not succeed, and messages that must be looked at
-before they are claimed.
+Every unusual case takes the usual way, call by call: failures, and messages that need a look before their
+claim.
 """
 
 import logging
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClaimedAhead(NamedTuple):
-    """The claim of a message that is the next to run, and when it was asked for, by the monotonic clock."""
+    """The claim of the message that runs next, and when it was requested, by the monotonic clock."""
 
     uuid: str
     owner: str
@@ -53,12 +53,12 @@ class ClaimedAhead(NamedTuple):
 
 
 def _is_final(claim: Claim) -> bool:
-    """Whether a claim says the same a moment later, as it does not of a run that may end until then."""
+    """Whether a claim stays true a moment later; the claim of a run that may end until then does not."""
     return claim.found is None or claim.found.state is State.COMPLETED
 
 
 def turns_are_safe(settings: Settings) -> bool:
-    """Whether nothing but the claim decides about the next message, and its answer is the usual one."""
+    """Whether only the claim decides about the next message, and the answer is the usual one."""
     policy = settings.policy
     return (
         policy.detect_duplicates
@@ -81,7 +81,7 @@ def turns_of(
     undecided: UndecidedClaims,
     goes_on: Callable[[], bool],
 ) -> "Turns | None":
-    """Return the turns of one worker; None where its history or its settings have none."""
+    """Return the turns of one worker; None if its history or its settings do not support them."""
     if not isinstance(store, Turning) or not store.turns or not turns_are_safe(settings):
         return None
     return Turns(settings=settings, store=store, turning=store, undecided=undecided, goes_on=goes_on)
@@ -89,10 +89,10 @@ def turns_of(
 
 @dataclass(slots=True, kw_only=True)
 class Turns:
-    """What one worker knows of its message and of the next; for one thread or task at a time.
+    """One worker's knowledge of its message and the next one; for one thread or task at a time.
 
-    ``goes_on`` says whether another message may be begun. ``receiver`` is None where messages can only be
-    acknowledged by the provider itself.
+    ``goes_on`` returns whether another message may begin. ``receiver`` is None if only the provider itself
+    can acknowledge messages.
     """
 
     settings: Settings
@@ -108,13 +108,13 @@ class Turns:
     _refused: bool = False
 
     def look(self, current: Received, following: Received | None) -> None:
-        """Note which message is the worker's, and which it will be given next."""
+        """Note the worker's present message, and its next one."""
         self._acknowledged = False
         self._current = current if isinstance(current, Arrival) else None
         self._following = None if following is None else self._uuid_to_claim(following)
 
     def _uuid_to_claim(self, received: Received) -> str | None:
-        """Return the uuid of a message that is claimed before anything else is done about it."""
+        """Return the uuid of a message if its claim is the first step."""
         if not isinstance(received, Arrival):
             return None
         message = received.message
@@ -123,7 +123,7 @@ class Turns:
         return message.uuid
 
     def take(self, uuids: Sequence[str]) -> ClaimedAhead | None:
-        """Return the claim that was made ahead, to whoever claims this message now."""
+        """Return the claim that was made ahead, for the caller that claims this message now."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and uuids != [ahead.uuid]:
             self._ahead = ahead
@@ -131,7 +131,7 @@ class Turns:
         return ahead
 
     async def settle(self, settlements: Sequence[Settlement]) -> bool:
-        """Settle the run of a success, and do all that goes with it; False to settle it the usual way."""
+        """Settle the run of a success with all steps that belong to it; False to settle it the usual way."""
         current = self._current
         if current is None or len(settlements) != 1:
             return False
@@ -151,7 +151,7 @@ class Turns:
         return self._acknowledged
 
     async def _turn(self, current: Arrival, done: Settlement | None) -> Turned | None:
-        """Do all of it in one call; None where it failed, and each part is to be done by itself."""
+        """Do everything in one call; None if it failed, and each part must be done separately."""
         following = self._next_claim()
         if self._refused or (following is None and self.receiver is None):
             return None
@@ -183,7 +183,7 @@ class Turns:
         return NextClaim(self._following, owner_token(), settings.lease, settings.history_time_to_live)
 
     def _note_failure(self, error: Exception) -> None:
-        """Go the usual way for this message; for all, where the server will never do it."""
+        """Use the usual way for this message, or for all messages if the server will never support turns."""
         self._following = None
         if not isinstance(error, HistoryUnavailableError):
             self._refused = True
@@ -204,7 +204,7 @@ class Turns:
         try:
             await self.store.settle(self.settings.name, [release])
         except BaseException as error:
-            # It is known as ours when the message comes again, and released when the history answers again.
+            # It is known as ours if the message comes again, and released after the history answers again.
             self.undecided.note(ahead.owner, [ahead.uuid])
             if not isinstance(error, Exception):
                 raise

@@ -1,4 +1,4 @@
-"""The context of a span on its way in a message, and the one import of OpenTelemetry."""
+"""The context of a span inside a message, and the one import of OpenTelemetry."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,22 +12,22 @@ try:
 except ImportError as error:
     raise MissingExtraError("tracing=", extra="otel", package="opentelemetry-api") from error
 
-#: What the attribute ``messaging.system`` says: the conventions know a name for a part of our providers only.
+#: The attribute ``messaging.system``: the conventions have names only for some of our providers.
 SYSTEM = "doubtless"
 
 tracer = trace.get_tracer("doubtless")
 
 
 def linked(message: Message) -> trace.Link | None:
-    """Return a link to the span in which a message was sent; None where it says nothing of one."""
+    """Return a link to the span in which a message was sent; None if the message names no span."""
     carried = {name: value for name, value in message.properties.items() if isinstance(value, str)}
-    # From nothing: a propagator that finds nothing would leave the span that is current here.
+    # From an empty context: a propagator that finds nothing would otherwise return the current span.
     found = trace.get_current_span(propagate.extract(carried, Context())).get_span_context()
     return trace.Link(found) if found.is_valid else None
 
 
 def carrying(message: Message) -> Message:
-    """Return a message that tells of the span which is current."""
+    """Return a message that carries the current span."""
     carried: dict[str, str] = {}
     propagate.inject(carried)
     if not carried:
@@ -36,7 +36,7 @@ def carrying(message: Message) -> Message:
 
 
 def attributes_of(operation: str, kind: str, destination: str, count: int) -> dict[str, Any]:
-    """Return what the conventions want of each span; a count of messages where there are several."""
+    """Return the attributes of each span by the conventions; with a count if there are several messages."""
     found: dict[str, Any] = {
         "messaging.system": SYSTEM,
         "messaging.operation.name": operation,
@@ -49,7 +49,7 @@ def attributes_of(operation: str, kind: str, destination: str, count: int) -> di
 
 
 def attributes_about(message: Message) -> Mapping[str, Any]:
-    """Return what the conventions want of a span of one message."""
+    """Return the attributes of a span of one message by the conventions."""
     named = {
         "messaging.message.id": message.uuid,
         "messaging.message.conversation_id": message.correlation_id,

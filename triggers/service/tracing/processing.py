@@ -1,8 +1,8 @@
 """Spans for what a trigger does with messages, and for their answers to the provider.
 
-The span of a message, or of several that are handled together, is current while their service runs, so that
-what the service traces is below it. It has a link to the span in which each message was sent, and says at its
-end what became of them.
+The span of a message, or of several messages that are handled together, is current while their service runs.
+So the service's own spans are its children. It has a link to the span in which each message was sent, and at
+its end it gets the results of the messages.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from triggers.service.tracing.context import attributes_about, attributes_of, li
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The spans of one trigger; ``redact`` takes values out of what they say of errors."""
+    """The spans of one trigger; ``redact`` removes values from the texts of errors."""
 
     trigger: str
     destination: str
@@ -31,7 +31,7 @@ class Spans:
 
     @contextmanager
     def processing(self, messages: Sequence[Message]) -> Generator[None]:
-        """Span the handling of messages."""
+        """Open a span while messages are handled."""
         attributes = attributes_of("process", "process", self.destination, len(messages))
         attributes["doubtless.trigger"] = self.trigger
         if len(messages) == 1:
@@ -55,7 +55,7 @@ class Spans:
                 raise
 
     def tell(self, outcomes: Sequence[Outcome], fences: Sequence[int | None]) -> None:
-        """Say in the current span what became of the messages."""
+        """Add the results of the messages to the current span."""
         span = get_current_span()
         if not span.is_recording():
             return
@@ -73,24 +73,24 @@ class Spans:
         span.set_status(Status(StatusCode.ERROR, text_of(error, self.redact)))
 
     def answering(self, receiver: "Answers") -> "Answering":
-        """Return a receiver whose answers have spans of their own."""
+        """Return a receiver that opens a span for each answer."""
         return Answering(receiver, self)
 
 
 def _record(span: Span, error: BaseException, redact: Redaction | None) -> None:
-    """Add an exception to a span; where it does not let itself be told, what is known of it all the same."""
+    """Add an exception to a span; if the exception cannot be rendered, add what is known of it."""
     known = {"exception.type": class_of(error), "exception.message": text_of(error, redact)}
-    if redact is not None:  # OpenTelemetry would tell all of it
+    if redact is not None:  # OpenTelemetry would record all of it
         span.add_event("exception", {**known, "exception.stacktrace": trace_of(error, redact=redact) or ""})
         return
     try:
         span.record_exception(error)
-    except Exception:  # noqa: BLE001  (an exception is user code, too; the message must still be answered)
+    except Exception:  # noqa: BLE001  (an exception is also user code; the message must still be answered)
         span.add_event("exception", known)
 
 
 def _about(outcome: Outcome, fence: int | None) -> dict[str, Any]:
-    """Return what one message's span says at its end."""
+    """Return the attributes for the end of one message's span."""
     found: dict[str, Any] = {
         "doubtless.status": outcome.kind if outcome.status is None else outcome.status.name,
         "doubtless.row": outcome.row,
@@ -104,20 +104,20 @@ def _about(outcome: Outcome, fence: int | None) -> dict[str, Any]:
 
 
 class Answers(Protocol):
-    """What a receiver does with deliveries in the end."""
+    """The answers of a receiver to its provider."""
 
     async def acknowledge(self, received: Sequence[Any]) -> None:
-        """Say that these are done."""
+        """Acknowledge these."""
         ...
 
     async def recover(self, received: Sequence[Any], delay: timedelta) -> None:
-        """Give these back, not to come again before the delay is over."""
+        """Recover these; they must not come again before the delay is over."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """A receiver as far as the pipeline answers it, with a span for each answer."""
+    """The part of a receiver that answers, with a span for each answer."""
 
     receiver: Answers
     spans: Spans
@@ -128,7 +128,7 @@ class Answering:
             await self.receiver.acknowledge(received)
 
     async def recover(self, received: Sequence[Any], delay: timedelta) -> None:
-        """Give these back."""
+        """Recover these."""
         with self._span("recover", len(received)):
             await self.receiver.recover(received, delay)
 

@@ -1,4 +1,4 @@
-"""A span for what a producer sends; the messages carry its context."""
+"""A span for the messages that a producer sends; the messages carry its context."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from triggers.service.tracing.context import attributes_about, attributes_of, ca
 
 @contextmanager
 def sending(destination: str, messages: Sequence[Message]) -> Generator[Sequence[Message]]:
-    """Span a sending; give the messages that are to be sent in place of these."""
+    """Open a span for a sending; yield the messages to send, which carry it."""
     attributes = attributes_of("send", "send", destination, len(messages))
     if len(messages) == 1:
         attributes |= attributes_about(messages[0])

@@ -13,7 +13,7 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, TableWriter, atomic_sink, into_table
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]

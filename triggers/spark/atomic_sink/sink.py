@@ -10,10 +10,10 @@
     )
     stream.writeStream.foreachBatch(bookings).option("checkpointLocation", path).start()
 
-The table is in the history's own database. A task claims its rows, writes them and completes their entries
-in one transaction: what is killed leaves all three behind, or none, and whoever comes next, be it another
-attempt of the task, a speculative twin, the next run of the batch or another query with the same name, finds
-duplicates. So there is no lease: what a task has claimed nobody else sees before it is complete.
+The table is in the history's own database. A task claims its rows, writes them and completes their entries in
+one transaction. A killed task leaves all of this behind, or nothing. The next run finds duplicates, whether
+it is another attempt of the task, a speculative twin, the next run of the batch or another query with the
+same name. No lease is needed: nobody else sees the claims of a task before they are complete.
 """
 
 import time
@@ -59,45 +59,47 @@ __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table
 def atomic_sink(
     destination: str, *, uuid: str, history: str, write: RowsWriter, **options: Unpack[SinkOptions]
 ) -> "AtomicSink":
-    """Make a sink for ``writeStream.foreachBatch`` that writes each row once, always.
+    """Make a sink for ``writeStream.foreachBatch`` that always writes each row once.
 
     Args:
         destination: where the messages come from, for events and parked rows.
         uuid: the column with the identity of the event, never of an entity (a customer, an aggregate's key):
             a second row of one entity would be a duplicate. Text, whole numbers or bytes, see
-            :mod:`triggers.spark.rows.columns`; where it is null, ``message_id`` is the identity.
-        history: the URL of the document history: PostgreSQL, or SQLite where driver and executors are one
+            :mod:`triggers.spark.rows.columns`; if it is null, ``message_id`` is the identity.
+        history: the URL of the document history: PostgreSQL, or SQLite if driver and executors are one
             machine. The rows are written to the same database.
-        write: what writes rows: :func:`into_table`, or a function of ``(connection, rows)`` of your own, with
-            a ``sqlalchemy.Connection`` that it must not commit, and the rows as dictionaries.
+        write: writes the rows: :func:`into_table`, or your own function of ``(connection, rows)``. It gets a
+            ``sqlalchemy.Connection`` that it must not commit, and the rows as dictionaries.
         message_id: the column with the JMSMessageID, if there is one.
         delivery_count: the column with the JMSXDeliveryCount, if there is one; null is undefined.
         body: the column that is the body of a message that is parked or resolved; the whole row by default.
-        fingerprint: "body", a column or a list of columns: a row with the uuid of another one and another
-            fingerprint is rejected and parked, neither written nor taken for a duplicate. A column that
-            is null compares nothing. JSON counts by what it says, as of ``@trigger``.
+        fingerprint: "body", a column or a list of columns: a row that has the uuid of another row and another
+            fingerprint is rejected and parked. It is not written, and does not count as a duplicate. A column
+            that is null compares nothing. JSON is compared by its meaning, as with ``@trigger``.
         name: the namespace in the history, shared by all that must not process a row twice; by default
-            "module.function" of a ``write`` of your own.
+            "module.function" of your own ``write``.
         query: the name of the query in the batch ledger; by default its queryName, else its id.
-        reprocess: a label, such as "2026-11 refill", when rows are wanted once more that the history knows:
-            they are under "<name>/<label>" a generation of their own, each once again.
+        reprocess: a label, such as "2026-11 refill", to process rows again that the history knows. They form
+            a separate generation under "<name>/<label>", each row once again.
         resolver: asked about rows that a trigger of the same name started elsewhere and did not complete.
-        on_fatal: when rows cannot be written, "raise" fails the query; "reject" finds out which ones, parks
-            them, with an event each, and writes the others.
-        on_reset: when batch ids go back, "warn" says so and goes on, "raise" fails the query.
+        on_fatal: when rows cannot be written, "raise" fails the query; "reject" finds these rows, parks them,
+            with an event each, and writes the others.
+        on_reset: when batch ids go back, "warn" logs this and goes on, "raise" fails the query.
         in_doubt: "park" keeps In Doubt rows for a decision, "execute" writes them, "acknowledge" drops them.
         max_delivery_count: rows above it are rejected.
         history_time_to_live: how long an entry is remembered.
-        transient: exception classes that always fail the task, besides TransientError and UnavailableError,
-            or a function of ``(error)`` that says so: Spark tries it again.
-        redact: what takes values, such as card numbers, out of the texts of errors and resolvers before they
-            are logged, parked or sent; as of ``@trigger``. Spark itself logs what the query fails with.
-        patience: how long a task waits for a database that is away, and for rows that somebody else who is
-            alive processes.
+        transient: exception classes that always fail the task, in addition to TransientError and
+            UnavailableError, or a function of ``(error)`` that returns True for them: Spark tries the task
+            again.
+        redact: removes values, such as card numbers, from the texts of errors and resolvers before they are
+            logged, parked or sent, as with ``@trigger``. Spark itself logs the error with which the query
+            fails.
+        patience: how long a task waits for an unavailable database, and for rows that another running process
+            has claimed.
         rows_per_transaction: the most rows of one transaction, and of one call of ``write``.
         partitions: how many tasks write; one for each core by default.
-        on_batch: given the :class:`~triggers.spark.report.BatchReport` of each batch that was completed, on
-            the driver; a death in between leaves it untold.
+        on_batch: receives the :class:`~triggers.spark.report.BatchReport` of each completed batch, on the
+            driver; after a crash in between, it is not called for this batch.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
@@ -116,9 +118,8 @@ class AtomicSink:
     """Made by :func:`atomic_sink`; give it to ``writeStream.foreachBatch``.
 
     ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
-    process, the last ones only; ``counts`` adds up what they say. What an attempt that was cut off has
-    written counts as ``new`` in the report of the attempt that came to its end, where both had the same
-    partitions.
+    process, only the last ones; ``counts`` is their sum. If an attempt was cut off, its written rows count as
+    ``new`` in the report of the attempt that ended, provided that both had the same partitions.
 
     Guarantee: atomic: history entry and effects share one SQL transaction, exactly once, no In Doubt window.
     """
@@ -137,11 +138,11 @@ class AtomicSink:
         return f"<AtomicSink {self.settings.name} on {self.settings.trigger.destination}>"
 
     def write_stream(self, stream: DataFrame) -> DataStreamWriter:
-        """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
+        """Return ``stream.writeStream.foreachBatch(self)``, after a check of the stream's columns.
 
         Raises:
-            ConfigurationError: naming a column that it lacks, whose type tells no identity, or that
-                differs each time that it is computed, such as one by ``uuid()``.
+            ConfigurationError: naming a column that is missing, that has a type without an identity, or that
+                differs each time that it is computed, such as a column by ``uuid()``.
         """
         check_frame(self.settings.columns, stream)
         self._plans.stream(stream)
@@ -151,8 +152,8 @@ class AtomicSink:
         """Write one micro-batch; Spark calls this.
 
         Raises:
-            ConfigurationError: the stream's columns do not do, or a batch comes again with other identities.
-            Exception: rows could not be written, or the database stayed away.
+            ConfigurationError: the stream's columns do not fit, or a batch comes again with other identities.
+            Exception: rows could not be written, or the database stayed unavailable.
         """
         started = time.perf_counter()
         check_frame(self.settings.columns, batch)
@@ -184,7 +185,7 @@ class AtomicSink:
         self._purging.after(report)
 
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
-        """Let the tasks write, and return their counts; publish the events of what they gave up."""
+        """Let the tasks write, and return their counts; publish the events of rows that they gave up."""
         token, _, _ = run_of(record).owner.token.rpartition("/")
         task = SinkTask(
             history=self.settings.history,
@@ -203,7 +204,7 @@ class AtomicSink:
         return {name: sum(row[name] for row in results) for name in RESULT.names if name != "events"}
 
     def _keyless(self, rows: DataFrame, record: BatchRecord) -> int:
-        """Park rows without an identity, or with a delivery count that is none or too large; count them."""
+        """Park rows without an identity, or with an invalid or too large delivery count; count them."""
         aside = rows.filter(F.col(KEY).isNull()).withColumn(VERDICT, F.lit(int(Verdict.ASIDE)).cast("byte"))
         judged = judged_again(aside, self.settings, run_of(record)).select(STATUS, EVENT).collect()
         self._publish([row[EVENT] for row in judged if row[EVENT] is not None])

@@ -1,7 +1,7 @@
-"""What the tasks of an atomic sink do: claim rows, write them and complete their entries in one transaction.
+"""The tasks of an atomic sink: claim rows, write them and complete their entries in one transaction.
 
 A transaction has at most some thousand rows, so that no lock is held for long and no task needs much memory.
-Each is complete in itself: a task that is killed leaves whole transactions behind, and its next attempt, its
+Each transaction is complete: a killed task leaves whole transactions behind. Its next attempt, its
 speculative twin or the next run of the batch finds their rows COMPLETED.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from history.sql.history import SqlHistory
     from history.sql.transaction import SqlTransaction
 
-#: The result of a task: counts, and the events of those that were given up.
+#: The result of a task: counts, and the events of rows that were given up.
 RESULT = StructType(
     [
         *(StructField(name, LongType()) for name in ("new", "duplicate", "in_doubt", "rejected", "keyless")),
@@ -56,7 +56,7 @@ Values = dict[str, Any]
 
 @dataclass(slots=True)
 class Tally:
-    """How many rows are what. ``keyless`` ones have no identity or no delivery count; others see to them."""
+    """Counts of rows. ``keyless`` rows have no identity or no delivery count; others handle them."""
 
     new: int = 0
     duplicate: int = 0
@@ -66,7 +66,7 @@ class Tally:
     events: list[RetrievalFailureEvent] = field(default_factory=list[RetrievalFailureEvent])
 
     def add(self, other: "Tally") -> None:
-        """Count what another one has counted."""
+        """Add the counts of another tally."""
         self.new += other.new
         self.duplicate += other.duplicate
         self.in_doubt += other.in_doubt
@@ -81,7 +81,7 @@ class Tally:
 
 
 class InProgressError(UnavailableError):
-    """Somebody who is alive has a row: it is looked at again later."""
+    """Another running process has a row: look at it again later."""
 
     def __init__(self, uuid: str | None) -> None:
         super().__init__(f"the row {uuid}", "somebody else, who is alive, processes it")
@@ -89,7 +89,7 @@ class InProgressError(UnavailableError):
 
 @dataclass(frozen=True, kw_only=True)
 class SinkTask:
-    """What a task needs: plain values, and functions, that travel with it.
+    """The plain values and functions that a task needs, and that travel with it.
 
     ``token`` begins the tokens of all attempts of the batch.
     """
@@ -105,7 +105,7 @@ class SinkTask:
     token: str
 
     def partition(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        """Write the rows of one partition, in which the rows of each uuid stand together; yield the tally."""
+        """Write the rows of one partition, with the rows of each uuid next to each other; yield the tally."""
         context = TaskContext.get()
         mine = f"{self.token}/{0 if context is None else context.partitionId()}."
         tally, before = Tally(), None
@@ -129,15 +129,15 @@ class Chunk:
     unlike: dict[int, bytes] = field(default_factory=dict[int, bytes])
 
     async def write(self) -> Tally:
-        """Do all of it, or nothing; may be called again after whatever it raised.
+        """Do all of it, or nothing; may be called again after any error.
 
         Raises:
-            UnavailableError: it is worth another try.
-            Exception: what the writer raised.
+            UnavailableError: another try may succeed.
+            Exception: the exception of the writer.
         """
         history = cast("SqlHistory", history_at(self.of.history))
         self.tally = Tally()
-        # Before it begins: what is kept of a body outlives the transaction.
+        # Before the transaction begins: a stored fingerprint outlives it.
         self.unlike = await self._compare(history)
         async with await history.transaction() as transaction:
             await self._inside(transaction)
@@ -182,7 +182,7 @@ class Chunk:
         return dict(zip(uuids, claims, strict=True))
 
     async def _compare(self, history: HistoryStore) -> dict[int, bytes]:
-        """Find the rows whose body is not the one that came first under their uuid."""
+        """Find the rows that do not have the first body of their uuid."""
         if self.of.columns.fingerprint is None:
             return {}
         compared = [
@@ -199,7 +199,7 @@ class Chunk:
         }
 
     async def _refuse_body(self, judge: Judge, row: Values, first: bytes) -> None:
-        """Reject a row that has the uuid of another one and another body."""
+        """Reject a row that has the uuid of another row and another body."""
         run = self._run(row, Claim(None, Fence(NO_FENCE)))
         note_other_body(run, bytes_of(row[FINGERPRINT]), first)
         await judge.judge(run)
@@ -207,7 +207,7 @@ class Chunk:
         await self._put_aside(judge, [run])
 
     async def _judged(self, judge: Judge, row: Values, claim: Claim) -> bool:
-        """Decide about a row whose entry is there already; return whether it is to be written."""
+        """Decide about a row with an existing entry; return whether it is to be written."""
         found = claim.found
         if found is not None and found.state is State.COMPLETED and (found.owner or "").startswith(self.mine):
             self._count_again(row, found)
@@ -228,7 +228,7 @@ class Chunk:
         return False
 
     def _count_again(self, row: Values, found: Entry) -> None:
-        """Count what an earlier attempt of this task has done, whose tally is lost."""
+        """Count the work of an earlier attempt of this task after its tally was lost."""
         if found.outcome is not EntryOutcome.FAILED:
             self.tally.new += 1
             return
@@ -309,15 +309,15 @@ class Chunk:
 
 
 def _is_open(found: Entry | None) -> bool:
-    """Whether an entry is nobody's or one that did not come to its end."""
+    """Whether an entry is free, or its run did not end."""
     return found is None or found.state is State.STARTED
 
 
 def _refuse_odd(rows: Sequence[Values]) -> None:
-    """Let no row go into a table that is not what came.
+    """Refuse a row with a value that Python cannot hold: the table would not get the original.
 
     Raises:
-        FatalError: a value is none of Python's.
+        FatalError: Python has no such value.
     """
     for row in rows:
         if isinstance(row, OddRow):
@@ -329,7 +329,7 @@ def _of_user(row: Values) -> Values:
 
 
 def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Values]]:
-    """Yield rows, so many at a time."""
+    """Yield at most ``most`` rows at a time."""
     waiting: list[Values] = []
     for batch in batches:
         waiting += rows_of(batch, maps="strict")

@@ -1,4 +1,4 @@
-"""What writes rows inside the transaction of an atomic sink: a table, filled in bulk.
+"""Write rows inside the transaction of an atomic sink: into a table, in bulk.
 
 PostgreSQL takes rows by COPY, SQLite by one prepared statement.
 """
@@ -25,7 +25,7 @@ SqlRow = Mapping[str, Any]
 #: Writes rows over a connection that has the transaction open, and must not end it.
 RowsWriter = Callable[[Connection, Sequence[SqlRow]], Any]
 
-#: The temporary table through which rows go that may replace others.
+#: The temporary table for rows that may replace others.
 _STAGE = "doubtless_rows"
 
 
@@ -36,18 +36,17 @@ def into_table(
     replacing: Sequence[str] = (),
     newest: str | None = None,
 ) -> "TableWriter":
-    """Return what writes rows into a table of the history's database.
+    """Return a writer of rows into a table of the history's database.
 
     Args:
         table: its name, maybe with a schema before it: "bookings" or "shop.bookings".
-        columns: those of the stream that are written, under the same names; all of them by default.
-        replacing: the columns of a unique key. A row whose key is there replaces what is there.
-        newest: with ``replacing``, a column that says which of two rows is the newer one: an older row
-            changes nothing, and one where it is null is older than any. Without it, the row that is written
-            later stays.
+        columns: the columns of the stream that are written, under the same names; all of them by default.
+        replacing: the columns of a unique key. A row with an existing key replaces the row in the table.
+        newest: with ``replacing``, a column that says which of two rows is newer. An older row changes
+            nothing, and null is older than any value. Without it, the row that is written later stays.
 
     Raises:
-        ConfigurationError: a name is empty, or ``newest`` stands without ``replacing``.
+        ConfigurationError: a name is empty, or ``newest`` is given without ``replacing``.
     """
     if newest is not None and not replacing:
         raise ConfigurationError("newest", "nothing is replaced", "name the key: replacing=['order_id']")
@@ -75,7 +74,8 @@ class TableWriter:
 
     def _copy(self, connection: Connection, rows: Sequence[SqlRow], columns: Sequence[str]) -> None:
         names, target = _listed(columns), _quoted(self.table)
-        # Over the driver itself: SQLAlchemy knows no COPY, and takes signs in names for parameters.
+        # Over the driver itself: SQLAlchemy has no COPY, and mistakes some characters in names for
+        # parameters.
         driver: Any = connection.connection.driver_connection
         try:
             with driver.cursor() as cursor:
@@ -91,7 +91,7 @@ class TableWriter:
         except Exception as error:
             if getattr(error, "sqlstate", None) is None and not driver.closed:
                 raise
-            # As SQLAlchemy would have it: the transaction may be worth another try.
+            # In SQLAlchemy's form: another try of the transaction may succeed.
             raise DBAPIError(f"COPY {target}", None, error, connection_invalidated=driver.closed) from error
 
     def _insert(self, connection: Connection, rows: Sequence[SqlRow], columns: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ class TableWriter:
 
 
 def _is_newer(value: Any, there: Any) -> bool:
-    """Whether a value is newer than another one, as :meth:`TableWriter._conflict` has it: null is oldest."""
+    """Whether a value is newer than another, by the rule of :meth:`TableWriter._conflict`: null is oldest."""
     return there is None or (value is not None and value > there)
 
 
@@ -144,7 +144,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _for_postgres(value: Any) -> Any:
-    # An array of structs is none of PostgreSQL's arrays.
+    # PostgreSQL has no arrays of structs.
     return json.dumps(plain(value)) if _holds_fields(value) else value
 
 

@@ -33,12 +33,12 @@ from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: What the report of a batch says that the sink had committed before the driver died.
+#: The note in the report of a batch that the sink had committed before the driver died.
 FOUND_COMMITTED = "the sink had committed it already"
 
 
 class RowsInProgressError(TransientError):
-    """Others process rows of a batch, and are alive; ``begin_anew`` where it did not wait for them."""
+    """Other running processes have rows of a batch. ``begin_anew`` if it did not wait for them."""
 
     def __init__(self, tally: Tally, record: BatchRecord) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class RowsInProgressError(TransientError):
 
 
 class ComesAgainError(Exception):
-    """An earlier run of the batch has completed rows of it, though no record of it is left."""
+    """An earlier run of the batch has completed rows of it, but its record is gone."""
 
 
 @dataclass(slots=True)
@@ -70,14 +70,14 @@ class Batch:
         """Judge, run, complete; return the report.
 
         Raises:
-            ComesAgainError: the batch has to be begun anew, as one that comes again.
-            RowsInProgressError: somebody else processes rows of it; what was claimed is given back.
-            Exception: what the function raised, or the one that was asked whether the sink has committed.
+            ComesAgainError: the batch must begin again as a batch that comes again.
+            RowsInProgressError: another process has rows of it; its own claims are released.
+            Exception: the exception of the function, or of ``committed``.
         """
         committed = is_committed(self.settings, self.record)
         run = replace(run_of(self.record), abandoned=self.abandoned, committed=committed)
         if run.committed:
-            # Before any entry is its own: whoever comes after it must not think that they never ran.
+            # Before it owns any entry: a later run must not conclude that its rows never ran.
             self.ledger.note(self.record, BatchState.RUNNING)
             self.notes = [*self.notes, FOUND_COMMITTED]
         else:
@@ -87,7 +87,7 @@ class Batch:
 
     def _process(self, run: BatchRun, lease: BatchLease) -> BatchReport:
         started = time.perf_counter()
-        # An earlier run has another record, unless that is forgotten.
+        # An earlier run has another record, unless the record is forgotten.
         again = self.record.attempt > 1
         frames = frames_of(self.batch, self.settings, run, comes_again=again, rows_before=self.rows_before)
         run = frames.run
@@ -115,13 +115,13 @@ class Batch:
             frames.release()
 
     def _check_partitions(self, run: BatchRun, tally: Tally) -> None:
-        """Give back the claims of partitions that met what an earlier run of the batch has completed."""
+        """Release the claims of partitions that met rows which an earlier run of the batch has completed."""
         if run.partitions and tally.done:
             self.ledger.give_back(self.record, run.owners(claimed=True, resolved=False))
             raise ComesAgainError
 
     def _check_replay(self, run: BatchRun, tally: Tally) -> None:
-        """Give back the claims on rows that an earlier run may have handed over under other identities."""
+        """Release the claims on rows that an earlier run may have handed over under other identities."""
         try:
             check_replay(self.settings, self.record, tally)
         except ConfigurationError:
@@ -135,7 +135,7 @@ class Batch:
             raise RowsInProgressError(tally, self.record)
 
     def _publish(self, frames: BatchFrames, tally: Tally) -> None:
-        """Publish the events of what was given up, and hand over what was kept aside."""
+        """Publish the events of rows that were given up, and hand over the parked rows."""
         for document in frames.events(tally):
             event = RetrievalFailureEvent.model_validate_json(document)
             patiently(self.settings.patience, publish, event, ThreadShell())
@@ -143,7 +143,7 @@ class Batch:
             self.settings.parked_to(frames.parked(), self.record.batch)
 
     def _run(self, new: DataFrame, run: BatchRun, tally: Tally) -> Tally:
-        """Run the user's function, or do what its failure asks for; return how the batch is to end."""
+        """Run the user's function, or handle its failure; return how the batch is to end."""
         self.ledger.note(self.record, BatchState.RUNNING, {HANDED_OVER: tally.new + tally.runs_aside})
         self.reach(BatchStep.ENTERED)
         error = self._attempts(new)
@@ -151,7 +151,7 @@ class Batch:
             self.reach(BatchStep.RUN)
             return tally
         transient = self.settings.trigger.is_transient(error)
-        # A sink that knows its commits is asked again by the next run: what it was sent may still arrive.
+        # If a sink knows its commits, the next run asks it: the data may still arrive there.
         if transient and self.settings.committed is None:
             owners = _owners(run, tally)
             self.ledger.end(self.record, owners, Ending(outcome=None, state=BatchState.RELEASED))
@@ -162,7 +162,7 @@ class Batch:
         return tally.as_failed()
 
     def _attempts(self, new: DataFrame) -> Exception | None:
-        """Call the user's function, again where the failure is transient and the settings say so."""
+        """Call the user's function, and again if the failure is transient and the settings allow it."""
         retry, failure = self.settings.trigger.retry, None
         for attempt in range(retry.max_attempts + 1):
             if attempt:
@@ -180,15 +180,15 @@ class Batch:
         return failure
 
     def _has_committed_though(self, error: Exception) -> bool:
-        """Ask whether the sink has the batch although the function failed, such as without its answer.
+        """Ask whether the sink has the batch after a failed function, for example without an answer.
 
         Raises:
-            Exception: the function's, where the sink does not say: the next run of the batch asks it again.
+            Exception: the function's, if the sink does not know: the next run of the batch asks it again.
         """
         redact = self.settings.trigger.redaction
         try:
             committed = asked(self.settings, self.record)
-        except Exception as silence:  # noqa: BLE001  (who is asked is user code)
+        except Exception as silence:  # noqa: BLE001  (it calls user code)
             text = "the sink does not say whether it has batch %s: %s"
             info = exception_info(silence, redact=redact)
             _log.error(text, self.record.batch, told_of(silence, redact), exc_info=info, extra=self._extra)
@@ -203,7 +203,7 @@ class Batch:
         return {"trigger": self.settings.name}
 
     def _end(self, run: BatchRun, tally: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
-        """Complete all that the run owns, and note it: one write, so that no later run finds half of it."""
+        """Complete all entries of the run, and record it, in one write: no later run finds half of it."""
         owners = _owners(run, tally)
         outcome, state = EntryOutcome.OK, BatchState.COMPLETED
         if ended.failed:
@@ -212,11 +212,11 @@ class Batch:
         self.reach(BatchStep.COMPLETED)
 
     def _was_stopped(self, error: Exception) -> bool:
-        """Whether somebody stopped the query or cancelled its jobs, which is no failure of its rows."""
+        """Whether somebody stopped the query or cancelled its jobs; its rows did not cause the failure."""
         return is_being_stopped(self.batch.sparkSession, self.record.lineage) or is_cancellation(error)
 
 
 def _owners(run: BatchRun, tally: Tally) -> Sequence[BatchOwner]:
-    """Return who owns what the user's function was given."""
+    """Return the owners of the rows that the user's function received."""
     partitions = tally.partitions if run.partitions else None
     return run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0, partitions=partitions)

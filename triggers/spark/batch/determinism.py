@@ -7,7 +7,7 @@ does not need, so that ``rand()`` in another column is accepted.
 
 Inside ``foreachBatch`` the frame has no plan, but the running query has. Spark Connect shows neither. A user
 function that draws an identity, and is not marked for it, is not seen either. Both are noticed when a batch
-comes again: the ledger knows how many rows an earlier run has handed over, and all of them have to be met.
+comes again: the ledger knows how many rows an earlier run has handed over, and all of them must come again.
 """
 
 import logging
@@ -34,7 +34,7 @@ from triggers.spark.settings import BatchSettings, Columns
 
 _log = logging.getLogger(__name__)
 
-#: Spark says that these differ each time, but a batch that comes again has the same files and the same time.
+#: For Spark these differ each time, but a batch that comes again has the same files and the same time.
 _SAME_AT_A_REPLAY = frozenset(
     {"InputFileName", "InputFileBlockStart", "InputFileBlockLength", "CurrentBatchTimestamp"}
 )
@@ -52,12 +52,12 @@ _UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
 
 
 def check_replay(settings: BatchSettings, record: BatchRecord, tally: Tally) -> None:
-    """Notice that rows which an earlier run handed over have not come again, and others have come instead.
+    """Notice that other rows have come again than an earlier run handed over.
 
-    If the sink is written again as a whole, or knows its commits, nothing is lost or doubled: it is logged.
+    A sink that is rewritten, or knows its commits, neither loses nor doubles rows by that: it is logged.
 
     Raises:
-        ConfigurationError: the function would be given rows that it may have had under other identities.
+        ConfigurationError: the function may already have received these rows under other identities.
     """
     known = tally.new + tally.duplicate + tally.aside - tally.fresh
     problem = _problem(settings, record, known=known, fresh=tally.fresh)
@@ -125,13 +125,13 @@ class _KnownRows:
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """Looks at the plan of a stream before it starts, and at that of each query once."""
+    """Looks at the plan of a stream before it starts, and at the plan of each query once."""
 
     columns: Columns
     _seen: set[str] = field(default_factory=set[str])
 
     def stream(self, stream: DataFrame) -> None:
-        """Refuse a stream whose identity or rows differ each time that they are computed.
+        """Refuse a stream with an identity or rows that differ each time that they are computed.
 
         Raises:
             ConfigurationError: naming the expressions and the remedy.
@@ -141,7 +141,7 @@ class PlanCheck:
             _check(self.columns, java, cast("Any", stream.sparkSession))
 
     def batch(self, batch: DataFrame, lineage: str) -> None:
-        """Do as :meth:`stream` does, with the first batch of a query and with the query's own plan.
+        """Do the same as :meth:`stream`, with the first batch of a query and with the query's own plan.
 
         Raises:
             ConfigurationError: as there.
@@ -157,7 +157,7 @@ class PlanCheck:
 
 
 def _stream_of(session: Any, lineage: str) -> Any:
-    """Return the stream that a query reads, as Java's frame; None where Spark does not show it."""
+    """Return the stream that a query reads, as Java's frame; None if Spark does not show it."""
     try:
         java, jvm = session._jsparkSession, session._jvm  # noqa: SLF001  (PySpark offers no other way)
         # Not session.streams: the session of a batch is a copy that has no queries.

@@ -1,4 +1,4 @@
-"""What a resolver of DataFrames answers: asked on the driver, its answers stand in columns of the rows."""
+"""The answers of a resolver of DataFrames: it runs on the driver, and its answers are columns of the rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from triggers.spark.batch.claims.table import AGAIN, Verdict
 from triggers.spark.batch.claims.verdicts import COUNT, KEY, PARTITION, VERDICT
 from triggers.spark.rows.fingerprints import FINGERPRINT
 
-#: What a resolver of DataFrames has answered, and why.
+#: The columns with the answer of a resolver of DataFrames, and its reason.
 RESOLUTION, WHY = "__doubtless_resolution", "__doubtless_why"
 
 
@@ -41,7 +41,7 @@ def with_answers(aside: DataFrame, resolver: AskedInBulk, verdict: Verdict, trig
 
 
 def answer_in(values: Mapping[str, Any], resolver: AskedInBulk) -> Resolved | Exception:
-    """Return what a resolver of DataFrames has answered about a row."""
+    """Return the answer of a resolver of DataFrames about a row."""
     answer = values.get(RESOLUTION)
     try:
         return Resolved(Resolution(answer or ""), values.get(WHY))

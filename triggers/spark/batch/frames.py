@@ -1,12 +1,12 @@
-"""The frames of one run of a micro-batch: what is counted, what is looked at again, what is handed over.
+"""The frames of one run of a micro-batch: for the count, for the second look, and for the function.
 
 The claims are made once, by the first computation of the verdicts. There are two ways to know them later:
 
 ==================  =====================================================================================
 :class:`KeptRows`   Spark keeps the rows with their verdicts
-:class:`AskedAgain` where it keeps none: the history is asked, each time, whose the entries are. A row is
-                    NEW where the run owns its entry; nothing is claimed any more. So whatever others do
-                    meanwhile, the function gets the rows that were counted, how often it reads them
+:class:`AskedAgain` Spark keeps no rows: every read checks the history again for the rows that this run owns.
+                    Only these are NEW, and nothing is claimed any more. So whatever others do meanwhile,
+                    the function gets the rows that were counted, however often it reads them
 ==================  =====================================================================================
 """
 
@@ -40,13 +40,13 @@ from triggers.spark.rows.columns import hashable, quoted
 from triggers.spark.rows.fingerprints import FINGERPRINT
 from triggers.spark.settings import BatchSettings
 
-#: The most rows that one job brings to the driver.
+#: The most rows that a job brings to the driver.
 ROWS_OF_A_JOB = 1000
 
-#: Tells rows of one key from each other.
+#: Distinguishes rows of one key.
 _HASH = "__doubtless_hash"
 
-#: What is kept of a row that was looked at again, where Spark keeps no rows.
+#: The results that are kept for a row of the second look, if Spark keeps no rows.
 _RESULTS = StructType(
     [
         *(StructField(name, StringType()) for name in (KEY, STATUS, REASON, EVENT)),
@@ -66,7 +66,7 @@ def brought(rows: DataFrame, count: int) -> Iterator[str]:
 
 
 class BatchFrames(Protocol):
-    """What a run computes of its batch. ``count`` comes first, then ``look_again`` if need be."""
+    """The computations of a run on its batch. ``count`` comes first, then ``look_again`` if necessary."""
 
     #: The run, which knows how many partitions claim.
     run: BatchRun
@@ -76,19 +76,19 @@ class BatchFrames(Protocol):
         ...
 
     def look_again(self, tally: Tally) -> Tally:
-        """Judge, one by one, the rows that were put aside, and count them; what is to be parked is parked."""
+        """Judge, one by one, the rows that need a second look; count them and park what must be parked."""
         ...
 
     def events(self, tally: Tally) -> Iterator[str]:
-        """Yield the events of what was given up."""
+        """Yield the events of rows that were given up."""
         ...
 
     def parked(self) -> DataFrame:
-        """Return what was kept aside, with its status and the reason."""
+        """Return the parked rows, with status and reason."""
         ...
 
     def new(self, tally: Tally) -> DataFrame:
-        """Return what the user's function is given."""
+        """Return the rows for the user's function."""
         ...
 
     def release(self) -> None:
@@ -104,13 +104,13 @@ def frames_of(
     comes_again: bool = True,
     rows_before: int | None = None,
 ) -> BatchFrames:
-    """Return the frames of a run: rows that Spark keeps, where the settings and the session let it.
+    """Return the frames of a run: rows that Spark keeps, if the settings and the session allow it.
 
-    Each partition claims its own rows where it may, unless the batch ``comes_again``; ``rows_before`` is how
-    many rows the batch before had.
+    Each partition claims its own rows if possible, unless the batch ``comes_again``; ``rows_before`` is the
+    number of rows of the batch before.
     """
     apart = None if comes_again or run.committed else in_own_partitions(batch, settings, rows_before)
-    with for_verdicts(batch.sparkSession, settings.storage):  # it is planned as it is kept
+    with for_verdicts(batch.sparkSession, settings.storage):  # it is planned when it is kept
         if apart is not None:
             rows, partitions = apart
             own = replace(run, partitions=partitions)
@@ -124,7 +124,7 @@ def frames_of(
 
 @dataclass(slots=True)
 class KeptRows:
-    """Spark keeps the rows: what is read of them was computed once."""
+    """Spark keeps the rows: each row is computed only once."""
 
     batch: DataFrame
     settings: BatchSettings
@@ -137,14 +137,14 @@ class KeptRows:
         return _claimed(self.verdicts, self.settings)
 
     def look_again(self, tally: Tally) -> Tally:
-        """Judge the rows that were put aside, and count them."""
+        """Judge the rows that need a second look, and count them."""
         self.aside = judged_again(self.verdicts, self.settings, self.run)
         persisted(self.aside, self.settings.storage)
         with _described(self.aside, self.settings, "judges rows one by one"):
             return tally.with_aside(self.aside)
 
     def events(self, tally: Tally) -> Iterator[str]:
-        """Yield the events of what was given up."""
+        """Yield the events of rows that were given up."""
         if self.aside is None:
             return
         with _described(self.aside, self.settings, "publishes events"):
@@ -152,12 +152,12 @@ class KeptRows:
             yield from brought(events, tally.in_doubt + tally.rejected)
 
     def parked(self) -> DataFrame:
-        """Return what was kept aside."""
+        """Return the parked rows."""
         assert self.aside is not None  # noqa: S101  (nobody asks unless rows were looked at again)
         return _with_reasons(self.aside.filter(PARKED), self.batch.columns)
 
     def new(self, tally: Tally) -> DataFrame:
-        """Return what the user's function is given."""
+        """Return the rows for the user's function."""
         wanted = [Verdict.NEW, Verdict.ADOPTED, *([Verdict.DONE] if tally.again else [])]
         rows = _only(self.verdicts, wanted)
         if self.aside is not None and tally.runs_aside:
@@ -173,9 +173,9 @@ class KeptRows:
 
 @dataclass(slots=True)
 class AskedAgain:
-    """Spark keeps nothing: the history is asked whose the entries are, each time that rows are read.
+    """Spark keeps nothing: each read of rows queries the history for their owners.
 
-    What became of the rows that are looked at again is kept on the driver, without the rows.
+    The results of rows of the second look are kept on the driver, without the rows.
     """
 
     batch: DataFrame
@@ -189,9 +189,9 @@ class AskedAgain:
         return _claimed(self.verdicts, self.settings)
 
     def look_again(self, tally: Tally) -> Tally:
-        """Judge the rows that were put aside, and count them.
+        """Judge the rows that need a second look, and count them.
 
-        Rows that somebody has completed since the claims are duplicates by now, and others may be forgotten.
+        Rows that others have completed since the claims are duplicates now, and others may be forgotten.
         """
         judged = judged_again(self._owned(), self.settings, self.run).withColumn(_HASH, self._hash())
         with _described(self.batch, self.settings, "judges rows one by one"):
@@ -200,18 +200,18 @@ class AskedAgain:
         return replace(counted, duplicate=counted.duplicate + tally.aside - len(self.results))
 
     def events(self, tally: Tally) -> Iterator[str]:  # noqa: ARG002  (as others)
-        """Yield the events of what was given up."""
+        """Yield the events of rows that were given up."""
         yield from (row[EVENT] for row in self.results if row[EVENT] is not None)
 
     def parked(self) -> DataFrame:
-        """Return what was kept aside: the rows of the batch that are known to be."""
+        """Return the parked rows: the rows of the batch that are known to be parked."""
         rows = prepared(self.batch, self.settings).withColumn(_HASH, self._hash())
         known = self._known().filter(PARKED).dropDuplicates([KEY, _HASH]).alias("known")
         same = rows[KEY].eqNullSafe(F.col(f"known.{KEY}")) & (rows[_HASH] == F.col(f"known.{_HASH}"))
         return _with_reasons(rows.join(known, same), self.batch.columns)
 
     def new(self, tally: Tally) -> DataFrame:
-        """Return what the user's function is given: the rows whose entries the run owns."""
+        """Return the rows for the user's function: the rows with entries that the run owns."""
         wanted = [Verdict.NEW, Verdict.ADOPTED, Verdict.RESOLVED, *([Verdict.DONE] if tally.again else [])]
         return _laid_out(_only(self._owned(), wanted), self.settings)
 
@@ -231,9 +231,9 @@ class AskedAgain:
 
 
 def _with_reasons(parked: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return the user's columns of rows that were parked, with what became of each and why.
+    """Return the user's columns of parked rows, with the status and the reason.
 
-    Rows that were kept aside before, and are read from where they were kept, have such columns already.
+    Rows that were parked before, and are read from the parking lot, already have such columns.
     """
     added = {"doubtless_status": STATUS, "doubtless_reason": REASON}
     users = [quoted(name) for name in columns if name not in added]
@@ -257,7 +257,7 @@ def _only(verdicts: DataFrame, wanted: Sequence[Verdict]) -> DataFrame:
 
 
 def _laid_out(rows: DataFrame, settings: BatchSettings) -> DataFrame:
-    """Return rows in as many partitions as the function is to get, where other tasks have claimed them."""
+    """Return rows in as many partitions as the function is to get, if other tasks have claimed them."""
     if settings.claims is None:
         return rows
     partitions = task_count(rows, settings)

@@ -1,8 +1,8 @@
-"""The lease of a micro-batch: whoever meets its rows elsewhere waits while the driver lives.
+"""The lease of a micro-batch: while the driver lives, other processes wait for its rows.
 
 The executors claim with the lease, and the driver renews it for the whole batch, a third of a lease after the
-last time, so a batch that is done sooner costs nothing more. When the driver dies, the lease ends by itself;
-the next run of the same batch does not wait for that, see :mod:`triggers.spark.batch.owners`.
+last time. So a shorter batch costs nothing more. If the driver dies, the lease ends by itself; the next run
+of the same batch does not wait for that, see :mod:`triggers.spark.batch.owners`.
 """
 
 import logging
@@ -27,7 +27,7 @@ CLOSING_PATIENCE = 5.0
 
 
 def with_possible_lease(settings: BatchSettings) -> BatchSettings:
-    """Return the settings; without a lease where the history cannot renew that of a batch."""
+    """Return the settings; without a lease if the history cannot renew the lease of a batch."""
     if settings.trigger.lease is None or isinstance(history_at(settings.history), BatchLeases):
         return settings
     return replace(settings, trigger=replace(settings.trigger, lease=None))
@@ -35,7 +35,7 @@ def with_possible_lease(settings: BatchSettings) -> BatchSettings:
 
 @dataclass(slots=True)
 class BatchLease:
-    """Renews the lease of one run of a batch, from a thread of its own, until it is left."""
+    """Renews the lease of one run of a batch, in a separate thread, until it is left."""
 
     settings: BatchSettings
     run: BatchRun
@@ -61,13 +61,13 @@ class BatchLease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Renew no longer."""
+        """Stop renewing."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(CLOSING_PATIENCE)
 
     def renew_also(self, *owners: BatchOwner) -> None:
-        """Renew what these owners of the run hold, from now on."""
+        """Renew the entries of these owners of the run from now on."""
         self._owners += [owner for owner in owners if owner not in self._owners]
 
     def _renew_every(self, interval: float) -> None:
@@ -77,7 +77,7 @@ class BatchLease:
 
     def _renew(self, owner: BatchOwner) -> None:
         lease, store = self.settings.trigger.lease, history_at(self.settings.history)
-        assert lease is not None  # noqa: S101  (else there is no thread)
+        assert lease is not None  # noqa: S101  (the thread exists only with it)
         assert isinstance(store, BatchLeases)  # noqa: S101  (as above)
         try:
             renewed = drive(store.renew_batch(self.settings.name, owner, lease))
@@ -92,9 +92,10 @@ class BatchLease:
                 self._warn_of_the_end()
 
     def _warn_of_the_end(self) -> None:
-        """Log, once, that the history forgets the batch before its lease would be over.
+        """Log, once, that the history forgets the batch before its lease would end.
 
-        It refuses a lease then. It also does before the first row is claimed, when there is nothing to renew.
+        Then it refuses a lease. It also refuses before the first row is claimed, when there is nothing to
+        renew.
         """
         lease, remembered = self.settings.trigger.lease, self.settings.trigger.history_time_to_live
         seconds = time.monotonic() - self._entered_at

@@ -1,4 +1,4 @@
-"""The batch ledger as the driver keeps it: which run of a batch this is, what it does, how it ended."""
+"""The driver's batch ledger: which run of a batch this is, what it does, and how it ended."""
 
 import logging
 import re
@@ -27,10 +27,10 @@ from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: How Spark tells a thread that runs a query about it.
+#: The properties with which Spark describes a query in its thread.
 _QUERY_ID, _DESCRIPTION = "sql.streaming.queryId", "spark.job.description"
 
-#: How the token of a run begins that nobody runs: it takes a batch over from a checkpoint that is gone.
+#: How the token of a pseudo run begins that takes a batch over from a lost checkpoint.
 _TAKEN_OVER = "left-"
 
 #: A description begins with the query's name, if it has one.
@@ -39,7 +39,7 @@ _NAME = re.compile(r"(.*?)(?:<br/>|\n)id = ", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """Which query this is. ``lineage`` is the id that stands in its checkpoint, and changes with it."""
+    """The identity of a query. ``lineage`` is the id in its checkpoint, and changes with the checkpoint."""
 
     query: str
     lineage: str
@@ -50,7 +50,7 @@ def identity_of(batch: DataFrame, given: str | None) -> QueryIdentity:
     """Find out which query a batch belongs to: the name given, else its queryName, else its id.
 
     Raises:
-        ConfigurationError: no name was given, and Spark does not say, such as over Spark Connect.
+        ConfigurationError: no name was given, and Spark has none, for example over Spark Connect.
     """
     try:
         context = batch.sparkSession.sparkContext
@@ -75,7 +75,7 @@ class Ledger:
     settings: BatchSettings
 
     def begin(self, identity: QueryIdentity, batch_id: int) -> tuple[BatchRecord, Sequence[str]]:
-        """Begin a run of a batch; return its record, and what somebody should know.
+        """Begin a run of a batch; return its record, and notes for the user.
 
         Raises:
             ConfigurationError: the checkpoint was reset, and ``on_reset`` is "raise".
@@ -114,17 +114,17 @@ class Ledger:
         return patiently(self.settings.patience, progress.read, self.settings.name, query, batch_id)
 
     def was_completed(self, identity: QueryIdentity, batch_id: int) -> bool:
-        """Whether the last run of a batch has completed it; to be asked before another one begins."""
+        """Whether the last run of a batch has completed it; call this before another run begins."""
         record = self._read(identity.query, batch_id)
         if record is None or record.lineage != identity.lineage:  # else it is another batch of this number
             return False
         return record.state in {BatchState.COMPLETED, BatchState.FAILED}
 
     def abandoned(self, identity: QueryIdentity) -> tuple[BatchRun, ...]:
-        """Take over the batches that a checkpoint which is gone has left before their function was entered.
+        """Take over the batches that a lost checkpoint has left before their function was entered.
 
-        Their runs can enter it no more, so that their rows are known never to have run. Where a reset fails
-        the query, nothing is taken over.
+        Their runs can enter the function no more, so their rows have certainly not run. If a reset fails the
+        query, nothing is taken over.
         """
         if self.settings.on_reset == "raise":
             return ()
@@ -158,7 +158,7 @@ class Ledger:
         return patiently(self.settings.patience, begin, progress, self.settings.name, beginning, now)
 
     def note(self, record: BatchRecord, state: BatchState, counts: dict[str, int] | None = None) -> None:
-        """Note what a run does now.
+        """Record the present step of a run.
 
         Raises:
             StaleRunError: another run of the batch has begun since.
@@ -168,11 +168,11 @@ class Ledger:
         patiently(self.settings.patience, change, progress, name, record, state, now, counts)
 
     def end(self, record: BatchRecord, owners: Sequence[BatchOwner], ending: Ending) -> None:
-        """Complete or release what a run owns, and note it, with one write.
+        """Complete or release the entries of a run, and record it, with one write.
 
         Raises:
             StaleRunError: another run of the batch has begun since.
-            HistoryUnavailableError: it stayed away, or has forgotten what was claimed.
+            HistoryUnavailableError: it stayed unavailable, or has forgotten the claims.
         """
         store, now = history_at(self.settings.history), datetime.now(UTC)
         name, patience = self.settings.name, self.settings.patience
@@ -180,7 +180,7 @@ class Ledger:
             raise HistoryUnavailableError(f"settling run {record.run}: it has forgotten what was claimed")
 
     def give_back(self, record: BatchRecord, owners: Sequence[BatchOwner]) -> None:
-        """Release what a run owns that never entered the user's function, and never will.
+        """Release the entries of a run that never entered the user's function, and never will.
 
         Raises:
             StaleRunError: another run of the batch has begun since.
@@ -188,7 +188,7 @@ class Ledger:
         self.end(record, owners, Ending(outcome=None, state=BatchState.CLAIMING))
 
     def _resets(self, identity: QueryIdentity, batch_id: int, latest: Sequence[BatchRecord]) -> Sequence[str]:
-        """Say that batch ids went back, if they did."""
+        """Return a note if batch ids went back."""
         own = [last for last in latest if last.query == identity.query]
         if any(last.lineage == identity.lineage for last in own):
             back = [last for last in own if batch_id < last.batch]
@@ -218,7 +218,7 @@ class Ledger:
 
 
 def run_of(record: BatchRecord) -> BatchRun:
-    """Return the run that a record speaks of, as the executors know it."""
+    """Return the run of a record, as the executors know it."""
     return BatchRun(
         lineage=record.lineage,
         batch=record.batch,

@@ -1,36 +1,36 @@
-"""Who owns the entries of a micro-batch, so that an entry alone says what has become of its row.
+"""The owners of the entries of a micro-batch: an entry alone says what happened to its row.
 
-A token is ``<lineage>/<batch>/<line>.<run>``: the query's checkpoint, the batch, and one run of it, which is
-drawn anew whenever the driver begins the batch. Of all runs of one line the ledger knows which ones entered
-the user's function; older versions wrote no line. Either rows with one uuid come together in one task, and
-all tasks of a run claim under its token. Or each partition of the batch claims its own rows, under the token
-``<run>#<index>``: :mod:`triggers.spark.batch.claims.partitions` says where it may not, and why. So an entry
-says:
+A token is ``<lineage>/<batch>/<line>.<run>``: the query's checkpoint, the batch, and one run of it. The
+driver draws a new run whenever it begins the batch. The ledger knows which runs of one line entered the
+user's function; older versions wrote no line. There are two cases. Rows with one uuid come together in one
+task, and all tasks of a run claim under its token. Or each partition of the batch claims its own rows, under
+the token ``<run>#<index>``; :mod:`triggers.spark.batch.claims.partitions` says when it may not, and why. So
+an entry has these meanings:
 
 =================================  ========================================================================
-it is absent, or has our token     claimed by this run, or this partition of it, be it now, by an earlier
-                                   attempt of the task, by a speculative twin or by a computation that was
-                                   lost: the row is NEW, unless a copy of it came before in the same pass
+it is absent, or has our token     claimed by this run, or this partition of it: now, by an earlier attempt
+                                   of the task, by a speculative twin or by a lost computation. The row is
+                                   NEW, unless a copy of it came before in the same pass
 the token of another partition     a copy of the row is there, and is handed over: a duplicate
 of this run
-a token of an earlier run of the   the row comes again. When the ledger knows that the run never entered the
+a token of an earlier run of the   the row comes again. If the ledger knows that the run never entered the
 same batch                         user's function, the row was never handed over: it is adopted, and NEW.
                                    Else it may have been processed: ``on_replay`` and the resolver decide
-anything else, STARTED, its lease  somebody else's, who is alive: it is waited for. Of two batches that wait
-alive                              for each other, one gives back what it has claimed, and begins anew
-anything else, STARTED             somebody else's, who is dead: In Doubt, or the resolver decides
-COMPLETED                          a duplicate. Where the token is an earlier run's of the same batch, and the
-                                   sink is one that is written anew, it is handed over again if the function
-                                   is called at all: it gets all rows of its batch, or none
+any other token, STARTED, its      another process that is alive: this run waits for it. If two batches wait
+lease alive                        for each other, one releases its claims, and begins again
+any other token, STARTED           another process that is dead: In Doubt, or the resolver decides
+COMPLETED                          a duplicate. If the token is of an earlier run of the same batch, and the
+                                   sink is rewritten, the row is handed over again if the function is called
+                                   at all: it gets all rows of its batch, or none
 =================================  ========================================================================
 
-A lease that an earlier run of the same batch has left is nobody's: its driver is dead, or its run is stale.
-So the rows of a driver that was killed are not waited for where they come again.
+The lease of an earlier run of the same batch does not count: its driver is dead, or its run is stale. So a
+batch that comes again does not wait for the rows of its killed driver.
 
-That a run entered the function is noted in the ledger *before* it does, by a write that a run which was begun
-anew since then is refused. So "never entered" stays true, however late the dead run's driver wakes up.
+The ledger records that a run entered the function *before* it does. If another run has begun since then, this
+write is refused. So "never entered" stays true, however late the dead run's driver wakes up.
 
-What the resolver says is NEW is claimed under a second token, ``<run>+``. Were it claimed under the first, a
+Rows that the resolver calls NEW are claimed under a second token, ``<run>+``. Under the first token, a
 partition that is computed again would find those rows to be its own, and hand them over twice.
 """
 
@@ -42,8 +42,8 @@ from urllib.parse import quote
 from history.entry import Entry, EntryOutcome, State
 from history.store import BatchOwner
 
-#: What stands between a run and the index of a partition, and behind a run that takes rows over. No lineage
-#: has such a sign, because it is quoted.
+#: Separates a run from the index of a partition, and ends a run that takes rows over. No lineage contains
+#: such a sign, because it is quoted.
 _PARTITION, _RESOLVED = "#", "+"
 
 
@@ -51,10 +51,10 @@ _PARTITION, _RESOLVED = "#", "+"
 class BatchRun:
     """One run of a batch.
 
-    ``entered`` are the earlier ones of its line that reached the user's function, ``unentered`` are some that
-    never did, of whatever line. So many ``partitions`` claim, each under an owner of its own; where it is 0,
-    all tasks claim under one. ``abandoned`` are runs of batches that nobody goes on with, because their
-    checkpoint is gone. ``committed`` says that the sink has what an earlier run handed over.
+    ``entered`` are the earlier runs of its line that reached the user's function; ``unentered`` are some runs
+    of any line that never did. ``partitions`` is the number of partitions with a separate owner; with 0, all
+    tasks claim under one owner. ``abandoned`` are runs of batches that nobody continues, because their
+    checkpoint is gone. ``committed`` means that the sink has the rows of an earlier run.
     """
 
     lineage: str
@@ -73,15 +73,15 @@ class BatchRun:
 
     @property
     def owner(self) -> BatchOwner:
-        """Who claims what nobody has claimed."""
+        """The owner for rows without an entry."""
         return BatchOwner(self._batch + self._run)
 
     def owner_of(self, partition: int) -> BatchOwner:
-        """Return who claims for a partition, where each has an owner of its own."""
+        """Return the owner for a partition, if each partition has a separate owner."""
         return BatchOwner(f"{self.owner.token}{_PARTITION}{partition}")
 
     def claimers(self, partitions: Iterable[int] | None = None) -> Sequence[BatchOwner]:
-        """Return who may claim; where each partition has an owner, those of some, or of all."""
+        """Return the possible owners; if each partition has an owner, the owners of some, or of all."""
         if not self.partitions:
             return [self.owner]
         return [self.owner_of(one) for one in (range(self.partitions) if partitions is None else partitions)]
@@ -89,13 +89,13 @@ class BatchRun:
     def owners(
         self, *, claimed: bool, resolved: bool, partitions: Iterable[int] | None = None
     ) -> Sequence[BatchOwner]:
-        """Return who owns the rows that were claimed, in these partitions, and those that were taken over."""
+        """Return the owners of claimed rows in these partitions, and of rows that were taken over."""
         claimers = list(self.claimers(partitions)) if claimed else list[BatchOwner]()
         return [*claimers, *[self.resolved_owner] * resolved]
 
     @property
     def resolved_owner(self) -> BatchOwner:
-        """Who takes over what the resolver says is NEW."""
+        """The owner for rows that the resolver calls NEW."""
         return BatchOwner(self._batch + self._run + _RESOLVED)
 
     @property
@@ -108,9 +108,9 @@ class BatchRun:
         return is_started and (found.owner or "").startswith(self.owner.token + _PARTITION)
 
     def as_found(self, found: Entry | None) -> Entry | None:
-        """Return an entry as this run has to see it: what an earlier run has left has no lease.
+        """Return an entry as this run must see it: the entry of an earlier run has no lease.
 
-        What a partition of this run has claimed is as good as done for any other copy.
+        An entry of a partition of this run counts as completed for any other copy.
         """
         if found is None:
             return None
@@ -119,15 +119,15 @@ class BatchRun:
         return replace(found, lease_until=None) if self.is_replayed(found) else found
 
     def gives_way_to(self, found: Entry) -> bool:
-        """Whether an entry is of another batch for which this one must not wait with claims in its hands.
+        """Whether an entry is of another batch for which this batch must not wait while it holds claims.
 
-        Two that waited for each other would do so for ever. So of any two batches only the one with the
-        smaller token waits.
+        Two batches that wait for each other would wait for ever. So of any two batches only the batch with
+        the smaller token waits.
         """
         return found.batch and _whole(found.owner or "") < self.owner.token
 
     def is_replayed(self, found: Entry) -> bool:
-        """Whether an entry is an earlier run's of this batch, so that its row is here again."""
+        """Whether an entry is of an earlier run of this batch, so that its row is here again."""
         return self._earlier(found) is not None
 
     def never_ran(self, found: Entry) -> bool:
@@ -141,12 +141,12 @@ class BatchRun:
         return token in self.unentered
 
     def is_handed_over(self, found: Entry) -> bool:
-        """Whether an entry is this batch's, of a run that entered the user's function, or this one's own."""
+        """Whether an entry is of this batch: of this run, or of a run that entered the user's function."""
         mine = found.batch and found.owner == self.owner.token
         return mine or (self.is_replayed(found) and not self.never_ran(found))
 
     def has_completed(self, found: Entry) -> bool:
-        """Whether an entry is one that an earlier run of this batch has completed."""
+        """Whether an earlier run of this batch has completed an entry."""
         done = found.outcome is EntryOutcome.OK and found.batch
         return done and (found.owner or "").startswith(self._batch)
 
@@ -159,5 +159,5 @@ class BatchRun:
 
 
 def _whole(token: str) -> str:
-    """Return the token of a whole run, where one is of a partition of it, or of what it has taken over."""
+    """Return the token of the whole run for a token of a partition, or of rows that were taken over."""
     return token.partition(_PARTITION)[0].removesuffix(_RESOLVED)

@@ -1,6 +1,6 @@
-"""What the driver does after a batch: delete what has expired, and close parked copies that are settled.
+"""The driver's work after a batch: delete expired entries, and close parked copies that are settled.
 
-Where no service shares the history, nobody else does it.
+If no service shares the history, nobody else does it.
 """
 
 import logging
@@ -19,18 +19,18 @@ from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: For how long a purge looks on where it finds nothing to delete, in seconds.
+#: How long a purge goes on without finding anything to delete, in seconds.
 LOOKING = 0.005
 
-#: A batch deletes at most so many times what it has brought: arrears of any size shrink, and none is felt.
+#: A batch deletes at most this many times its own number of rows: any backlog shrinks, without a long pause.
 ARREARS = 2
 
 
 @dataclass(slots=True)
 class Purging:
-    """Deletes what has expired of one trigger, a piece after each batch. ``cursor`` is where the next begins.
+    """Deletes the expired entries of one trigger, some after each batch. ``cursor`` is the next place.
 
-    What fails is logged, and the next batch tries again: no batch fails for it.
+    A failure is logged, and the next batch tries again: no batch fails because of it.
     """
 
     settings: BatchSettings
@@ -39,7 +39,7 @@ class Purging:
     _parked_cursor: str | None = field(default=None)
 
     def after(self, report: BatchReport) -> None:
-        """Do what is due after a batch."""
+        """Do the work that is due after a batch."""
         name = self.settings.name
         try:
             store = history_at(self.settings.history)
@@ -47,7 +47,7 @@ class Purging:
             if time.monotonic() >= self._sweep_due:
                 self._sweep_due = time.monotonic() + SWEEP_INTERVAL.total_seconds()
                 self._sweep(store)
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: the batch is completed)
+        except Exception as error:  # noqa: BLE001  (any error of a store: the batch is completed)
             self.cursor = self._parked_cursor = None
             _log.warning(
                 "expired entries could not be deleted, the next batch tries again: %s",
@@ -56,7 +56,7 @@ class Purging:
             )
 
     def _purge(self, store: HistoryStore, most: int) -> None:
-        """Delete some of what has expired; a piece takes the server a few milliseconds."""
+        """Delete some expired entries; each piece takes the server a few milliseconds."""
         enough, deleted = time.monotonic() + LOOKING, 0
         while True:
             some, self.cursor = drive(store.purge_some(self.settings.name, self.cursor))
@@ -71,7 +71,7 @@ class Purging:
         self._parked_cursor = closed.cursor
 
     def _parking(self, store: HistoryStore) -> Parking:
-        """Return where this trigger's rows are parked, by ``foreach_batch`` or by a trigger of its own."""
+        """Return where this trigger's rows are parked, by ``foreach_batch`` or by the trigger itself."""
         given = self.settings.parking or self.settings.trigger.parking
         if given is None:
             return store.parking

@@ -1,4 +1,4 @@
-"""Giving up the new rows of a batch whose function has failed fatally, as ``on_fatal="reject"`` says."""
+"""Give up the new rows of a batch after its function has failed fatally, with ``on_fatal="reject"``."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from triggers.spark.settings import BatchSettings
 
 
 def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception, *, rows: int) -> None:
-    """Park each of the ``rows`` rows, as the second table says of a fatal failure, and publish its event.
+    """Park each of the ``rows`` rows, as the second table orders after a fatal failure; publish events.
 
-    Where nobody hears of events there are none. Many are kept, if Spark may keep them, and brought to the
-    driver once all partitions are parked; a few come with the job that parks.
+    Without a subscriber for events there are none. Many rows are kept, if Spark may keep them, and brought to
+    the driver after all partitions are parked; a few rows come with the job that parks.
     """
     keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
     heard = is_heard(settings.name)
@@ -51,7 +51,7 @@ def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Except
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What the user's function raised, as text: an exception need not survive the journey."""
+    """The exception of the user's function as text: an exception may not survive the transport."""
 
     kind: str
     text: str
@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """What a task needs to park rows."""
+    """The values that a task needs to park rows."""
 
     settings: BatchSettings
     run: BatchRun
@@ -67,7 +67,7 @@ class Rejection:
     is_heard: bool
 
     def reject(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        """Park the rows, and yield their events, if anybody hears of them."""
+        """Park the rows, and yield their events, if there is a subscriber."""
         settings = self.settings
         lot = history_at(settings.parking or settings.history).parking
         for batch in batches:

@@ -1,12 +1,12 @@
-"""Rows that need a second look: rejected ones, those in doubt, and those that a resolver is asked about.
+"""Rows that need a second look: rejected rows, rows In Doubt, and rows for a resolver.
 
 There are few of them, so they travel to Python whole and are judged one by one, by the same
-:class:`~triggers.pipeline.judge.Judge` as messages are. What the table says to keep aside is parked from the
-executors; events are published by the driver, where their subscribers are.
+:class:`~triggers.pipeline.judge.Judge` as messages. The executors park the rows that the table orders to
+park; the driver publishes events, because their subscribers are there.
 
-A row that somebody else processes, whose lease is alive, is waited for. Meanwhile the batch keeps what it has
-claimed, and so two batches could wait for each other. One of them does not wait: its rows GIVE WAY, and its
-driver gives back what it has claimed and begins anew.
+If another process has a row, and its lease is alive, the batch waits for it. Meanwhile the batch keeps its
+claims, and so two batches could wait for each other. One of them does not wait: its rows GIVE WAY. Its driver
+releases its claims and begins again.
 """
 
 import logging
@@ -54,14 +54,14 @@ from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: What is added to a row that was judged again.
+#: Columns that are added to a row that was judged again.
 STATUS, REASON = "__doubtless_status", "__doubtless_reason"
 RUNS, PARKED, EVENT = "__doubtless_runs", "__doubtless_parked", "__doubtless_event"
 
 #: The status of a row that was given up.
 REJECTED = "REJECTED"
 
-#: The status of a row that somebody else processes, who is alive: after a wait for it, and without a wait.
+#: The status of a row that another running process has: after a wait for it, and without a wait.
 IN_PROGRESS, GIVES_WAY = "IN_PROGRESS", "GIVES_WAY"
 
 _ADDED = (
@@ -76,7 +76,7 @@ _UNREADABLE = "its delivery count, uuid or message id is none"
 
 
 def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
-    """Return the rows that were put aside, with what became of each; they are parked when it is computed."""
+    """Return the rows of the second look, with their results; computing it parks them."""
     aside = verdicts.filter(F.col(VERDICT) % AGAIN >= int(Verdict.ASIDE))
     for verdict, resolver in (
         (Verdict.ASKED, settings.resolver),
@@ -92,7 +92,7 @@ def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) ->
 
 @dataclass(slots=True)
 class _Row:
-    """One row: its message and what is known of it, or None for what is no message."""
+    """One row: its message and what is known of it, or None if it is not a message."""
 
     key: str | None
     values: Mapping[str, Any]
@@ -107,14 +107,14 @@ class _Row:
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether somebody who is alive has it."""
+        """Whether another running process has it."""
         decision = None if self.run is None else self.run.decision
         return decision is not None and decision.answer is Answer.RECOVER_LATER
 
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What was answered, by message; asked in the place of the resolver that gave the answers."""
+    """The answers of a resolver, by message; takes the place of the resolver that gave them."""
 
     given: dict[int, Resolved | Exception] = field(default_factory=dict[int, Resolved | Exception])
 
@@ -131,13 +131,13 @@ class _Answers:
 
 @dataclass(frozen=True, kw_only=True)
 class SecondLook:
-    """What a task needs to judge rows again."""
+    """The values that a task needs to judge rows again."""
 
     settings: BatchSettings
     run: BatchRun
 
     def rows(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        """Judge and park the rows of one partition, whose keys are sorted."""
+        """Judge and park the rows of one partition, in which the keys are sorted."""
         last: _Row | None = None
         key: str | None = None
         for batch in batches:
@@ -161,7 +161,7 @@ class SecondLook:
             close_history(self.settings.history)
 
     def _row(self, values: Mapping[str, Any], before: str | None) -> _Row:
-        """Return a row; it is there ``again`` where the row ``before`` has its key, in whatever partition."""
+        """Return a row; it is there ``again`` if the row ``before`` has its key, in whatever partition."""
         user: Mapping[str, Any] = {
             name: value for name, value in values.items() if not name.startswith("__doubtless_")
         }
@@ -182,7 +182,7 @@ class SecondLook:
         )
 
     def _keep_if_left_out(self, row: _Row) -> None:
-        """Decide that a row is In Doubt, and kept, which comes with a batch that the sink has committed."""
+        """Decide that a row is In Doubt, and parked, if the sink has committed its batch without it."""
         if row.run is None or row.values[VERDICT] % AGAIN != Verdict.LEFT_OUT:
             return
         policy = replace(self.settings.trigger.policy, in_doubt="park")
@@ -191,7 +191,7 @@ class SecondLook:
         row.run.note(LEFT_OUT)
 
     def _judge(self, rows: Sequence[_Row]) -> None:
-        """Claim the rows, ask who is to be asked, and decide; wait for what is in progress elsewhere."""
+        """Claim the rows, ask resolvers, and decide; wait for rows that run elsewhere."""
         deadline = time.monotonic() + self.settings.patience.total_seconds()
         while rows:
             patiently(self.settings.patience, self._judge_once, rows)
@@ -232,7 +232,7 @@ class SecondLook:
                 raise run.error or HistoryUnavailableError("claiming")
 
     def _bodies(self, rows: Sequence[_Row]) -> Bodies | None:
-        """Return what compares the bodies of rows, where that is wanted."""
+        """Return the object that compares the bodies of rows, if that is wanted."""
         if self.settings.columns.fingerprint is None:
             return None
         prints = {id(row.run.message): row.values[FINGERPRINT] for row in rows if row.run is not None}
@@ -247,7 +247,7 @@ class SecondLook:
     async def _answers(
         self, rows: Sequence[_Row], resolver: AskedInBulk | None, *, replayed: bool
     ) -> dict[int, Resolved | Exception]:
-        """Ask a resolver about the rows that the table asks it about; return the answers by message."""
+        """Ask a resolver about the rows for which the table needs it; return the answers by message."""
         executes = replayed and self.settings.on_replay == "execute"
         if resolver is None and not executes:
             return {}
@@ -268,7 +268,7 @@ class SecondLook:
         return {id(run.message): answer for run, answer in zip(runs, answers, strict=True)}
 
     def _asks(self, run: Run, *, replayed: bool) -> bool:
-        """Whether the table wants the last word on a row of this kind."""
+        """Whether the table needs the resolver for a row of this kind."""
         if run.history is not HistoryUse.ON:
             return False
         if (run.found is not None and self.run.is_replayed(run.found)) is not replayed:
@@ -278,7 +278,7 @@ class SecondLook:
         return decide(run.facts(count, Word.NOT_ASKED), policy).ask
 
     def _conclude(self, row: _Row, first: _Row | None) -> None:
-        """Note what becomes of a row; a further one of a uuid follows its first."""
+        """Note the result of a row; a further row of a uuid follows its first row."""
         name = self.settings.name
         if row.run is None:
             row.parked, row.event = self._unreadable(row)

@@ -1,7 +1,7 @@
-"""What is asked of the session of a micro-batch, each of it only where it is allowed.
+"""Requests to the session of a micro-batch, each only if it is allowed.
 
 Databricks refuses settings and persisted frames on serverless compute and in standard (shared) access mode,
-and Spark Connect has no jobs to describe. A batch comes out the same without; it takes longer.
+and Spark Connect has no jobs to describe. Without these, a batch gives the same result, but takes longer.
 """
 
 import logging
@@ -18,12 +18,12 @@ from triggers.spark.settings import StorageChoice
 
 try:
     from py4j import protocol  # pyright: ignore[reportMissingTypeStubs]
-except ModuleNotFoundError:  # a client of Spark Connect alone has none
+except ModuleNotFoundError:  # a client with only Spark Connect has none
     protocol = None
 
 _log = logging.getLogger(__name__)
 
-#: What a session raises that refuses something, over Spark Connect and over its gateway.
+#: The exceptions of a session that refuses something, over Spark Connect and over its gateway.
 REFUSALS: tuple[type[Exception], ...] = (
     PySparkException,
     *([] if protocol is None else [cast("Any", protocol).Py4JError]),
@@ -32,10 +32,10 @@ REFUSALS: tuple[type[Exception], ...] = (
 #: Adaptive execution would make four jobs of one: a seventh of the time of a batch.
 _ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 
-#: Rows that are dropped after the batch are not worth the search for how they could be compressed.
+#: Rows that are dropped after the batch are not worth the search for a compression.
 _UNCOMPRESSED = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
 
-#: What Spark shows beside a job.
+#: The text that Spark shows for a job.
 _DESCRIPTION = "spark.job.description"
 
 _LEVELS: Mapping[StorageChoice, StorageLevel] = {
@@ -46,7 +46,7 @@ _LEVELS: Mapping[StorageChoice, StorageLevel] = {
 
 
 def persisted(frame: DataFrame, storage: StorageChoice) -> bool:
-    """Let Spark keep what is computed of a frame; return whether it will."""
+    """Let Spark keep the computed rows of a frame; return whether it will."""
     if storage == "none":
         return False
     try:
@@ -61,10 +61,10 @@ def persisted(frame: DataFrame, storage: StorageChoice) -> bool:
 def for_verdicts(
     spark: SparkSession, storage: StorageChoice, *, shuffles: int | None = None
 ) -> Generator[None]:
-    """Let a session plan or compute verdicts for a while: without what helps only where more is done.
+    """Let a session plan or compute verdicts for a while, without features that only help larger work.
 
-    With ``shuffles``, what is grouped meanwhile is brought together in so many tasks. A streaming query has a
-    session of its own, which nobody else sees.
+    With ``shuffles``, groups are meanwhile brought together in this many tasks. A streaming query has a
+    separate session, which nobody else sees.
     """
     wanted = {**_ADAPTIVE, **(_UNCOMPRESSED if storage == "memory_and_disk" else {})}
     if shuffles is not None:
@@ -84,7 +84,7 @@ def for_verdicts(
 
 @contextmanager
 def described(spark: SparkSession, what: str) -> Generator[None]:
-    """Let Spark show what the jobs of a while are for, behind what it says of the query.
+    """Let Spark show the purpose of jobs for a while, after its own description of the query.
 
     The group of the jobs stays: Spark stops a query by it.
     """

@@ -1,8 +1,8 @@
-"""Whether the sink has committed a batch, asked once of a sink that knows it, as ``committed=`` says.
+"""Whether the sink has committed a batch: one question to a sink that knows it, by ``committed=``.
 
 An earlier run of the batch entered the function, and nobody completed its rows: its driver died, or the
 function failed. If the sink has the batch, its rows are completed and the function is not called. If not, the
-function is called again with all rows that it had, as for a sink that is written anew.
+function is called again with all rows that it had, as for a sink that is rewritten.
 """
 
 import logging
@@ -15,12 +15,12 @@ from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: Why a row is In Doubt that comes with a batch which the sink has committed without it.
+#: Why a row is In Doubt if the sink has committed its batch, perhaps without this row.
 LEFT_OUT = "the sink has committed this batch, and it is not known that this row was handed to it"
 
 
 def info_of(settings: BatchSettings, record: BatchRecord) -> BatchInfo:
-    """Return which run of which batch a record speaks of."""
+    """Return the run and the batch that a record describes."""
     place = LedgerPlace(
         history=settings.history, trigger=settings.name, patience=settings.patience, run=record.run
     )
@@ -28,21 +28,21 @@ def info_of(settings: BatchSettings, record: BatchRecord) -> BatchInfo:
 
 
 def is_committed(settings: BatchSettings, record: BatchRecord) -> bool:
-    """Ask whether the sink has the batch, where an earlier run may have written it.
+    """Ask whether the sink has the batch, if an earlier run may have written it.
 
     Raises:
         ConfigurationError: the answer is neither yes nor no.
-        Exception: what the function raised that was asked.
+        Exception: the exception of the user's function ``committed``.
     """
     return _may_be_written(record) and asked(settings, record)
 
 
 def asked(settings: BatchSettings, record: BatchRecord) -> bool:
-    """Ask whether the sink has the batch; no, where nobody can be asked.
+    """Ask whether the sink has the batch; no, without a function to ask.
 
     Raises:
         ConfigurationError: the answer is neither yes nor no.
-        Exception: what the function raised that was asked.
+        Exception: the exception of the user's function ``committed``.
     """
     if settings.committed is None:
         return False
@@ -68,5 +68,5 @@ def as_not_committed(settings: BatchSettings, record: BatchRecord) -> BatchSetti
 
 
 def _may_be_written(record: BatchRecord) -> bool:
-    """Whether an earlier run has entered the function; where that is not known, it may have."""
+    """Whether an earlier run has entered the function; if that is not known, it may have."""
     return record.attempt > 1 and (bool(record.entered) or record.line == record.run)

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class BatchStep(IntEnum):
-    """What was done last; :mod:`triggers.spark.foreach_batch` says what a later run finds."""
+    """The last completed step; :mod:`triggers.spark.foreach_batch` says what a later run finds."""
 
     BEGUN = 1
     CLAIMED = 2
@@ -16,5 +16,5 @@ class BatchStep(IntEnum):
     NOTED = 7
 
 
-#: Told of every step that is reached, such as by the crash tests.
+#: Receives every step that is reached, for example for the crash tests.
 BatchObserver = Callable[[BatchStep], None]

@@ -1,4 +1,4 @@
-"""Whether a function failed because its query was stopped or its jobs were cancelled: Spark is asked."""
+"""Whether a function failed because its query was stopped or its jobs were cancelled, by Spark's answer."""
 
 import re
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-#: How Spark calls a failure that is a cancellation.
+#: Spark's names of a failure that is a cancellation.
 _CONDITIONS = frozenset({"SPARK_JOB_CANCELLED", "OPERATION_CANCELED"})
 
-#: So does Spark 3.5, which has no name for it.
+#: The same in Spark 3.5, which has no name for it.
 _JOB_CANCELLED = re.compile(r"Job \d+ cancelled\b")
 
-#: What the JVM throws in a thread that is to end.
+#: The exceptions of the JVM in a thread that is to end.
 _INTERRUPTIONS = frozenset(
     {
         "java.lang.InterruptedException",
@@ -22,12 +22,12 @@ _INTERRUPTIONS = frozenset(
     }
 )
 
-#: The most exceptions that are looked at of a chain, which may go round.
+#: The most exceptions to look at in a chain, which may be a circle.
 _LONGEST_CHAIN = 20
 
 
 def is_being_stopped(spark: SparkSession, query: str) -> bool:
-    """Whether somebody has told the query with this id to stop; False where Spark does not say."""
+    """Whether somebody has told the query with this id to stop; False if Spark does not know."""
     try:
         gate: Any = spark
         state, jvm = gate._jsparkSession.sharedState(), gate.sparkContext._jvm  # noqa: SLF001  (PySpark has no other way)
@@ -38,7 +38,7 @@ def is_being_stopped(spark: SparkSession, query: str) -> bool:
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether an exception, or what it was raised from, is Spark's word that a job was cancelled."""
+    """Whether Spark reports with an exception, or with its cause, that a job was cancelled."""
     return any(_is_cancelled(one) for one in _chain(error))
 
 
@@ -62,10 +62,10 @@ def _is_java_cancelled(error: Any) -> bool:
 
 
 def _condition_of(error: Any) -> str | None:
-    """Return Spark's name of a failure; Spark 4 has another word for it."""
+    """Return Spark's name of a failure; Spark 4 has another method for it."""
     try:
         found = error.getErrorClass() if hasattr(error, "getErrorClass") else error.getCondition()
-    except Exception:  # noqa: BLE001  (whatever a gateway raises for what is not there)
+    except Exception:  # noqa: BLE001  (any error of a gateway for what is not there)
         return None
     return None if found is None else str(found)
 

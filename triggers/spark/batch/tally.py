@@ -1,4 +1,4 @@
-"""How many rows of a micro-batch are what."""
+"""Counts of the rows of a micro-batch."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +14,19 @@ from triggers.spark.batch.claims.verdicts import PARTITION, VERDICT
 from triggers.spark.batch.second_look import GIVES_WAY, IN_PROGRESS, REASON, REJECTED, RUNS, STATUS
 from triggers.spark.report import BatchReport
 
-#: What the name of the observed metrics of a trigger begins with.
+#: How the name of the observed metrics of a trigger begins.
 OBSERVED = "doubtless:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many rows are what; ``aside`` are those that are looked at again.
+    """Counts of rows; ``aside`` rows need a second look.
 
-    ``fresh`` rows are those among the new ones that nobody had claimed before. ``done`` duplicates were
-    completed by an earlier run of the same batch; ``again`` rows are such ones that the function is given
-    once more. ``unfinished`` says that it is called even where no row is left. ``in_progress`` rows are
-    somebody else's who is alive, and for ``gives_way`` of them this batch must not wait with claims in its
-    hands; ``example`` is one of both. ``partitions`` are those that have new rows, where each has an owner.
+    ``fresh`` rows are new rows that nobody had claimed before. ``done`` duplicates were completed by an
+    earlier run of the same batch; ``again`` rows are those of them that the function receives again.
+    ``unfinished`` means that the function is called even without rows. ``in_progress`` rows belong to another
+    running process. For ``gives_way`` of them this batch must not wait while it holds claims; ``example`` is
+    a row of either kind. ``partitions`` are the partitions with new rows, if each has an owner.
     """
 
     new: int = 0
@@ -48,7 +48,7 @@ class Tally:
 
     @classmethod
     def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
-        """Count the verdicts, which computes and persists them; Spark's listeners see them, too."""
+        """Count the verdicts, which computes and persists them; Spark's listeners also see them."""
         metrics = _metrics()
         done = F.expr(f"count_if({VERDICT} = {Verdict.DONE:d}) AS done")
         fresh = F.expr(f"count_if({VERDICT} IN ({Verdict.NEW:d}, {Verdict.LEFT_OUT:d})) AS fresh")
@@ -64,7 +64,7 @@ class Tally:
         return cls(**counted, partitions=partitions)
 
     def with_aside(self, aside: DataFrame) -> "Tally":
-        """Count what became of the rows that were put aside, which computes it."""
+        """Count the results of the rows of the second look, which computes them."""
         statuses = [*Status, REJECTED, IN_PROGRESS, GIVES_WAY]
         example = F.max(F.when(F.col(STATUS).isin(IN_PROGRESS, GIVES_WAY), F.col(REASON))).alias("example")
         counts = counted(aside, STATUS, statuses, F.count_if(RUNS).alias("runs"), example)
@@ -81,9 +81,9 @@ class Tally:
         )
 
     def with_whole_batch(self, *, unfinished: bool) -> "Tally":
-        """Count what a sink that is written anew must be given: all rows of the batch, or none.
+        """Count the rows for a sink that is rewritten: all rows of the batch, or none.
 
-        ``unfinished`` says that an earlier run may have written rows that nobody has completed.
+        ``unfinished`` means that an earlier run may have written rows that nobody has completed.
         """
         if not unfinished and not self.runs:
             return self
@@ -123,14 +123,14 @@ class Tally:
 
 
 def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -> Mapping[str, Any]:
-    """Count the rows by the word in a column, and what else is asked, in one task."""
+    """Count the rows by the word in a column, and compute other columns, in one task."""
     counts = [F.count_if(F.col(column) == word).alias(word) for word in words]
     (found,) = rows.agg(*counts, *more).collect()
     return cast("Mapping[str, Any]", found.asDict())
 
 
 def _metrics() -> Sequence[Column]:
-    """Return what is observed of a batch: its rows by what the claims made of them."""
+    """Return the observed metrics of a batch: its rows by the results of the claims."""
     new, aside = f"{VERDICT} <= {Verdict.ADOPTED:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
     counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
     return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]

@@ -3,9 +3,9 @@
 =================  ==========================================================================
 ``watch.py``       ``watch``: begins to listen and to answer, and ends it
 ``listener.py``    the StreamingQueryListener: Spark's events
-``queries.py``     what they say of each query, in numbers
-``exposition.py``  the metrics of these, and of what handlers have counted
+``queries.py``     the state of each query by these events, in numbers
+``exposition.py``  the metrics of these, and of the handlers' counts
 =================  ==========================================================================
 
-Needs the extra ``metrics`` where somebody asks for metrics.
+Needs the extra ``metrics`` if metrics are requested.
 """

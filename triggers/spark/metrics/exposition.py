@@ -1,4 +1,4 @@
-"""Prometheus metrics of streaming queries, made of what is known when somebody asks for them."""
+"""Prometheus metrics of streaming queries, computed at each request."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,21 +39,21 @@ GAUGES: Sequence[tuple[str, str, Callable[[QueryState], float | None]]] = (
 
 
 class Handler(Protocol):
-    """What counts rows: made by ``foreach_batch``, ``Trigger.foreach_batch`` or ``atomic_sink``."""
+    """Counts rows: made by ``foreach_batch``, ``Trigger.foreach_batch`` or ``atomic_sink``."""
 
     settings: BatchSettings
     counts: RowCounts
 
 
 class StreamCollector(Collector):
-    """The metrics of the queries of a driver; names and labels are those of the docs."""
+    """The metrics of the queries of a driver; the docs list names and labels."""
 
     def __init__(self, queries: Queries, handlers: Sequence[Handler]) -> None:
         self._queries = queries
         self._handlers = handlers
 
     def collect(self) -> Iterator[Metric]:
-        """Read what is known; costs nothing between two scrapes."""
+        """Read the present state; costs nothing between two scrapes."""
         states = self._queries.states()
         yield self._rows()
         yield from _counted(states)
@@ -81,7 +81,7 @@ class StreamCollector(Collector):
 
 
 def _counted(states: Mapping[str, QueryState]) -> Iterator[Metric]:
-    """Count what Spark has told."""
+    """Count the events of Spark."""
     seconds = SummaryMetricFamily(
         "doubtless_spark_batch_seconds", "Batches that ended, and the time that they took", labels=["query"]
     )

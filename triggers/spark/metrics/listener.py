@@ -1,4 +1,4 @@
-"""The listener that Spark tells of its streaming queries; what goes wrong in it touches no query."""
+"""The listener for Spark's events of its streaming queries; its failures affect no query."""
 
 import logging
 from collections.abc import Generator
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class QueryListener(StreamingQueryListener):
-    """Notes what Spark says. Spark calls it in threads of its own, the start in that of ``start()``."""
+    """Notes Spark's events. Spark calls it in separate threads, at the start in the thread of ``start()``."""
 
     def __init__(self, queries: Queries) -> None:
         super().__init__()
@@ -50,10 +50,10 @@ class QueryListener(StreamingQueryListener):
 
 @contextmanager
 def _harmless(what: str) -> Generator[None]:
-    """Log what goes wrong: a query must not suffer for its metrics, nor those of other queries."""
+    """Log a failure: a query must not suffer for its metrics, nor the metrics of other queries."""
     try:
         yield
-    except Exception:  # noqa: BLE001  (whatever it is)
+    except Exception:  # noqa: BLE001  (any error)
         _log.exception("the %s of a query is missing in the metrics", what)
 
 
@@ -68,5 +68,5 @@ def _noted(progress: StreamingQueryProgress) -> Progress:
 
 
 def _known(rate: float) -> float:
-    """Return a rate; of a batch that took no time Spark says that it is infinite, or nothing at all."""
+    """Return a rate; for a batch that took no time, Spark gives infinity, or no number."""
     return rate if isfinite(rate) else 0.0

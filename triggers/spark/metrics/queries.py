@@ -1,4 +1,4 @@
-"""What is known of each streaming query: Spark's events, in numbers."""
+"""The state of each streaming query: Spark's events, in numbers."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One micro-batch that came to its end, as Spark reports it; rates are rows a second."""
+    """One completed micro-batch, as Spark reports it; rates are rows a second."""
 
     batch: int
     seconds: float
@@ -21,11 +21,11 @@ class Progress:
 
 @dataclass(slots=True)
 class QueryState:
-    """What is known of the queries of one name since this process listens.
+    """The state of the queries of one name since this process listens.
 
-    ``runs`` are those that go on: a query that restarts may do so before the end of its last run is heard of.
-    ``heard_at`` is when Spark last said that it started, ended a batch or waits for data, in seconds since
-    1970. ``last`` is None before the first batch.
+    ``runs`` are the runs that go on: a query may restart before the end of its last run is reported.
+    ``heard_at`` is the last time that Spark reported a start, the end of a batch or a wait for data, in
+    seconds since 1970. ``last`` is None before the first batch.
     """
 
     runs: set[UUID] = field(default_factory=set[UUID])
@@ -61,7 +61,7 @@ class Queries:
             state.heard_at = time()
 
     def went_on(self, query: UUID, run: UUID, name: str | None, progress: Progress) -> None:
-        """Note a batch that came to its end."""
+        """Note a completed batch."""
         with self._lock:
             state = self._named(query, name)
             state.heard_at = time()
@@ -69,7 +69,7 @@ class Queries:
             state.seconds += progress.seconds
             state.rows += progress.rows
             state.last_batch = progress.batch
-            state.runs.add(run)  # Spark tells of an end after all else, so this one goes on
+            state.runs.add(run)  # Spark reports an end after everything else, so this run goes on
             state.input_rate, state.processed_rate = progress.input_rate, progress.processed_rate
 
     def waited(self, query: UUID) -> None:
@@ -80,7 +80,7 @@ class Queries:
             state.input_rate = state.processed_rate = 0.0
 
     def gone(self, query: UUID, run: UUID) -> None:
-        """Note that a run is over whose end is, or will be, heard of."""
+        """Note that a run is over; its end was or will be reported."""
         with self._lock:
             self._without(query, run)
 
@@ -95,12 +95,12 @@ class Queries:
                 state.stopped += 1
 
     def states(self) -> dict[str, QueryState]:
-        """Return what is known, by name: copies, that nothing changes any more."""
+        """Return the state by name, as copies that do not change any more."""
         with self._lock:
             return {name: replace(state, runs=set(state.runs)) for name, state in self._states.items()}
 
     def _named(self, query: UUID, name: str | None = None) -> QueryState:
-        """Return the state of a query; only some events tell its name."""
+        """Return the state of a query; only some events contain its name."""
         if name is not None or query not in self._names:
             self._names[query] = name or str(query)
         return self._states[self._names[query]]
@@ -114,9 +114,9 @@ class Queries:
 
 
 class WatchedQueries:
-    """What an endpoint says of the queries of a driver: it is ready while one of them runs."""
+    """An endpoint's answers about the queries of a driver: it is ready while one of them runs."""
 
-    #: Spark runs the queries in threads of its own, and this process answers, so it lives.
+    #: Spark runs the queries in separate threads, and this process answers, so it lives.
     hung_for: float | None = None
 
     def __init__(self, queries: Queries) -> None:
@@ -128,7 +128,7 @@ class WatchedQueries:
         return any(state.running for state in self._queries.states().values())
 
     def readiness(self) -> dict[str, Any]:
-        """Say of each query whether it runs, and which batch it ended last."""
+        """Return for each query whether it runs, and which batch it ended last."""
         states = self._queries.states()
         return {
             "ready": any(state.running for state in states.values()),

@@ -32,27 +32,26 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: What a session raises that was stopped, or whose JVM or server is away.
+#: The exceptions of a session that was stopped, or of an unavailable JVM or server.
 GONE: tuple[type[Exception], ...] = (*REFUSALS, OSError)
 
 
 @pointing()
 def watch(spark: "SparkSession", *handlers: "Handler", metrics: str | None = None) -> "StreamWatch":
-    """Begin to make metrics of the streaming queries of a session, those that run already, too.
+    """Begin to make metrics of a session's streaming queries, including queries that already run.
 
-    Queries of other sessions (``spark.newSession()``) are not heard of. Over Spark Connect it is the process
-    of the client that listens; it needs Spark 4.0, and takes no handlers: they count in a process of the
-    server.
+    Queries of other sessions (``spark.newSession()``) do not appear. Over Spark Connect the client's process
+    listens. It needs Spark 4.0, and takes no handlers, because they count in a process of the server.
 
     Args:
         spark: the session that starts the queries.
-        handlers: what ``foreach_batch``, ``Trigger.foreach_batch`` or ``atomic_sink`` made: their rows are
+        handlers: made by ``foreach_batch``, ``Trigger.foreach_batch`` or ``atomic_sink``: their rows are
             counted by verdict.
-        metrics: the address to answer at, as ``host:port``; None answers nowhere: register
-            :attr:`StreamWatch.collector` in a registry of your own.
+        metrics: the address to answer at, as ``host:port``; None opens no endpoint: register
+            :attr:`StreamWatch.collector` in your own registry.
 
     Raises:
-        ConfigurationError: naming what is wrong and the remedy; MissingExtraError where it is the extra
+        ConfigurationError: naming what is wrong and the remedy; MissingExtraError if it is the extra
             ``metrics``.
     """
     _check(spark, handlers)
@@ -62,8 +61,8 @@ def watch(spark: "SparkSession", *handlers: "Handler", metrics: str | None = Non
 class StreamWatch:
     """Made by :func:`watch`; ends with :meth:`stop`, or with the ``with`` statement that it is entered in.
 
-    Spark tells its listeners a little later, in a thread of its own: what a query did last may be missing in
-    what is read right after its end. The rows of handlers are counted at once.
+    Spark informs its listeners a little later, in a separate thread. So right after the end of a query, its
+    last work may be missing in the metrics. The rows of handlers are counted immediately.
     """
 
     def __init__(self, spark: "SparkSession", handlers: Sequence["Handler"], metrics: str | None) -> None:
@@ -91,11 +90,11 @@ class StreamWatch:
 
     @property
     def metrics_address(self) -> str | None:
-        """Where metrics are, as ``host:port``, with the real port; None where nobody asked."""
+        """Where metrics are served, as ``host:port``, with the real port; None without an endpoint."""
         return None if self._endpoint is None else str(self._endpoint.address)
 
     def stop(self) -> None:
-        """Listen and answer no more; the queries go on. Again it does nothing."""
+        """Stop listening and answering; the queries go on. A second call does nothing."""
         self._opened.close()
 
     def __enter__(self) -> Self:
@@ -130,7 +129,7 @@ class StreamWatch:
             _log.info("the listener of queries went with its session: %s", text_of(error))
 
     def _find_running(self) -> None:
-        """Note the queries that run already, but for those that end at this moment."""
+        """Note the queries that already run, except queries that end at this moment."""
         for query in self._spark.streams.active:
             named = UUID(query.id), UUID(query.runId)
             self._queries.started(*named, query.name)
@@ -155,7 +154,7 @@ def _check(spark: Any, handlers: Sequence[Any]) -> None:
 
 
 def _check_connect(handlers: Sequence[Any]) -> None:
-    if version.startswith("3."):  # there listeners are sent to the server, which would answer in our place
+    if version.startswith("3."):  # there, listeners are sent to the server, which would answer in our place
         raise too_old("watch over Spark Connect", "4.0")
     if handlers:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""At most so many calls of a service per second, in each task."""
+"""A limit of service calls per second, in each task."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from triggers.pipeline.run import Run
 
 
 def check_pace(setting: str, value: Any) -> None:
-    """Refuse what is no number of calls per second.
+    """Refuse a value that is not a number of calls per second.
 
     Raises:
         ConfigurationError: naming ``setting``.
@@ -36,7 +36,7 @@ class Pace:
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self) -> float:
-        """Return for how many seconds the next call has to wait."""
+        """Return how many seconds the next call has to wait."""
         with self._lock:
             now = self.clock()
             begins = max(now, self._next)
@@ -46,7 +46,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class _Paced:
-    """An execution whose calls wait for their moment. The leases of their messages are renewed meanwhile."""
+    """An execution with calls that wait for their moment. Their leases are renewed meanwhile."""
 
     inner: Execution
     pace: Pace
@@ -69,7 +69,7 @@ class _Paced:
 
 
 def paced(pipeline: Pipeline, pace: Pace | None) -> Pipeline:
-    """Return a pipeline that calls its service at a pace; without one, as it is."""
+    """Return a pipeline that calls its service at a pace; without a pace, unchanged."""
     if pace is None:
         return pipeline
     whole = cast("MessagePipeline", pipeline)

@@ -1,11 +1,11 @@
-"""Rows of one task beside each other: in threads for a function, on an event loop for a coroutine function.
+"""Concurrent rows of one task: in threads for a function, on an event loop for a coroutine function.
 
-The rows are cut into units. Each unit goes through the trigger's pipeline by itself: one claim, its services
-in order, one completion. So what happens to a row touches the rows of no other unit, and a row is settled
-after its own call only. Rows of one uuid are in one unit, so that they never meet.
+The rows are cut into units. Each unit goes through the trigger's pipeline separately: one claim, its services
+in order, one completion. So the result of a row affects only the rows of its unit, and a row is settled only
+after its own call. Rows of one uuid are in one unit, so that they never run concurrently.
 
-If a service ends its process (such as by ``sys.exit()``), no further unit begins. The units that have begun
-come to their end, as far as they can, and the task fails.
+If a service ends its process (for example by ``sys.exit()``), no further unit begins. The units that have
+begun come to their end, as far as they can, and the task fails.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from triggers.spark.batch.claims.verdicts import KEY
 from triggers.spark.row_service.pacing import Pace, paced
 from triggers.spark.row_service.shipping import Shippable
 
-#: A row as Python has it.
+#: A row as a Python value.
 Values = dict[str, Any]
 
-#: What became of a row, and why.
+#: The result of a row, and the reason.
 Result = tuple[str, str | None]
 
 #: Takes one unit of rows through a pipeline.
@@ -36,15 +36,15 @@ Work = Callable[[Pipeline, Sequence[Values]], Coroutine[Any, Any, Sequence[Resul
 #: Takes all units, and returns their results in the order of the units.
 RunUnits = Callable[[Sequence[Sequence[Values]], Work], Sequence[Sequence[Result]]]
 
-#: How many units there are at least for each that runs at once, where the rows suffice: the last ones end
-#: at about the same time then.
+#: The least number of units for each concurrent worker, if there are enough rows: then the last units end at
+#: about the same time.
 UNITS_FOR_EACH = 4
 
 
 def units_of(rows: Sequence[Values], settings: Settings) -> Sequence[Sequence[Values]]:
-    """Cut rows into units, which never part the rows of a key; those stand together.
+    """Cut rows into units that never divide the rows of a key; these are next to each other.
 
-    All units that run at once claim no more rows than a single one, unless ``batch`` asks for more.
+    All concurrent units together claim no more rows than a single unit would, unless ``batch`` asks for more.
     """
     concurrency = settings.concurrency
     if concurrency == 1:
@@ -62,9 +62,9 @@ def units_of(rows: Sequence[Values], settings: Settings) -> Sequence[Sequence[Va
 
 @contextmanager
 def running(trigger: Shippable, per_second: float | None = None) -> Generator[RunUnits]:
-    """Yield what runs units of rows, as many at once as the trigger's ``concurrency`` says.
+    """Yield a function that runs units of rows, as many concurrently as the trigger's ``concurrency``.
 
-    With ``per_second``, no more than so many calls of the service begin in a second.
+    With ``per_second``, at most this many calls of the service begin in a second.
     """
     concurrency = trigger.settings.concurrency
     pace = None if per_second is None else Pace(per_second)
@@ -94,7 +94,7 @@ class _Units:
         while self._waiting:
             try:
                 index, unit = self._waiting.popleft()
-            except IndexError:  # another worker has taken the last one
+            except IndexError:  # another worker has taken the last unit
                 return
             try:
                 self._results[index] = await self._work(pipeline, unit)

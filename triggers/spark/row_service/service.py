@@ -1,14 +1,13 @@
 """A trigger service that runs row by row on the executors: ``trigger.foreach_batch(...)``.
 
 Each task takes its rows through the trigger's own pipeline, a unit at a time: one claim, the services in
-order, one completion. So everything that ``@trigger`` promises holds for a row as it does for a message. With
-``concurrency`` several units of a task run at once, see :mod:`triggers.spark.row_service.running`. A row that
-is to be given back makes the batch fail in the end: when Spark tries it again, what was processed is a
-duplicate.
+order, one completion. So a row has all guarantees of ``@trigger`` that a message has. With ``concurrency``
+several units of a task run concurrently, see :mod:`triggers.spark.row_service.running`. A row that must be
+recovered makes the batch fail at its end: when Spark tries the batch again, processed rows are duplicates.
 
-An executor that dies leaves the units that it was at STARTED, and what Spark then runs in its place finds
-these rows In Doubt. So does a speculative twin, unless the trigger has a lease: then it waits. Retrieval
-failure events are published on the executors, to the handlers of the modules that are loaded there.
+An executor that dies leaves its present units STARTED, and Spark's next attempt finds these rows In Doubt. So
+does a speculative twin, unless the trigger has a lease: then it waits. Retrieval failure events are published
+on the executors, to the handlers of the modules that are loaded there.
 """
 
 import time
@@ -48,16 +47,16 @@ from triggers.spark.rows.columns import check_frame
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import BatchSettings, Columns
 
-#: What became of a row, besides the three verdicts.
+#: The results of a row in addition to the three verdicts.
 REJECTED, UNMATCHED, UNDECIDED = "REJECTED", "UNMATCHED", "UNDECIDED"
 _STATUSES = (*Status, REJECTED, UNMATCHED, UNDECIDED)
 
 
 class RowService:
-    """What ``trigger.foreach_batch`` makes of a trigger; give it to ``writeStream.foreachBatch``.
+    """Made by ``trigger.foreach_batch``; give it to ``writeStream.foreachBatch``.
 
-    ``reports`` and :meth:`write_stream` are as of :class:`~triggers.spark.foreach_batch.ForeachBatch`.
-    ``counts`` adds up what became of rows, those of batches that have to come again, too.
+    ``reports`` and :meth:`write_stream` are as in :class:`~triggers.spark.foreach_batch.ForeachBatch`.
+    ``counts`` is the sum of results, including those of batches that must come again.
 
     Guarantee: that of the trigger, for each row.
     """
@@ -83,11 +82,11 @@ class RowService:
         return self.settings.name
 
     def write_stream(self, stream: DataFrame) -> DataStreamWriter:
-        """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
+        """Return ``stream.writeStream.foreachBatch(self)``, after a check of the stream's columns.
 
         Raises:
-            ConfigurationError: naming a column that it lacks, whose type tells no identity, or that
-                differs each time that it is computed, such as one by ``uuid()``.
+            ConfigurationError: naming a column that is missing, that has a type without an identity, or that
+                differs each time that it is computed, such as a column by ``uuid()``.
         """
         check_frame(self.settings.columns, stream)
         self._plans.stream(stream)
@@ -97,9 +96,9 @@ class RowService:
         """Run the service for each NEW row of one micro-batch; Spark calls this.
 
         Raises:
-            ConfigurationError: the stream's columns do not do, the trigger cannot travel, or a batch comes
+            ConfigurationError: the stream's columns do not fit, the trigger cannot travel, or a batch comes
                 again with other identities.
-            TransientError: rows are to be given back, so that the batch must come again.
+            TransientError: rows must be recovered, so the batch must come again.
         """
         started = time.perf_counter()
         check_frame(self.settings.columns, batch)
@@ -114,7 +113,7 @@ class RowService:
         ledger.note(record, BatchState.RUNNING, earlier)
         counts, reason = self._run(rows)
         report = _report(counts, record, notes, time.perf_counter() - started)
-        # Of a batch that must come again, too: what it has processed is a duplicate then.
+        # Even if the batch must come again: its processed rows are duplicates then.
         self.counts.add(report)
         if undecided := counts.get(UNDECIDED, 0):
             ran = {HANDED_OVER: earlier.get(HANDED_OVER, 0) + report.new}
@@ -128,7 +127,7 @@ class RowService:
         self._purging.after(report)
 
     def _run(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
-        """Run the services; return how many rows became what, and why some are to be given back."""
+        """Run the services; return the counts of results, and why some rows must be recovered."""
         with described(rows.sparkSession, f"doubtless {self.name}: runs the service for each row"):
             return self._counted(rows)
 
@@ -141,7 +140,7 @@ class RowService:
 
 @dataclass(frozen=True, slots=True)
 class _RowTask:
-    """What a task needs to run a trigger."""
+    """The values that a task needs to run a trigger."""
 
     shipped: bytes
     settings: BatchSettings
@@ -152,7 +151,8 @@ class _RowTask:
         trigger = unpacked(self.shipped)
         with running(trigger, self.calls_per_second) as run:
             for batch in batches:
-                # Beside each other, all rows of a batch: between two pieces some would wait for the slowest.
+                # Concurrently, all rows of a batch: between two pieces some workers would wait for the
+                # slowest.
                 size = CLAIM_BATCH if trigger.settings.concurrency == 1 else max(batch.num_rows, 1)
                 pieces = (units_of(rows, trigger.settings) for rows in chunks_of(batch, size))
                 results = [one for units in pieces for unit in run(units, self._unit) for one in unit]
@@ -167,7 +167,7 @@ class _RowTask:
             try:
                 messages.append(self._message(row))
             except (ValidationError, NoIdentityError) as error:
-                # Parked, as a provider's unreadable delivery is.
+                # Parked, like a provider's unreadable delivery.
                 await pipeline.park_unreadable(Unreadable(raw_of(row), str(error), None))
                 rejected.append((REJECTED, None))
         return rejected + [_result_of(outcome) for outcome in await self._handle(pipeline, messages)]
@@ -181,7 +181,7 @@ class _RowTask:
         )
 
     async def _handle(self, pipeline: Pipeline, messages: Sequence[Message]) -> list[Outcome]:
-        """Handle messages, and again those that somebody alive is at; the rest is to be given back."""
+        """Handle messages, and again the ones that run elsewhere; the rest must be recovered."""
         outcomes = list(await pipeline.handle_batch(messages))
         deadline = time.monotonic() + self.settings.patience.total_seconds()
         while waiting := [index for index, outcome in enumerate(outcomes) if _comes_again(outcome)]:
@@ -196,12 +196,12 @@ class _RowTask:
 
 
 def _comes_again(outcome: Outcome) -> bool:
-    """Whether a provider would have to deliver it again, at once or a little later."""
+    """Whether a provider would deliver it again, immediately or a little later."""
     return not outcome.acknowledge and not outcome.executed
 
 
 def _result_of(outcome: Outcome) -> tuple[str, str | None]:
-    """Return what became of a row; one whose service has failed was given up, and parked."""
+    """Return the result of a row; after a failed service, it was given up and parked."""
     if not outcome.acknowledge:
         return UNDECIDED, outcome.reason
     if outcome.status is None:
@@ -264,7 +264,7 @@ def row_service(
     settings = BatchSettings(
         trigger=trigger.settings,
         columns=columns,
-        history=cast("str", history),  # which it checks
+        history=cast("str", history),  # which is checked there
         patience=patience,
         query=query,
         partitions=partitions,

@@ -1,4 +1,4 @@
-"""How a trigger travels to the executors: by its name where they can import it, else with its function."""
+"""How a trigger travels to the executors: by its name if they can import it, else with its function."""
 
 import importlib
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from triggers.service.settings import Settings
 
 
 class Shippable(Protocol):
-    """What a row service needs of a :class:`~triggers.Trigger`, in the driver and in the executors.
+    """The members of a :class:`~triggers.Trigger` that a row service needs, in driver and executors.
 
-    Its class is called with ``(service, settings, history=, resolver=)`` where the executors cannot import
-    the trigger by its name.
+    If the executors cannot import the trigger by its name, its class is called with ``(service, settings,
+    history=, resolver=)``.
     """
 
     service: Callable[..., Any]
@@ -49,7 +49,7 @@ class Shippable(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Give back the connections of the running event loop's pipeline."""
+        """Close the connections of the running event loop's pipeline."""
         ...
 
 

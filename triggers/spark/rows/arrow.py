@@ -20,29 +20,29 @@ from triggers.spark.rows.older_spark import arrow_schema, over_pandas
 RecordBatch = Any
 Array = Any
 
-#: Small numbers or truths, one for each row.
+#: Small numbers or truth values, one for each row.
 Numbers = np.ndarray[Any, Any]
 
 _arrow: Any = pa
 _compute: Any = pc
 
 
-#: What is raised for a value that its column cannot hold: a lone surrogate, a number beyond 64 bits.
+#: Raised for a value that its column cannot hold: a lone surrogate, a number beyond 64 bits.
 UNSTORABLE: tuple[type[Exception], ...] = (_arrow.ArrowException, UnicodeEncodeError, OverflowError)
 
 
-#: A column's name that Spark takes for nothing else.
+#: A column name that has no special meaning for Spark.
 _PLAIN_NAME = re.compile(r"\w+")
 
-# The process that has settled in; a worker is forked from one that has not.
+# The process that has settled in; a worker is a fork of a process that has not.
 _settled_in: list[int] = []
 
 
 def settle_in() -> None:
-    """Before the first rows in a Python worker, let its garbage collector forget what was loaded by then.
+    """Before the first rows in a Python worker, exclude loaded objects from its garbage collection.
 
-    Spark's workers collect garbage after every task. To go through all that was loaded took 50 ms,
-    longer than the claims of a small batch.
+    Spark's workers collect garbage after every task. A pass over all loaded objects took 50 ms, longer than
+    the claims of a small batch.
     """
     if os.getpid() not in _settled_in:
         _settled_in[:] = [os.getpid()]
@@ -64,7 +64,7 @@ def byte_column(
         return verdicts(given)
 
     made: Any = (_over_arrow if hasattr(functions, "arrow_udf") else over_pandas)(columns, name)
-    # What is computed twice would be claimed twice: harmless, but not for nothing.
+    # Another computation would claim again: harmless, but it costs time.
     return cast("Callable[..., Column]", made.asNondeterministic())
 
 
@@ -73,7 +73,7 @@ def _over_arrow(columns: Callable[[Iterator[tuple[Array, ...]]], Iterator[Number
         for column in columns(cast("Any", given)):
             yield _arrow.array(column, _arrow.int8())
 
-    # Spark reads from the annotations what is asked of it.
+    # Spark reads the kind of the function from its annotations.
     batches.__annotations__ = {
         "given": Iterator[tuple[_arrow.Array, ...]],
         "return": Iterator[_arrow.Array],
@@ -89,12 +89,12 @@ def mapped(
     *,
     name: str,
 ) -> DataFrame:
-    """Return what a function makes of each partition; Spark shows it under ``name``.
+    """Return the results of a function for each partition; Spark shows it under ``name``.
 
-    Columns may have whatever names.
+    Columns may have any names.
     """
     names = frame.columns
-    # Spark asks for each column by its name, and takes a dot in it for a field of a struct.
+    # Spark looks up each column by its name, and reads a dot in it as a field of a struct.
     renamed = not all(_PLAIN_NAME.fullmatch(one) for one in names)
 
     def batches(given: Iterator[Any]) -> Iterator[Any]:
@@ -110,19 +110,19 @@ def mapped(
 
 
 class BrokenText(bytes):
-    """A text that is no UTF-8, as it came."""
+    """A text that is not UTF-8, as it came."""
 
 
 class OutOfRange(str):
-    """An instant or a day that Python has no value for, as text."""
+    """An instant or a day beyond Python's range, as text."""
 
     __slots__ = ()
 
 
 class OddRow(dict[str, Any]):
-    """A row with a value that is none of Python's: :class:`BrokenText` or :class:`OutOfRange`, somewhere.
+    """A row with a value that Python cannot hold: :class:`BrokenText` or :class:`OutOfRange`, somewhere.
 
-    ``column`` is the first one that has it.
+    ``column`` is the first column with such a value.
     """
 
     column: str
@@ -133,7 +133,7 @@ Maps = Literal["strict"] | None
 
 
 def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
-    """Return the rows of a batch as Python values; one that has none does not keep the others from it."""
+    """Return the rows of a batch as Python values; an odd row does not affect the others."""
     batch = in_known_zones(batch)
     try:
         rows = cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
@@ -183,7 +183,7 @@ def _odd_leaf(value: Any) -> Any:
 
 
 def chunks_of(batch: RecordBatch, size: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of a batch, so many at a time."""
+    """Yield the rows of a batch, at most ``size`` at a time."""
     for start in range(0, cast("int", batch.num_rows), size):
         yield rows_of(batch.slice(start, size))
 
@@ -211,7 +211,7 @@ def with_numbers(batch: RecordBatch, name: str, column: Sequence[int]) -> Record
 
 
 def valid(keys: Array) -> Numbers:
-    """Tell which values are not null."""
+    """Return which values are not null."""
     return cast("Numbers", keys.is_valid().to_numpy(zero_copy_only=False))
 
 
@@ -236,7 +236,7 @@ def last_of(keys: Array) -> str | None:
 
 
 def firsts(keys: Array, before: str | None) -> Numbers:
-    """Tell which texts differ from the one before; ``before`` is that of the first, and a null differs."""
+    """Return which texts differ from the one before; ``before`` precedes the first, and a null differs."""
     size = len(keys)
     differ = np.ones(size, bool)
     if size > 1:
@@ -248,9 +248,9 @@ def firsts(keys: Array, before: str | None) -> Numbers:
 
 
 def first_of_groups(groups: Numbers, wanted: Numbers, *, begun: bool) -> Numbers:
-    """Tell which rows are the first ones of their group that are wanted; groups stand together.
+    """Return which rows are the first wanted ones of their group; groups are contiguous.
 
-    Where group 0 has ``begun`` in a batch before, its first one was there.
+    If group 0 has ``begun`` in a batch before, its first row was there.
     """
     indexes = np.flatnonzero(wanted)
     of_each, is_first = groups[indexes], np.zeros(len(groups), bool)
@@ -259,10 +259,10 @@ def first_of_groups(groups: Numbers, wanted: Numbers, *, begun: bool) -> Numbers
 
 
 def record_batch(rows: Sequence[Sequence[Any]], schema: StructType) -> RecordBatch:
-    """Return rows as one batch whose types are exactly those that Spark wants for ``schema``.
+    """Return rows as one batch with exactly the types that Spark wants for ``schema``.
 
     Raises:
-        one of UNSTORABLE: a value is too much for its column.
+        one of UNSTORABLE: a value does not fit its column.
     """
     wanted = arrow_schema(schema)
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(wanted)

@@ -1,11 +1,11 @@
-"""What a row says of its message, as Spark SQL, and which types can say it.
+"""The message of a row, as Spark SQL, and which column types are possible.
 
 An identity is text, by the rule of :mod:`history.identity`: text as it is, whole numbers in decimal, bytes in
-lower-case hexadecimal. A type that Spark may write in two ways, by session, version or scale, is refused
-before a row is judged: one identity in two texts would be two messages.
+lower-case hexadecimal. Spark may write some types in two ways, by session, version or scale. Such a type is
+refused before a row is judged: one identity in two texts would be two messages.
 
-Text, not ``Column`` objects: of those each part is a call to the JVM, and a plan that is made for every
-micro-batch would be a hundred of them.
+Text, not ``Column`` objects: each part of those is a call to the JVM, and the plan of every micro-batch would
+need a hundred calls.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from history.identity import LONGEST
 from history.message import UNDEFINED_COUNT
 from triggers.spark.settings import Columns
 
-#: Stands for a delivery count that is none.
+#: The delivery count of a row with an invalid count.
 NO_COUNT = 0
 
 
@@ -51,7 +51,7 @@ _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 def check_frame(columns: Columns, frame: DataFrame) -> None:
-    """Do as :func:`check_columns` does; whether names have a case is the session's to say.
+    """Do the same as :func:`check_columns`; the session decides whether names have a case.
 
     Raises:
         ConfigurationError: as there.
@@ -61,7 +61,7 @@ def check_frame(columns: Columns, frame: DataFrame) -> None:
 
 
 def check_columns(columns: Columns, schema: StructType, *, has_case: bool = False) -> None:
-    """Refuse a stream that lacks a column, has one twice, or has one of a type that cannot say it.
+    """Refuse a stream that lacks a column, has it twice, or has it with an unsuitable type.
 
     Raises:
         ConfigurationError: naming the setting, the column, its type and the remedy.
@@ -119,8 +119,7 @@ def _remedy(name: str, kind: DataType, setting: str) -> str:
 def identity(columns: Columns, schema: StructType) -> str:
     """Return the identity of a row, as text: its uuid, else its message id.
 
-    It is null for an empty one, for a long one, and for a text that is no UTF-8, which neither Python nor a
-    history can hold.
+    It is null if it is empty or too long, or is not UTF-8, which neither Python nor a history can hold.
     """
     named = [name for name in (columns.uuid, columns.message_id) if name]
     parts = [f"nullif({_as_text(quoted(name), schema[name].dataType)}, '')" for name in named]
@@ -137,15 +136,15 @@ def _as_text(column: str, kind: DataType) -> str:
 
 
 def valid_text(text: str) -> str:
-    """Return an expression: the text of another one, or null where its bytes are no UTF-8."""
+    """Return an expression: the text of another expression, or null if its bytes are not UTF-8."""
     if hasattr(functions, "try_validate_utf8"):
         return f"try_validate_utf8({text})"
-    # Before Spark 4.0: what is no UTF-8 changes when it is written anew.
+    # Before Spark 4.0: bytes that are not UTF-8 change when they are encoded again.
     return f"CASE WHEN CAST({text} AS BINARY) = encode({text}, 'UTF-8') THEN {text} END"
 
 
 def delivery_count(columns: Columns) -> str:
-    """Return the delivery count: -1 where there is none, 0 where it is no number."""
+    """Return the delivery count: -1 if it is missing, 0 if it is not a number."""
     if columns.delivery_count is None:
         return f"CAST({UNDEFINED_COUNT} AS BIGINT)"
     column = quoted(columns.delivery_count)
@@ -154,7 +153,7 @@ def delivery_count(columns: Columns) -> str:
 
 
 def hashable(schema: StructType) -> Sequence[str]:
-    """Return the columns that can be hashed; a map cannot, nor what holds one."""
+    """Return the columns that can be hashed; maps, and values that hold maps, cannot."""
     return [quoted(field.name) for field in schema.fields if _is_hashable(field.dataType)]
 
 

@@ -10,12 +10,12 @@ from triggers.spark.rows.arrow import Array, Numbers
 
 _arrow: Any = pa
 
-#: Each byte with its bits in the other direction.
+#: Each byte with its bits in reverse order.
 _TURNED = np.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], np.uint16)
 
 
 def digests_of(texts: Array) -> Numbers:
-    """Return the digests of a column of texts, a line of bytes for each; none is null."""
+    """Return the digests of a column of texts without nulls, a line of bytes for each."""
     large = _arrow.types.is_large_string(texts.type)
     encoded = texts.cast(_arrow.large_binary() if large else _arrow.binary())
     packed = digests(encoded.to_numpy(zero_copy_only=False))
@@ -23,17 +23,17 @@ def digests_of(texts: Array) -> Numbers:
 
 
 def near(lines: Numbers) -> Numbers:
-    """Return the indexes of digests, those that a history keeps together beside each other.
+    """Return the indexes of digests, grouped as a history stores them.
 
-    Redis has them in buckets, chosen by the last bits of the first four bytes, however many bits those are.
+    Redis has them in buckets, chosen by the last bits of the first four bytes, however many bits are used.
     """
     return np.argsort(_TURNED[lines[:, 3]] << 8 | _TURNED[lines[:, 2]], kind="stable")
 
 
 def first_of_each(lines: Numbers) -> Numbers:
-    """Return for each digest the index of the first one that is the same."""
+    """Return for each digest the index of the first equal digest."""
     one, other = _halves(lines)
-    order = np.lexsort((other, one))  # a stable sort: of those that are the same, the first stays the first
+    order = np.lexsort((other, one))  # a stable sort: of equal digests, the first stays the first
     differs = np.ones(len(lines), bool)
     differs[1:] = (one[order][1:] != one[order][:-1]) | (other[order][1:] != other[order][:-1])
     starts = np.flatnonzero(differs)
@@ -58,15 +58,15 @@ class MetDigests:
             self._pieces.append(_sorted(np.concatenate((more, one)), np.concatenate((others, other))))
 
     def has(self, lines: Numbers) -> Numbers:
-        """Tell which digests were met."""
+        """Return which digests were met."""
         one, other = _halves(lines)
-        order = np.argsort(one)  # what is looked for in order is found in a third of the time
+        order = np.argsort(one)  # searches in sorted order take a third of the time
         one, other = one[order], other[order]
         met = np.zeros(len(lines), bool)
         for ones, others in self._pieces:
             at = np.searchsorted(ones, one)
             while True:
-                # Another digest may have the same first half, though none has been seen to.
+                # Another digest may have the same first half, though this was never observed.
                 inside = np.minimum(at, len(ones) - 1)
                 same = (at < len(ones)) & (ones[inside] == one)
                 met |= same & (others[inside] == other)

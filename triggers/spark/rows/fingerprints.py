@@ -16,10 +16,10 @@ from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, with_numbers
 from triggers.spark.rows.messages import body_of, plain
 from triggers.spark.settings import Columns
 
-#: What is added to rows whose bodies are compared: the fingerprint as a whole number.
+#: The column that is added to rows with compared bodies: the fingerprint as a whole number.
 FINGERPRINT = "__doubtless_fingerprint"
 
-#: Stands for the fingerprint of a row that has nothing to compare.
+#: The fingerprint of a row that has nothing to compare.
 NOTHING = 0
 
 #: Returns the fingerprint of a row as a whole number.
@@ -27,7 +27,7 @@ _Read = Callable[[Mapping[str, Any]], int]
 
 
 def with_fingerprints(rows: DataFrame, columns: Columns) -> DataFrame:
-    """Return rows with their fingerprints, where the settings want bodies compared."""
+    """Return rows with their fingerprints, if the settings want bodies compared."""
     if columns.fingerprint is None:
         return rows
     schema = StructType([*rows.schema.fields, StructField(FINGERPRINT, LongType(), nullable=False)])
@@ -36,13 +36,13 @@ def with_fingerprints(rows: DataFrame, columns: Columns) -> DataFrame:
 
 
 def bytes_of(number: int) -> bytes:
-    """Return a fingerprint as histories keep it."""
+    """Return a fingerprint as histories store it."""
     return number.to_bytes(FINGERPRINT_SIZE, signed=True)
 
 
 def number_of(fingerprint: bytes) -> int:
     """Return a fingerprint as a column holds it."""
-    # One in 2**64 is NOTHING by chance, and shares the number of its neighbour.
+    # One in 2**64 equals NOTHING by chance, and gets the number of its neighbour.
     return int.from_bytes(fingerprint, signed=True) or 1
 
 

@@ -1,8 +1,8 @@
-"""Comparing the bodies of a partition before its rows are claimed: as a pipeline does with messages.
+"""Compare the bodies of a partition before its rows are claimed, as a pipeline does with messages.
 
-The fingerprint that came first under a uuid is kept in the history, with one call for many rows. A row with
-another fingerprint is not claimed, and it is not a duplicate: it is looked at again, and the table rejects it
-(row 23).
+The history keeps the first fingerprint under a uuid, with one call for many rows. A row with another
+fingerprint is not claimed, and it is not a duplicate: it gets a second look, and the table rejects it (row
+23).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from triggers.spark.rows.fingerprints import NOTHING, bytes_of, number_of
 
 @dataclass(slots=True)
 class FirstBodies:
-    """Tells the rows of one partition, whose keys are sorted, from those that came first under their uuid."""
+    """Finds rows of one partition, with sorted keys, that do not have the first body of their uuid."""
 
     url: str
     trigger: str
@@ -29,7 +29,7 @@ class FirstBodies:
     _last: int = NOTHING
 
     def unlike(self, keys: Array, groups: Numbers, prints: Numbers) -> Numbers:
-        """Tell which rows of a batch have another body than the first one of their key.
+        """Return which rows of a batch have another body than the first one of their key.
 
         ``groups`` number the keys: rows of group 0 have the last key of the batch before.
         """

@@ -1,4 +1,4 @@
-"""Types that Spark, Arrow and Python do not have alike: intervals, instants of some zones, variants."""
+"""Types that differ between Spark, Arrow and Python: intervals, instants of some zones, variants."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 _arrow: Any = pa
 
-#: Types that Spark does not hand to Python in batches of Arrow, and that it reads from their own text.
+#: Types that Spark does not pass to Python in batches of Arrow, and that it reads from their own text.
 _UNKNOWN_TO_ARROW = tuple(
     getattr(types, name)  # some came with 4.0
     for name in ("YearMonthIntervalType", "CalendarIntervalType")
@@ -20,7 +20,7 @@ _UNKNOWN_TO_ARROW = tuple(
 
 
 def as_sent(schema: StructType) -> StructType:
-    """Return a schema as Arrow can have it: with text for the intervals that it has not."""
+    """Return a schema that Arrow can hold: with text for the missing intervals."""
     return cast("StructType", _as_sent(schema))
 
 
@@ -41,7 +41,7 @@ def _as_sent(kind: DataType) -> DataType:
 
 
 def cast_to(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return a frame whose columns have the types of a schema; mostly they do."""
+    """Return a frame with the column types of a schema; mostly it has them."""
     if frame.schema == schema:
         return frame
     quoted = [f"`{field.name.replace('`', '``')}`" for field in schema.fields]
@@ -57,7 +57,7 @@ def cast_to(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def in_known_zones(batch: Any) -> Any:
-    """Return a batch whose instants Python can tell: in UTC where it does not know the session's time zone.
+    """Return a batch with instants that Python can read: in UTC if it does not know the session's zone.
 
     Spark knows more zones than Python does, such as GMT+08:00, which is the JVM's own in many containers.
     """
@@ -88,7 +88,7 @@ def _with_known_zone(field: Any) -> Any:
 def _is_known_zone(zone: str) -> bool:
     try:
         _arrow.lib.string_to_tzinfo(zone)
-    except Exception:  # noqa: BLE001  (each library of zones has an exception of its own for it)
+    except Exception:  # noqa: BLE001  (each library of zones has another exception)
         return False
     return True
 
@@ -101,7 +101,7 @@ def _is_variant(kind: Any) -> bool:
 
 
 def holds_variants(kind: Any) -> bool:
-    """Tell whether values of a type of Arrow are variants, or have some."""
+    """Return whether values of a type of Arrow are or contain variants."""
     return _is_variant(kind) or any(map(holds_variants, _parts_of(kind)))
 
 
@@ -111,7 +111,7 @@ def _parts_of(kind: Any) -> list[Any]:
 
 
 def with_variants(value: Any, kind: Any) -> Any:
-    """Return a value with what its variants hold, as JSON has it, in the place of their two parts."""
+    """Return a value with the JSON content of its variants, in place of their two parts."""
     if value is None or not holds_variants(kind):
         return value
     if _is_variant(kind):

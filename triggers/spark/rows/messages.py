@@ -17,17 +17,17 @@ _IDENTITIES = frozenset({"uuid", "JMSMessageID"})
 
 
 class NoIdentityError(ValueError):
-    """What is to be the identity of a row can be none."""
+    """The value in the identity column cannot be an identity."""
 
     def __init__(self, column: str | None, problem: str) -> None:
         super().__init__(f"its {column} {problem}")
 
 
 def identity_of_row(row: Mapping[str, Any], columns: Columns) -> str | None:
-    """Return the identity that :func:`~triggers.spark.rows.columns.identity` tells; None where there is none.
+    """Return the identity by :func:`~triggers.spark.rows.columns.identity`; None if there is none.
 
     Raises:
-        NoIdentityError: it is no UTF-8, or too long.
+        NoIdentityError: it is not UTF-8, or too long.
     """
     for column in (columns.uuid, columns.message_id):
         value = None if column is None else row[column]
@@ -42,7 +42,7 @@ def identity_of_row(row: Mapping[str, Any], columns: Columns) -> str | None:
 
 
 def unidentified(row: Mapping[str, Any], columns: Columns) -> Mapping[str, Any]:
-    """Return a row without an identity as one that gets none from a column that nobody has named for it."""
+    """Return a row that gets no identity from a column that the settings do not name."""
     if columns.body is None:  # then no column becomes a header
         return row
     named = {columns.uuid, columns.message_id, columns.delivery_count, columns.body}
@@ -53,7 +53,7 @@ def unidentified(row: Mapping[str, Any], columns: Columns) -> Mapping[str, Any]:
 
 
 def raw_of(row: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """Return the columns of a row that is no message, as a provider returns the fields of a delivery."""
+    """Return the columns of a row that is not a message, as a provider returns a delivery's fields."""
     user = {name: value for name, value in row.items() if not name.startswith("__doubtless_")}
     return {
         name.encode("utf-8", "backslashreplace"): value if isinstance(value, bytes) else str(value).encode()
@@ -70,14 +70,14 @@ def _as_text(value: Any) -> str | None:
 
 
 def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uuid: str | None) -> Message:
-    """Return a row as a message, whole: what is not named as something else becomes a property.
+    """Return a row as a whole message: a column without another meaning becomes a property.
 
     A column with the name of a JMS header is that header. Without a column for the body, the body is the
-    whole row, as a JSON object. What JSON cannot hold is written as text. ``uuid`` is the identity as Spark
-    has computed it.
+    whole row, as a JSON object. Values that JSON cannot hold are written as text. ``uuid`` is the identity as
+    Spark has computed it.
 
     Raises:
-        pydantic.ValidationError: the row's uuid, message id or delivery count is none.
+        pydantic.ValidationError: the row's uuid, message id or delivery count is invalid.
     """
     named = {columns.uuid, columns.message_id, columns.delivery_count, columns.body}
     headers: dict[str, Any] = {}
@@ -131,22 +131,22 @@ def _body(value: Any) -> Any:
             return plain(value)
 
 
-#: What JSON has as it is.
+#: Types that JSON has.
 _AS_IT_IS = frozenset({str, int, float, bool, type(None)})
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: bytes as hexadecimal, what else JSON cannot hold as text."""
+    """Return a value that JSON can hold: bytes as hexadecimal, other values as text."""
     if _is_flat(value):
         return value
     try:
         return json.loads(json.dumps(value, default=_as_written))
-    except TypeError:  # the keys of a map are no text
+    except TypeError:  # the keys of a map are not text
         return json.loads(json.dumps(_with_text_keys(value), default=_as_written))
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether a value is a row, or a struct, of nothing but what JSON has: most are, and there are many."""
+    """Whether a row or struct holds only JSON values: most do, and there are many."""
     if type(value) is not dict:
         return False
     items: Mapping[Any, Any] = cast("Any", value)

@@ -1,4 +1,4 @@
-"""What Spark before 4.2 does otherwise."""
+"""Differences of Spark before 4.2."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -16,8 +16,8 @@ _arrow: Any = pa
 
 
 def over_pandas(work: Callable[[Iterator[tuple[Any, ...]]], Iterator[Any]], name: str) -> Any:
-    """Return a function of a column of text and some of numbers: before 4.1 they come as pandas has them."""
-    # Not at the top: it takes half a second of each worker, and newer workers do without it.
+    """Return a function of a column of text and some of numbers: before 4.1 they come as pandas objects."""
+    # Not at the top: it takes half a second of each worker, and newer workers do not need it.
     pandas: Any = import_module("pandas")
 
     def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
@@ -37,14 +37,14 @@ def over_pandas(work: Callable[[Iterator[tuple[Any, ...]]], Iterator[Any]], name
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """Return a schema as Arrow has it, with instants in UTC: before 4.2 they are so by themselves."""
+    """Return a schema for Arrow, with instants in UTC: before 4.2 they are in UTC anyway."""
     to_arrow: Any = cast("Any", types).to_arrow_schema
     utc = {"timezone": "UTC"} if "timezone" in signature(to_arrow).parameters else {}
     return to_arrow(schema, **utc)
 
 
 def too_old(feature: str, needed: str) -> ConfigurationError:
-    """Return the error that says that this Spark lacks what a feature needs."""
+    """Return the error that this Spark is too old for a feature."""
     return ConfigurationError(
         feature, f"needs PySpark {needed} or newer, and this is {version}", f"pip install 'pyspark>={needed}'"
     )

@@ -1,4 +1,4 @@
-"""Sources that a Spark stream can read from; each is a log, and remembers how far a query got by an offset.
+"""Sources for Spark streams; each is a log, and an offset remembers how far a query got.
 
 ::
 
@@ -8,7 +8,7 @@
     spark.readStream.format("redis_streams").option("url", ...).option("destination", ...).load()
 
 =======================  ========================================================================
-``log.py``               what a query needs of a log, whatever it is kept in
+``log.py``               the methods of a log that a query needs, for any storage
 ``reader.py``            a log as a source of Spark
 ``options.py``           the options of a source
 ``message_rows.py``      messages as rows
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from triggers.spark.sources.reader import LogSource
     from triggers.spark.sources.redis_stream import RedisStreamSource
     from triggers.spark.sources.sqljms import SqlJmsSource
-else:  # for a type checker, any name would be there
+else:  # a type checker would accept any name
     __getattr__ = lazy(__name__)
 
 __all__ = ["Log", "LogSource", "PublicationSource", "RedisStreamSource", "SqlJmsSource"]

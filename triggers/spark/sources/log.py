@@ -1,11 +1,11 @@
 """A log: entries that are only ever appended, each at an offset greater than those before it.
 
-What a Spark query needs of one, whatever it is kept in: to find how far it may read (:meth:`Log.walk`), to
-plan a batch again exactly as it was (:meth:`Log.plan`), and to read a part of it on any machine
-(:meth:`Log.read`). :mod:`triggers.spark.sources.reader` turns that into a Spark source.
+A Spark query needs three operations, for any storage: find how far it may read (:meth:`Log.walk`), plan a
+batch again exactly as it was (:meth:`Log.plan`), and read a part of it on any machine (:meth:`Log.read`).
+:mod:`triggers.spark.sources.reader` turns them into a Spark source.
 
-A position counts the entries up to it, so that an entry that is gone differs from one that never was: between
-two positions there must be as many entries as their counts differ by. The kind of entry is the log's own:
+A position counts the entries up to it, so a deleted entry differs from an entry that never existed: between
+two positions there must be as many entries as their counts differ by. Each log has its own kind of entry:
 most hold messages (:class:`LogEntry`).
 """
 
@@ -25,40 +25,40 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a reader got: ``offset`` of the last entry read, and how many the log ever had up to it.
+    """The place of a reader: ``offset`` of the last entry read, and how many the log ever had up to it.
 
-    A log that was not counted from its beginning counts from where the query began. The count is -1 where
-    nobody knows it: at the end of such a log.
+    A log that was not counted from its beginning counts from where the query began. The count is -1 if it is
+    unknown: at the end of such a log.
     """
 
     offset: str
     count: int
 
     def to_json(self) -> dict[str, str | int]:
-        """Return what Spark keeps in its checkpoint."""
+        """Return the form that Spark keeps in its checkpoint."""
         return {"offset": self.offset, "count": self.count}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, str | int]) -> Self:
-        """Read what :meth:`to_json` wrote."""
+        """Read the result of :meth:`to_json`."""
         return cls(str(kept["offset"]), int(kept["count"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of the log: what stands after ``start``, up to ``end`` and with it."""
+    """A part of the log: the entries after ``start``, up to and including ``end``."""
 
     start: Position
     end: Position
 
     @property
     def rows(self) -> int:
-        """How many entries that were."""
+        """How many entries it had."""
         return self.end.count - self.start.count
 
 
 class LogEntry(NamedTuple):
-    """One entry: a message, or (``message`` None) what is wrong with it and its fields as they came."""
+    """One entry: a message, or (``message`` None) the problem with it and its original fields."""
 
     offset: str
     message: Message | None
@@ -67,7 +67,7 @@ class LogEntry(NamedTuple):
 
 
 class EntriesLostError(DoubtlessError):
-    """Entries were deleted before they were read, or the log is not the one that was read before."""
+    """Entries were deleted before they were read, or the log is not the same log as before."""
 
     def __init__(self, log: str, problem: str) -> None:
         super().__init__(
@@ -86,14 +86,14 @@ class LogSettings:
 
     @property
     def waits(self) -> timedelta:
-        """How long a server that is away is waited for."""
+        """How long to wait for an unavailable server."""
         return timedelta(seconds=self.patience)
 
     def lose(self, log: str, problem: str) -> None:
-        """Say that entries of a log are lost.
+        """Report that entries of a log are lost.
 
         Raises:
-            EntriesLostError: the query is to fail then.
+            EntriesLostError: the query must fail then.
         """
         lost = EntriesLostError(log, problem)
         if self.fail_on_loss:
@@ -102,10 +102,10 @@ class LogSettings:
 
 
 class Log(Protocol[E_co]):
-    """A log as one process sees it. Every method waits for a server that is away, up to its patience.
+    """A log as one process sees it. Every method waits for an unavailable server, up to its patience.
 
-    Every method raises :class:`~history.errors.UnavailableError` when the server stays away, and
-    ConfigurationError when it can never answer.
+    Every method raises :class:`~history.errors.UnavailableError` if the server stays unavailable, and
+    ConfigurationError if it can never answer.
     """
 
     def begin(self) -> Position:
@@ -117,21 +117,21 @@ class Log(Protocol[E_co]):
         ...
 
     def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
-        """Return the positions that part what stands after ``start`` into spans; the last is how far to read.
+        """Return the positions that divide the entries after ``start`` into spans; the last ends the batch.
 
-        At most ``rows`` entries (more where the log keeps some together that are more), and none after
-        ``until``; nothing when there is no entry.
+        At most ``rows`` entries (more if the log keeps a larger group together), and none after ``until``;
+        nothing without entries.
 
         Raises:
-            EntriesLostError: between ``start`` and the last position an entry is known to be gone.
+            EntriesLostError: an entry between ``start`` and the last position is known to be lost.
         """
         ...
 
     def plan(self, start: Position, end: Position) -> Sequence[Position]:
-        """Return the positions that part a batch, the last of which is ``end``.
+        """Return the positions that divide a batch; the last is ``end``.
 
         Raises:
-            EntriesLostError: not all of its entries are there any more.
+            EntriesLostError: some of its entries were deleted.
         """
         ...
 
@@ -139,14 +139,14 @@ class Log(Protocol[E_co]):
         """Return the entries of a span in order, some at a time.
 
         Raises:
-            EntriesLostError: not all of them are there any more.
+            EntriesLostError: some of them were deleted.
         """
         ...
 
     def hold(self, position: Position) -> None:
-        """Let the log know that everything up to ``position`` is processed and may be trimmed."""
+        """Report that everything up to ``position`` is processed and may be trimmed."""
         ...
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         ...

@@ -1,15 +1,15 @@
 """Messages as the rows of a DataFrame: one column for each JMS header, the properties as a map, the body.
 
 ====================  ===================================================================================
-``offset``            where the entry stands in the log
+``offset``            the place of the entry in the log
 ``uuid``              the message's identity: the property ``uuid``, else JMSMessageID
 JMS headers           under their names; instants are timestamps, JMSXDeliveryCount is -1 (undefined)
 ``properties``        map<string, string>: text as it is, numbers and booleans as JSON
 ``body``, ``body_kind``  the body as bytes (or as text, see the option ``body``); a JSON body is its JSON.
                       ``body_kind`` says what it was: ``bytes``, ``text`` or ``json``
-``unreadable``        null; for an entry that is no message, what is wrong with it. Then all of the above but
-                      ``offset`` is null, so that nobody takes it for a message, and ...
-``raw``               ... holds its fields: UTF-8 where it is, else ``base64:`` and base64
+``unreadable``        null; for an entry that is not a message, the problem. Then all columns above except
+                      ``offset`` are null, so that nobody mistakes it for a message, and ...
+``raw``               ... holds its fields: UTF-8 if possible, else ``base64:`` and base64
 ====================  ===================================================================================
 """
 
@@ -36,7 +36,7 @@ from history.store.parking import raw_fields
 from triggers.spark.rows.arrow import UNSTORABLE, RecordBatch, record_batch
 from triggers.spark.sources.log import LogEntry
 
-#: How the column ``body`` is typed.
+#: The type of the column ``body``.
 BodyType = Literal["binary", "string"]
 
 _TEXTS = MapType(StringType(), StringType())

@@ -16,10 +16,10 @@ class Options:
     _asked: dict[str, str] = field(default_factory=dict[str, str])
 
     def needed(self, name: str, example: str) -> str:
-        """Return an option that must be there.
+        """Return an option that must be present.
 
         Raises:
-            ConfigurationError: it is not.
+            ConfigurationError: it is missing.
         """
         value = self.text(name)
         if not value:
@@ -29,7 +29,7 @@ class Options:
         return value
 
     def text(self, name: str) -> str | None:
-        """Return an option as it is; None where it is left out."""
+        """Return an option as it is; None if it is left out."""
         self._asked[name.lower()] = name
         return {key.lower(): value for key, value in self.given.items()}.get(name.lower())
 
@@ -68,10 +68,10 @@ class Options:
         return seconds
 
     def all_known(self) -> Self:
-        """Return these options once every one of them was asked for.
+        """Return these options after each known option was read.
 
         Raises:
-            ConfigurationError: there is one that nobody knows.
+            ConfigurationError: an option is unknown.
         """
         unknown = sorted(name for name in self.given if name.lower() not in self._asked)
         if unknown:

@@ -4,8 +4,8 @@
 ``uuid``          ``publication:NAME:OFFSET:POSITION``: the identity of the operation
 ``offset``        bigint, of the transaction's COMMIT: grows in the order of the commits
 ``position``      int, within the transaction: grows, and may leave some out
-``origin``        the link whose work the transaction applied; null for the application's own
-``committed_at``  timestamp, when it was appended
+``origin``        the link that brought the applied transaction; null for the application's own
+``committed_at``  timestamp of the append
 ``operation``     the operation, as JSON
 ================  =======================================================================================
 """
@@ -53,25 +53,27 @@ class OperationRows:
 
 
 class PublicationSource(LogSource):
-    """Reads what the transactions of a publication appended, in the order of their commits.
+    """Reads the operations that the transactions of a publication appended, in the order of their commits.
 
     Register it once for each session (``spark.dataSource.register(PublicationSource)``). Options: ``url`` and
-    ``publication``, which are needed, and those of every log, all in docs/how-to/read-streams-in-spark.md.
+    ``publication``, which are required, and the options of every log, all in
+    docs/how-to/read-streams-in-spark.md.
 
-    A transaction is never parted between batches. The source is no peer of the publication: no link notices
-    it, and the deletion of what all peers have confirmed does not wait for it.
+    A transaction is never divided between batches. The source is not a peer of the publication: no link
+    notices it, and the deletion of transactions that all peers have confirmed does not wait for it.
 
-    Guarantee: in doubt, or what the sink adds to it (fenced, atomic). By itself: each operation stands in one
-    batch, and a batch that Spark runs again has the same ones; a part that was deleted unread is an error.
+    Guarantee: in doubt, or what the sink adds to it (fenced, atomic). By itself: each operation is in one
+    batch, and a batch that Spark runs again has the same operations; a part that was deleted unread is an
+    error.
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` is given."""
+        """Return the object that makes rows of operations."""
         return "publication"
 
     def open_rows(self, options: Options) -> OperationRows:
-        """Return what makes rows of operations."""
+        """Return a connection to the log."""
         return OperationRows(options.needed("publication", "orders"))
 
     def open_log(self, reading: ReadOptions, options: Options) -> PublicationLog:

@@ -1,14 +1,14 @@
 """The log of a publication as a log: offsets are those of the commits, and rows are operations.
 
-The position ``20/3`` is in transaction 20, before its operation 3 and behind those before that: so ``20/0``
-is before all of the transaction. Counts begin with the query.
+The position ``20/3`` is in transaction 20, right before its operation 3: so ``20/0`` is before the whole
+transaction. Counts begin with the query.
 
 A transaction takes the next offset and keeps all others from it until it ends, see
-:mod:`triggers.providers.sqlremote.publication.publication`: whoever sees an offset sees everything up to it,
-and nothing comes in between later. The log is deleted from its beginning, so that a transaction that is still
-there says that nothing after it is gone; where the one read last is gone too, ``deleted_to`` tells. That is
-one number for all publications of a database: it may accuse, of a position that another publication's log was
-deleted past, and never absolves.
+:mod:`triggers.providers.sqlremote.publication.publication`. So a reader that sees an offset sees everything
+up to it, and nothing is inserted in between later. The log is deleted from its beginning, so an existing
+transaction proves that nothing after it was deleted. If the transaction read last is also deleted,
+``deleted_to`` decides. That is one number for all publications of a database. So it may report a loss if only
+another publication's log was deleted past the position, but it never misses a loss.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,14 +27,14 @@ from triggers.providers.sqlremote.publication.log import FEWEST, MOST, PAGE_BYTE
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogSettings, Position, Span
 
-# The last offset given out and the first that the publication has; none is between them that is not there.
+# The last offset given out, and the publication's first one; no entry can appear later between them.
 ENDS = statement(
     """SELECT e.last_offset, (SELECT MIN(l.commit_offset) FROM doubtless_link_log AS l
         WHERE l.publication = :publication) AS first_offset
     FROM doubtless_link_end AS e WHERE e.id = 1"""
 )
 
-# Whether a transaction of the publication is there, and what is deleted.
+# Whether a transaction of the publication exists, and how much is deleted.
 LOOK = statement(
     """SELECT e.last_offset, e.deleted_to, CASE WHEN EXISTS (
         SELECT 1 FROM doubtless_link_log AS l
@@ -42,17 +42,17 @@ LOOK = statement(
     FROM doubtless_link_end AS e WHERE e.id = 1"""
 )
 
-#: What stands after a position, up to a transaction and with it.
+#: The operations after a position, up to and including a transaction.
 _AFTER = """publication = :publication AND commit_offset >= :offset AND commit_offset <= :upto
         AND (commit_offset > :offset OR position >= :position)"""
 
-# Where the first operation is, and where the one is that so many are before.
+# The places of the first operation and of the nth operation.
 NTH = statement(
     f"""SELECT commit_offset FROM doubtless_link_log
     WHERE {_AFTER} ORDER BY commit_offset, position LIMIT 1 OFFSET :skipped"""  # noqa: S608  (ours)
 )
 
-# The last of so many operations, and how many there are.
+# The last of this many operations, and how many there are.
 STEP = statement(
     f"""SELECT commit_offset, position, number FROM (
         SELECT commit_offset, position, ROW_NUMBER() OVER (ORDER BY commit_offset, position) AS number
@@ -78,7 +78,7 @@ class Operation(NamedTuple):
 
 
 class _Parsed(NamedTuple):
-    """A position, taken apart."""
+    """A parsed position."""
 
     offset: int
     position: int
@@ -107,15 +107,15 @@ class PublicationLogSettings(LogSettings):
 
 @dataclass(slots=True)
 class PublicationLog:
-    """One process's link to a publication's log; connected at the first call."""
+    """One process's connection to a publication's log; connected at the first call."""
 
     settings: PublicationLogSettings
     _opened: LinkHistory | None = field(default=None)
-    #: A position, and up to which transaction there was nothing after it.
+    #: A position, and up to which transaction nothing follows it.
     _nothing: tuple[str, int] = ("", 0)
 
     def begin(self) -> Position:
-        """Return where a new query begins: before what is there, or behind it."""
+        """Return where a new query begins: before or after the existing entries."""
         ends = self._row("looking for the log's ends", ENDS)
         if self.settings.from_the_end or ends.first_offset is None:
             return _Parsed(ends.last_offset + 1, 0).at(0)
@@ -127,16 +127,16 @@ class PublicationLog:
         return _Parsed(ends.last_offset + 1, 0).at(-1)
 
     def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
-        """Step through what stands after ``start``, by whole transactions; at least one, however long."""
+        """Step through the transactions after ``start``, whole ones only; at least one, however long."""
         last = (self.end() if until is None else until).offset
         upto = _Parsed.of(Position(last, -1)).offset - 1
         positions = self._walk(start, self._whole(start, upto, rows))
-        # Looked at afterwards: what was deleted while the log was walked is seen, too.
+        # Checked afterwards, to see transactions that were deleted during the walk.
         self._look(start, upto, empty=not positions)
         return positions
 
     def _whole(self, start: Position, upto: int, rows: int | None) -> int:
-        """Return the last transaction of a batch of at most so many rows; the first, if it has more."""
+        """Return the last transaction of a batch of at most ``rows`` rows; the first, if it has more."""
         if rows is None:
             return upto
         beyond = self._nth(start, upto, rows)
@@ -162,21 +162,19 @@ class PublicationLog:
         return positions
 
     def _look(self, start: Position, upto: int, *, empty: bool) -> None:
-        """Notice what was deleted after ``start`` and before it was read."""
+        """Notice transactions after ``start`` that were deleted before they were read."""
         parsed = _Parsed.of(start)
         look = self._row("looking for what is deleted", LOOK, offset=parsed.offset)
         known = max(parsed.needed - 1, self._nothing[1] if self._nothing[0] == start.offset else 0)
         if look.last_offset < parsed.needed - 1:
-            self._lose(
-                f"it ends at {look.last_offset}: this is another log than the one that was read before"
-            )
+            self._lose(f"it ends at {look.last_offset}: this is another log, not the log read before")
         elif not look.there and look.deleted_to > known:
             self._lose(f"it was deleted up to {look.deleted_to}, and what was read ends before {known + 1}")
         if empty:
             self._nothing = (start.offset, max(upto, known))
 
     def plan(self, start: Position, end: Position) -> Sequence[Position]:
-        """Part a batch; see :class:`~triggers.spark.sources.log.Log`."""
+        """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         positions = self._walk(start, _Parsed.of(end).offset)
         found = positions[-1] if positions else start
         if found != end:
@@ -221,7 +219,7 @@ class PublicationLog:
         return row
 
     def _rows(self, doing: str, text: Statement, **values: object) -> Sequence[AnyRow]:
-        """Ask, and again while the server is away: nothing that is asked changes anything."""
+        """Query, and repeat while the server is unavailable: no query changes anything."""
         parameters: dict[str, Any] = {"publication": self.settings.publication, **values}
         work = partial(fetch, statement=text, **parameters)
         return patiently(self.settings.waits, self._history.watermarks.run, doing, work)

@@ -1,7 +1,7 @@
 """A log as a Spark source, in the Python Data Source API: the part that is the same for every log.
 
-A variant is a subclass of :class:`LogSource` with a name, its options and a :class:`~.log.Log`; what its
-entries become as rows is said by its :class:`Rows`, which are those of messages unless it has others.
+A variant is a subclass of :class:`LogSource` with a name, its options and a :class:`~.log.Log`. Its
+:class:`Rows` make rows of its entries; by default, rows of messages.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class ReadOptions:
 
 
 class Rows(Protocol):
-    """What the entries of a log become."""
+    """Makes rows of the entries."""
 
     @property
     def schema(self) -> StructType:
@@ -72,22 +72,22 @@ class Rows(Protocol):
 
 
 class LogSource(DataSource):
-    """A Spark source that reads one log; with ``spark.read``, what is there at that moment.
+    """A Spark source that reads one log; with ``spark.read``, the entries that exist at that moment.
 
     Raises:
         ConfigurationError: an option is missing, unknown or cannot be used.
     """
 
     def open_log(self, reading: ReadOptions, options: Options) -> Log[Any]:
-        """Return a link to the log; nothing is connected before its first call."""
+        """Return a connection to the log; it connects at its first call."""
         raise NotImplementedError
 
     def open_rows(self, options: Options) -> Rows:
-        """Return what makes rows of entries; see :mod:`triggers.spark.sources.message_rows`."""
+        """Return the object that makes rows of entries; see :mod:`triggers.spark.sources.message_rows`."""
         return MessageRows(cast("BodyType", options.choice("body", "binary", "string")))
 
     def log(self) -> Log[Any]:
-        """Return a link to the log, once all options are checked."""
+        """Return a connection to the log, after all options are checked."""
         options = self._options
         log = self.open_log(ReadOptions.of(options), options)
         self.open_rows(options)
@@ -105,7 +105,7 @@ class LogSource(DataSource):
 
     @property
     def rows(self) -> Rows:
-        """What makes rows of entries."""
+        """Makes rows of entries."""
         return self.open_rows(self._options)
 
     def schema(self) -> StructType:
@@ -114,16 +114,16 @@ class LogSource(DataSource):
         return self.rows.schema
 
     def streamReader(self, schema: StructType) -> "LogStreamReader":  # noqa: ARG002, N802  (Spark's name)
-        """Return what Spark plans and reads batches with."""
+        """Return the object with which Spark plans and reads batches."""
         return LogStreamReader(self)
 
     def reader(self, schema: StructType) -> "LogTableReader":  # noqa: ARG002
-        """Return what Spark reads the whole log with."""
+        """Return the object with which Spark reads the whole log."""
         return LogTableReader(self)
 
 
 class SpanPartition(InputPartition):
-    """What one task reads."""
+    """The part of one task."""
 
     def __init__(self, span: Span) -> None:
         super().__init__(span)
@@ -144,7 +144,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, source: LogSource) -> None:
         self._source = source
         self._target: Position | None = None
-        #: How the batch that is planned next was walked, so that it is not walked twice.
+        #: How the next batch was walked, so that it is not walked twice.
         self._walked: tuple[Position, Sequence[Position]] | None = None
 
     @cached_property
@@ -177,7 +177,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log.end().to_json()
 
     def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
-        """Part a batch; a batch that is planned again has the same rows."""
+        """Divide a batch; a batch that is planned again has the same rows."""
         begin, last = Position.from_json(start), Position.from_json(end)
         if begin == last:
             return []
@@ -193,11 +193,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._source, partition)
 
     def commit(self, end: PositionJson) -> None:
-        """Note that a batch is done. Spark says so late, and not for every batch."""
+        """Note that a batch is done. Spark reports this late, and not for every batch."""
         self._log.hold(Position.from_json(end))
 
     def stop(self) -> None:
-        """Close the driver's link."""
+        """Close the driver's connection."""
         self._log.close()
 
 
@@ -208,7 +208,7 @@ class LogTableReader(DataSourceReader):
         self._source = source
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Part what is there now."""
+        """Divide the existing entries."""
         log = self._source.log()
         try:
             begin = log.begin()

@@ -15,16 +15,16 @@ from triggers.providers.redis_streams.settings import StreamSettings
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogEntry, LogSettings, Position, Span
 
-#: How many entries Redis steps over, or sends, at once: a millisecond or two of its time.
+#: How many entries Redis steps over, or sends, in one call: a millisecond or two of its time.
 PAGE = 1000
 
-#: The position before every entry of a stream that nothing was ever added to.
+#: The position before every entry of a stream that never had an entry.
 ORIGIN = Position("0-0", 0)
 
-#: Nobody delivers what is read without a subscription, so nobody counts: JMSXDeliveryCount is undefined.
+#: Without a subscription nobody counts deliveries: JMSXDeliveryCount is undefined.
 UNCOUNTED = -1
 
-#: What the name of a query's subscription begins with, so that it is nobody else's.
+#: How the name of a query's subscription begins, so that no other subscription has it.
 HELD_BY = "spark:"
 
 
@@ -38,7 +38,7 @@ class RedisLogSettings(LogSettings):
 
 
 class _Step(NamedTuple):
-    """What ``steps.lua`` answers."""
+    """The answer of ``steps.lua``."""
 
     length: int
     added: int
@@ -50,14 +50,14 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class RedisLog:
-    """One process's link to a stream; connected at the first call."""
+    """One process's connection to a stream; connected at the first call."""
 
     settings: RedisLogSettings
     _opened: RedisLink | None = field(default=None)
     _subscribed: bool = field(default=False)
 
     def begin(self) -> Position:
-        """Return where a new query begins: before what is there, or behind it."""
+        """Return where a new query begins: before or after the existing entries."""
         step = self._step("0-0", "+", 1)
         if step is None:
             return ORIGIN
@@ -71,7 +71,7 @@ class RedisLog:
         return ORIGIN if step is None else Position(step.last_id.decode(), step.added)
 
     def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
-        """Step through what stands after ``start``; see :class:`~triggers.spark.sources.log.Log`."""
+        """Step through the entries after ``start``; see :class:`~triggers.spark.sources.log.Log`."""
         if not self._subscribed:
             self.hold(start)
         bound = "+" if until is None else until.offset
@@ -95,13 +95,13 @@ class RedisLog:
                 return positions
             step = self._step(at.offset, bound, self._page(rows, done))
         if bound == "+" and step is not None and positions and step.added > at.count:
-            # The walk reached the end, and has not met as many as were added: some were deleted one by one.
+            # The walk reached the end, and met fewer entries than were added: some were deleted one by one.
             self._lose(f"{step.added - at.count} entries were deleted before they were read")
             positions[-1] = Position(positions[-1].offset, step.added)
         return positions
 
     def _part(self, positions: list[Position], at: Position, start: Position) -> None:
-        """Let the last span reach up to ``at``, or begin another where it would grow too long."""
+        """Extend the last span to ``at``, or begin another if it would grow too long."""
         before = positions[-2] if len(positions) > 1 else start
         if positions and at.count - before.count <= self.settings.rows_of_a_span:
             positions[-1] = at
@@ -113,21 +113,21 @@ class RedisLog:
         return page if rows is None else min(page, rows - done)
 
     def _gap(self, start: Position, step: _Step) -> int:
-        """Count what is gone between ``start`` and the first entry that is there."""
+        """Count the deleted entries between ``start`` and the first existing entry."""
         if _is_after(start.offset, step.last_id.decode()) or step.added < start.count:
-            self._lose("this is another stream than the one that was read before")
+            self._lose("this is another stream, not the stream read before")
             return 0
         if step.first_id and not _is_after(step.first_id.decode(), start.offset):
-            return 0  # what was read last, or something older, is still there: nothing after it was trimmed
+            return 0  # the last read entry, or an older one, still exists: no later one was trimmed
         gone = step.added - start.count - step.length
         if gone < 0:
-            self._lose("this is another stream than the one that was read before")
+            self._lose("this is another stream, not the stream read before")
         elif gone > 0:
             self._lose(f"{gone} entries after {start.offset} were deleted before they were read")
         return max(0, gone)
 
     def plan(self, start: Position, end: Position) -> Sequence[Position]:
-        """Part a batch; see :class:`~triggers.spark.sources.log.Log`."""
+        """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         positions = list(self._walk(start, end.offset, None))
         found = positions[-1] if positions else start
         if found.count != end.count:
@@ -151,12 +151,12 @@ class RedisLog:
     def _entry(self, entry_id: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
         try:
             message = decode(self.settings.stream, entry_id, fields, UNCOUNTED)
-        except Exception as error:  # noqa: BLE001  (whatever foreign bytes make a decoder raise)
+        except Exception as error:  # noqa: BLE001  (any error of a decoder of foreign bytes)
             return LogEntry(entry_id.decode(), None, problem_of(error), fields)
         return LogEntry(entry_id.decode(), message, None, fields)
 
     def hold(self, position: Position) -> None:
-        """Move the subscription on, if there is one: ``trim=acknowledged`` keeps what it has not got to."""
+        """Advance the subscription, if there is one: ``trim=acknowledged`` keeps the entries after it."""
         if self.settings.subscription is not None:
             self._run("hold", HELD_BY + self.settings.subscription, "", "", 0, position.offset)
             self._subscribed = True

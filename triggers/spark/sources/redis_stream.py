@@ -6,27 +6,27 @@ from triggers.spark.sources.redis_log import RedisLog, RedisLogSettings
 
 
 class RedisStreamSource(LogSource):
-    """Reads a stream by offset: the same offsets are the same rows, whoever asks and however often.
+    """Reads a stream by offset: the same offsets give the same rows, for every reader, every time.
 
     Register it once for each session (``spark.dataSource.register(RedisStreamSource)``). Options: ``url`` and
-    ``destination``, which are needed; ``subscription``; and those of every log, all in
-    docs/how-to/read-streams-in-spark.md. The columns are those of
-    :mod:`triggers.spark.sources.message_rows`. Needs Redis 7.0 or newer, and Spark 4.2.
+    ``destination``, which are required; ``subscription``; and the options of every log, all in
+    docs/how-to/read-streams-in-spark.md. :mod:`triggers.spark.sources.message_rows` lists the columns. Needs
+    Redis 7.0 or newer, and Spark 4.2.
 
-    It is no consumer of the stream: nothing is acknowledged, no other subscription notices it, and a trim
+    It is not a consumer of the stream: nothing is acknowledged, no other subscription notices it, and a trim
     does not wait for it, unless ``subscription`` gives it a place that trims respect.
 
-    Guarantee: in doubt, or what the sink adds to it (fenced, atomic). By itself: each entry stands in one
-    batch, and a batch that Spark runs again has the same entries; one that was deleted unread is an error.
+    Guarantee: in doubt, or what the sink adds to it (fenced, atomic). By itself: each entry is in one batch,
+    and a batch that Spark runs again has the same entries; an entry that was deleted unread is an error.
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` is given."""
+        """Return the name for ``format``."""
         return "redis_streams"
 
     def open_log(self, reading: ReadOptions, options: Options) -> RedisLog:
-        """Return a link to the stream."""
+        """Return a connection to the stream."""
         settings = RedisLogSettings(
             url=options.needed("url", "redis://127.0.0.1:6379/0"),
             stream=options.needed("destination", "orders"),

@@ -12,27 +12,27 @@ from triggers.spark.sources.sqljms_log import SqlJmsLog, SqlJmsLogSettings
 
 
 class SqlJmsSource(LogSource):
-    """Consumes a queue, or a topic through a durable subscription of its own, in lots that stay.
+    """Consumes a queue, or a topic through its own durable subscription, in lots that stay.
 
     Register it once for each session (``spark.dataSource.register(SqlJmsSource)``). Options: ``url``,
-    ``destination`` and ``subscription``, which are needed, and those of every log, all in
-    docs/how-to/read-streams-in-spark.md. The columns are those of
-    :mod:`triggers.spark.sources.message_rows`.
+    ``destination`` and ``subscription``, which are required, and the options of every log, all in
+    docs/how-to/read-streams-in-spark.md. :mod:`triggers.spark.sources.message_rows` lists the columns.
 
-    What a batch will have is claimed under the number of a lot when the batch is planned, and stays until
-    Spark says that the batch is done: a batch that runs again has the same entries. Then it is taken out.
+    The messages of a batch are claimed under the number of a lot when the batch is planned, and stay until
+    Spark reports that the batch is done: a batch that runs again has the same entries. Then they are removed.
 
     Guarantee: in doubt, or what the sink adds to it (fenced, atomic). By itself: each entry is delivered at
-    least once; a batch that Spark runs again has the same entries, and one that was taken away is an error.
+    least once; a batch that Spark runs again has the same entries, and an entry that was removed by others is
+    an error.
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` is given."""
+        """Return the name for ``format``."""
         return "sqljms"
 
     def open_log(self, reading: ReadOptions, options: Options) -> SqlJmsLog:
-        """Return a link to the queue or topic.
+        """Return a connection to the queue or topic.
 
         Raises:
             ConfigurationError: nothing can be kept there for a query, or it is to begin at the end.
@@ -58,7 +58,7 @@ class SqlJmsSource(LogSource):
         return SqlJmsLog(settings)
 
     def reader(self, schema: StructType) -> NoReturn:  # noqa: ARG002
-        """Refuse: to read is to consume.
+        """Refuse: a read would consume.
 
         Raises:
             ConfigurationError: always.

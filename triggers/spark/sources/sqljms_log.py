@@ -1,9 +1,9 @@
-"""A queue or a subscription of SQL-JMS as a log: what is read is pinned, and taken out when it is done.
+"""A queue or a subscription of SQL-JMS as a log: read messages are pinned, and removed when they are done.
 
-A position ``3@5f1c`` stands behind lot 3 of the line of lots 5f1c, see
+A position ``3@5f1c`` is behind lot 3 of the line of lots 5f1c, see
 :mod:`triggers.providers.sqljms.receiving.pinning`; ``0`` is before all. A lot is a span, and its entries stay
-the same until the query is done with it. A query that begins takes the lots over that were pinned under its
-name: another one with this name finds out that its line has ended.
+the same until the query is done with it. A query that begins takes over the lots that were pinned under its
+name: another query with this name finds out that its line has ended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,10 +32,10 @@ T = TypeVar("T")
 #: The position before everything.
 ORIGIN = Position("0", 0)
 
-#: How many messages are read at once.
+#: How many messages are read in one call.
 PAGE = 200
 
-#: What the names of readers and their subscriptions begin with, so that they are nobody else's.
+#: How the names of readers and their subscriptions begin, so that no other reader has them.
 READ_BY = "spark:"
 
 
@@ -49,26 +49,26 @@ class SqlJmsLogSettings(LogSettings):
 
 @dataclass(slots=True)
 class SqlJmsLog:
-    """One process's link to a queue or a topic's subscription; connected at the first call."""
+    """One process's connection to a queue or a topic's subscription; connected at the first call."""
 
     settings: SqlJmsLogSettings
     _opened: SqlLink | None = field(default=None)
-    #: The line that this process pins to.
+    #: The line to which this process pins.
     _line: str | None = field(default=None)
-    #: The position behind which nothing is pinned. To look costs as much as is pinned.
+    #: The position behind which nothing is pinned. A look costs as much as is pinned.
     _last: str | None = field(default=None)
 
     def begin(self) -> Position:
-        """See to it that what is sent from now on waits for the query; return where a new one begins."""
+        """Make new messages wait for the query; return where a new query begins."""
         self._do("opening the source", partial(pinning.attach, pins=self._pins("")))
         return ORIGIN
 
     def end(self) -> Position:
-        """Return the server's time: what is due up to it, and committed, is there now."""
+        """Return the server's time: messages that are due and committed until then exist now."""
         return Position(str(self._see("looking at the clock", pinning.now)), -1)
 
     def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
-        """Return the lots that are pinned after ``start``, and pin what is due by now, or by ``until``."""
+        """Return the pinned lots after ``start``, and pin messages that are due now, or at ``until``."""
         lot, line = self._attached(start)
         positions = [] if self._last == start.offset else self._left(start, lot, line, rows)
         at = positions[-1] if positions else start
@@ -116,11 +116,11 @@ class SqlJmsLog:
         return self._do("pinning messages", pin)
 
     def _attached(self, start: Position) -> tuple[int, str]:
-        """Return lot and line of a position, once the line is this query's."""
+        """Return lot and line of a position, after the line became this query's."""
         lot, line = _parsed(start)
         if self._line is None and line:
             self._line = line
-            self.hold(start)  # what Spark had no time to say
+            self.hold(start)  # the commit that Spark had no time to report
         mine = self._line or self._take_over()
         return (lot if line == mine else 0), mine
 
@@ -137,7 +137,7 @@ class SqlJmsLog:
         self._take_over()
 
     def plan(self, start: Position, end: Position) -> Sequence[Position]:
-        """Part a batch; see :class:`~triggers.spark.sources.log.Log`."""
+        """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         after, upto, line = _between(start, end)
         find = partial(pinning.lots, pins=self._pins(line), after=after, upto=upto)
         positions, at = list[Position](), start
@@ -167,7 +167,7 @@ class SqlJmsLog:
             )
 
     def hold(self, position: Position) -> None:
-        """Take out everything up to ``position``: it is processed."""
+        """Remove everything up to ``position``: it is processed."""
         lot, line = _parsed(position)
         pins = self._pins(line)
         for number, _ in self._see("looking at lots", partial(pinning.lots, pins=pins, after=0, upto=lot)):
@@ -183,11 +183,11 @@ class SqlJmsLog:
         return Pins(self.settings.destination, READ_BY + self.settings.subscription, line)
 
     def _do(self, doing: str, work: Step[T]) -> T:
-        """Do one step in a transaction, again while the server is away: each is as good when done twice."""
+        """Do one step in a transaction, and repeat it while the server is away: repeating is harmless."""
         return patiently(self.settings.waits, self._link.run, doing, work, atomic=True)
 
     def _see(self, doing: str, work: Step[T]) -> T:
-        """Ask for something, again while the server is away."""
+        """Query, and repeat while the server is unavailable."""
         return patiently(self.settings.waits, self._link.run, doing, work)
 
     @property
@@ -211,7 +211,7 @@ def _parsed(position: Position) -> tuple[int, str]:
 
 
 def _between(start: Position, end: Position) -> tuple[int, int, str]:
-    """Return after which lot, up to which one, and of which line; another line's lots do not count."""
+    """Return the lot to start after, the last lot, and their line; lots of another line do not count."""
     (after, before), (upto, line) = _parsed(start), _parsed(end)
     return (after if before == line else 0), upto, line
 

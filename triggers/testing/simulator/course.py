@@ -1,4 +1,4 @@
-"""One run of a script: workers, their deaths, what is delivered again, and what it all came to."""
+"""One run of a script: workers, their deaths, redeliveries, and the result."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ from triggers.testing.simulator.store import (
 )
 from triggers.testing.simulator.subject import Subject
 
-#: How many deliveries a run has at most; what is not acknowledged then is unfinished.
+#: How many deliveries a run has at most; a message that is not acknowledged then is unfinished.
 MOST_DELIVERIES = 60
 
 #: The time at which every run begins.
@@ -41,7 +41,7 @@ BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class SimulatedDeath(BaseException):
-    """The process has died: nothing of it runs any more, and nobody is to catch this."""
+    """The process has died: nothing of it runs any more, and no handler may catch this."""
 
 
 class SimulatedInterrupt(KeyboardInterrupt):
@@ -50,7 +50,7 @@ class SimulatedInterrupt(KeyboardInterrupt):
 
 @dataclass(slots=True)
 class Delivered:
-    """One delivery of a run: of which message, what went wrong meanwhile, and what became of it."""
+    """One delivery of a run: its message, what went wrong meanwhile, and the result."""
 
     index: int
     count: int
@@ -60,13 +60,13 @@ class Delivered:
     copy: bool = False
 
 
-#: More than a day and an hour: what has the hour or the day in it is another one then.
+#: More than a day and an hour: a value that contains the hour or the day is another value then.
 REST = timedelta(hours=25, minutes=1, seconds=1)
 
 
 @dataclass(slots=True)
 class Choice:
-    """Who says what goes wrong: a script, or after it, by chance."""
+    """Decides what goes wrong: by a script, or after it, by chance."""
 
     script: Script
     chance: random.Random | None = None
@@ -74,7 +74,7 @@ class Choice:
     left: list[tuple[int, Fault]] | None = None
 
     def at(self, point: Point) -> Fault | None:
-        """Return what goes wrong at a point: of a script, what may happen there and was to happen by now."""
+        """Return what goes wrong at a point: for a script, a fault that fits there and is due by now."""
         if self.chance is None:
             return self._due_at(point)
         if not point.faults or len(self.script.faults) >= self.most or self.chance.random() > 1 / 8:
@@ -96,7 +96,7 @@ class Choice:
 
 @dataclass(slots=True)
 class Rules:
-    """What the runs of one simulation have in common."""
+    """The common settings of the runs of one simulation."""
 
     subject: Subject
     messages: Sequence[Message]
@@ -163,21 +163,21 @@ class Course:
         self._stack: list[tuple[Worker, Sequence[Copy], list[Delivered]]] = []
         self._at_death: Counter[Hashable] | None = None
 
-    # What the parts of a run ask.
+    # The methods that the parts of a run call.
 
     def now(self) -> datetime:
         """Return the run's time."""
         return self._now
 
     def pass_time(self, seconds: float, *, renewing: bool = True) -> None:
-        """Let time go by; the living renew their leases meanwhile."""
+        """Let time pass; living workers renew their leases meanwhile."""
         self._now += timedelta(seconds=seconds)
         if renewing:
             for worker, _, _ in self._stack:
                 worker.leases.renew()
 
     def come_by(self, place: str, *faults: Fault) -> Fault | None:
-        """Come by a point; return what goes wrong there.
+        """Reach a point; return what goes wrong there.
 
         Raises:
             SimulatedDeath: the process dies here, or died before and was kept alive by a handler.
@@ -225,14 +225,14 @@ class Course:
         raise SimulatedDeath
 
     def keep_aside(self, parked: Sequence[Parked]) -> None:
-        """Note what was parked."""
+        """Note the parked messages."""
         held = self._stack[-1][1]
         for one in parked:
             name = None if one.message is None else one.message.message_id
             self.parked |= {copy.index for copy in held if copy.message.message_id == name}
 
     def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
-        """Come by the point of an effect; raise where the process dies, and return what else goes wrong."""
+        """Reach the point of an effect; raise if the process dies, and return what else goes wrong."""
         fault = self.come_by(place, *faults)
         self._meanwhile(fault)
         return fault
@@ -248,7 +248,7 @@ class Course:
             with traced(file, self._line_of_task if coroutine else self._line):
                 yield
             if worker.dead:
-                self.noisy = started  # a handler took the death for a failure, and went on
+                self.noisy = started  # a handler mistook the death for a failure, and went on
             self._meanwhile(self.come_by("the service's end", *_AROUND))
         except BaseException:
             self._look_at_death(worker, started)
@@ -266,7 +266,7 @@ class Course:
                 task.cancel()
 
     def _interrupted(self) -> bool:
-        """Whether the script interrupts here: only where a death was noticed is that of interest."""
+        """Whether the script interrupts here: only if a handler noticed a death, this is of interest."""
         return self.choice.script.at(len(self.points)) is Fault.INTERRUPT
 
     def _look_at_death(self, worker: Worker, started: int) -> None:
@@ -283,7 +283,7 @@ class Course:
         raise SimulatedDeath
 
     def _meanwhile(self, fault: Fault | None) -> None:
-        """Deliver a copy to another worker while this one stands still."""
+        """Deliver a copy to another worker while this worker is paused."""
         if fault not in {Fault.COPY, Fault.PAUSE}:
             return
         worker, held, _ = self._stack[-1]
@@ -292,7 +292,7 @@ class Course:
             self.pass_time(lease.total_seconds() + 1, renewing=False)
         copies = [self.queue.another(copy, self._now) for copy in held]
         if self.rules.subject.trigger.is_async:
-            # A loop cannot run inside another one's callback, but in a thread that is waited for.
+            # A loop cannot run inside another loop's callback, but it can in a thread that is joined.
             thread = threading.Thread(target=self._aside, args=(copies,))
             _START(thread)
             thread.join()
@@ -307,14 +307,14 @@ class Course:
     # The run itself.
 
     def run(self, later: timedelta = timedelta(0)) -> None:
-        """Deliver until everything is acknowledged, or too often; ``later`` than others begin."""
+        """Deliver until everything is acknowledged, or too often; begin at ``later`` after the usual time."""
         self._now += later
         for index in self._chosen:
             self.queue.put(Copy(index, self.rules.messages[index], BEGINNING))
         self.go_on()
 
     def go_on(self) -> None:
-        """Go on until the queue is empty: from the beginning, or in a process after another one has died."""
+        """Go on until the queue is empty: from the beginning, or in a process after another has died."""
         rules = self.rules
         rules.subject.invoking[:] = [self.invoking]
         rules.subject.passed[:] = [self.pass_time]
@@ -366,7 +366,7 @@ class Course:
         copy: bool = False,
         run: Callable[[Any], Any] | None = None,
     ) -> bool:
-        """Deliver copies to a worker; False where it died."""
+        """Deliver copies to a worker; False if it died."""
         delivered = [Delivered(one.index, one.delivered, self._now - BEGINNING, copy=copy) for one in copies]
         self.deliveries += delivered
         link = _Link(self, self.queue)
@@ -403,7 +403,7 @@ class Course:
             task.cancel()
 
     def _end(self, worker: Worker) -> None:
-        """Let what a service left running end, or die before it does."""
+        """Let the work that a service left running end, or die before it does."""
         tasks = self.rules.subject.unfinished()
         if not worker.background and not tasks:
             return
@@ -426,14 +426,14 @@ class Course:
             self._stack.pop()
 
     def leave_running(self, thread: threading.Thread) -> bool:
-        """Take a thread that a service starts, to run it later; False where no service runs."""
+        """Hold a thread that a service starts, to run it later; False if no service runs."""
         if not self._stack or self._stack[-1][0].dead:
             return False
         self._stack[-1][0].background.append(thread)
         return True
 
     def join(self, thread: threading.Thread) -> bool:
-        """Run a thread that is waited for; False where it is none of the run's."""
+        """Run a thread that is joined; False if it does not belong to the run."""
         for worker, _, _ in self._stack:
             if thread in worker.background:
                 worker.background.remove(thread)
@@ -451,7 +451,7 @@ class Course:
 
 
 def _run(thread: threading.Thread) -> None:
-    """Run a thread to its end; what it raises ends the thread alone."""
+    """Run a thread to its end; an exception ends only the thread."""
     with suppress(Exception):
         thread.run()
 
@@ -461,7 +461,7 @@ _START = threading.Thread.start
 
 
 class _Link:
-    """What a worker answers the provider by."""
+    """A worker's connection for its answers to the provider."""
 
     keep_alive_interval = timedelta(seconds=10)
 

@@ -1,4 +1,4 @@
-"""Counting effects: by a ledger of ours, a callable, a list, a mapping, or the rows of a table."""
+"""Count effects: by a ledger of ours, a callable, a list, a mapping, or the rows of a table."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
@@ -11,10 +11,10 @@ from history.errors import ConfigurationError
 from triggers.testing.simulator.process_memory import CONTAINERS, refill
 from triggers.testing.simulator.script import Fault
 
-#: What a count of effects may be: how many, how many of each, or all of them.
+#: The forms of a count of effects: how many, how many of each, or all of them.
 Counted = int | Mapping[Any, int] | Iterable[Any]
 
-#: What is said of effects that are counted without names.
+#: The name of effects that are counted without names.
 UNNAMED = "effect"
 
 
@@ -23,10 +23,10 @@ class EffectFailedError(ConnectionError):
 
 
 class AtEffects(Protocol):
-    """The run that effects happen in."""
+    """The run in which effects happen."""
 
     def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
-        """Come by the point of an effect; raise where the process dies, and return what else goes wrong."""
+        """Reach the point of an effect; raise if the process dies, and return what else goes wrong."""
         ...
 
     def die(self) -> None:
@@ -50,18 +50,18 @@ class Effects:
             self._faults.append(Fault.REPLY_LOST)
 
     def record(self, key: Hashable = UNNAMED) -> None:
-        """Have an effect, whatever happened before."""
+        """Cause an effect, whatever happened before."""
         with self._having(key):
             self._counts[key] += 1
 
     def record_once(self, key: Hashable = UNNAMED) -> None:
-        """Have an effect unless it was had already: what an idempotent target does."""
+        """Cause an effect unless it has already happened, like an idempotent target."""
         with self._having(key):
             self._counts[key] = 1
 
     @contextmanager
     def _having(self, key: Hashable) -> Generator[None]:
-        """Let go wrong what goes wrong before an effect, which is had here, and after it."""
+        """Apply the faults before and after an effect, which happens in between."""
         run, place = self.run, f"effect {key}"
         fault = None if run is None else run.before_effect(place, self._faults)
         if fault is Fault.FAIL:
@@ -73,15 +73,15 @@ class Effects:
             raise EffectFailedError(f"nobody knows whether {place} happened")
 
     def has(self, key: Hashable = UNNAMED) -> bool:
-        """Whether an effect was had: what a resolver asks."""
+        """Whether an effect happened: for resolvers."""
         return self._counts[key] > 0
 
     def count(self, key: Hashable = UNNAMED) -> int:
-        """Return how often an effect was had."""
+        """Return how often an effect happened."""
         return self._counts[key]
 
     def counts(self) -> Mapping[Hashable, int]:
-        """Return how often each effect was had."""
+        """Return how often each effect happened."""
         return dict(+self._counts)
 
     def clear(self) -> None:
@@ -89,7 +89,7 @@ class Effects:
         self._counts.clear()
 
     def refill(self, counts: Mapping[Hashable, int]) -> None:
-        """Hold these effects and no other ones, as another process has left them."""
+        """Hold exactly these effects, as another process has left them."""
         self._counts = Counter(dict(counts))
 
     def __len__(self) -> int:
@@ -97,9 +97,9 @@ class Effects:
 
 
 class Beginning:
-    """Brings effects back to what they were before the first message, and counts them by :meth:`count`.
+    """Resets effects to the state before the first message, and counts them with :meth:`count`.
 
-    ``reset`` is the user's; without one, plain containers are refilled with what they hold now.
+    ``reset`` is the user's; without it, plain containers get their present content back.
 
     Raises:
         ConfigurationError: the effects count nothing.
@@ -117,10 +117,10 @@ class Beginning:
         self._had: Counter[Hashable] | None = None
 
     def reach(self) -> None:
-        """Bring everything back.
+        """Reset everything.
 
         Raises:
-            ConfigurationError: effects of the run before are still there.
+            ConfigurationError: effects of the run before still exist.
         """
         for bring_back in (self._bring_back, self.reset):
             if bring_back is not None:
@@ -144,7 +144,7 @@ class Beginning:
 
 
 def _reader(effects: Any) -> Callable[[], Counter[Hashable]]:
-    """Return what counts effects by their keys.
+    """Return a function that counts effects by their keys.
 
     Raises:
         ConfigurationError: it counts nothing.
@@ -166,10 +166,10 @@ def _reader(effects: Any) -> Callable[[], Counter[Hashable]]:
 
 
 def counter_of(counted: Counted) -> Counter[Hashable]:
-    """Return counts by their keys, whatever was counted.
+    """Return counts by their keys, for any form of a count.
 
     Raises:
-        ConfigurationError: it is no count.
+        ConfigurationError: it is not a count.
     """
     if isinstance(counted, int):
         return Counter({UNNAMED: int(counted)})

@@ -1,4 +1,4 @@
-"""Running a trigger through everything that can go wrong, and counting its effects."""
+"""Run a trigger through everything that can go wrong, and count its effects."""
 
 import asyncio
 import json
@@ -28,27 +28,27 @@ from triggers.testing.simulator.surroundings.stand_ins import StandIns
 
 T = TypeVar("T")
 
-#: How many scripts of two and more faults are run at most; which, is drawn by the seed.
+#: How many scripts of two and more faults are run at most; the seed draws them.
 MOST_SCRIPTS = 700
 
-#: How many runs by chance follow, and how many faults they have at most.
+#: How many random runs follow, and how many faults they have at most.
 RANDOM_RUNS = 60
 RANDOM_FAULTS = 5
 
-#: What is said where a script is dropped that only a simulated death makes go wrong.
+#: The note for a dropped script that goes wrong only with a simulated death.
 ONLY_SIMULATED = (
     "a script doubled or lost an effect by simulated deaths and not by real ones: a finally or except "
     "BaseException of the service ran there, which a real death would not let happen"
 )
 
-#: The seed of a simulation that is given none; the pytest plugin sets it.
+#: The default seed of a simulation; the pytest plugin sets it.
 default_seed = 0
 
-#: Reports in which something was lost or doubled, for the pytest plugin, which shows them.
+#: Reports of lost or doubled effects, for the pytest plugin, which shows them.
 found: list[Report] = []
 
 
-def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by its name)
+def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
     trigger: Any,
     messages: Sequence[Message],
     *,
@@ -67,32 +67,32 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
     """Run a trigger through every script of few faults, then through random ones, and count its effects.
 
     The trigger runs as it is, with its settings, resolver and retries, over a provider, a document history
-    and a clock in memory; an atomic trigger over its own database. In each script the process dies before
-    or after a step, replies and acknowledgements are lost, copies come early, late and in another order.
-    No time is waited: ``time.sleep`` and ``asyncio.sleep`` in the service go by at once.
+    and a clock in memory; an atomic trigger over its own database. In each script the process dies before or
+    after a step, replies and acknowledgements are lost, copies come early, late and in another order. No real
+    time passes: ``time.sleep`` and ``asyncio.sleep`` in the service return immediately.
 
     Args:
-        trigger: what ``@trigger`` has made; or a guarded task of Celery, Dramatiq or Taskiq, whose messages
-            have the body ``{"args": [...], "kwargs": {...}}``; or a guard of ``protect()``.
-        messages: what is sent, in this order. Two with one uuid are copies of one message, and so are two
-            without a uuid and with equal bodies.
-        effects: what counts effects: ``simulator.effects()``, a list or mapping that the service fills, or a
+        trigger: made by ``@trigger``; or a guarded task of Celery, Dramatiq or Taskiq, with messages of the
+            body ``{"args": [...], "kwargs": {...}}``; or a guard of ``protect()``.
+        messages: the messages to send, in this order. Two with one uuid are copies of one message, and so are
+            two without a uuid and with equal bodies.
+        effects: counts the effects: ``simulator.effects()``, a list or mapping that the service fills, or a
             function that returns how many there are, how often each, or all of them.
-        call: what a guard of ``protect()`` calls for each message.
-        reset: brings everything outside of the trigger back to where it was before the first message; what
-            counts effects in the process, such as a list, is brought back without it.
+        call: the callable that a guard of ``protect()`` calls for each message.
+        reset: brings everything outside of the trigger back to where it was before the first message.
+            Counters of effects in the process, such as a list, are reset without it.
         crashes: how many faults are tried in every combination, up to a limit from which the seed draws.
         deliveries: how often a message is delivered before nothing goes wrong with it any more.
-        counts: what the provider's delivery counts are worth: "exact", "undefined" (-1), or both.
-        pauses: whether a process may also stand still until its lease is over, and then go on. Only a target
+        counts: the provider's delivery counts: "exact", "undefined" (-1), or both.
+        pauses: whether a process may also be paused until its lease is over, and then go on. Only a target
             that checks the fence is safe from that.
-        keep: containers that stand for something which outlives the process, such as a database.
-        seed: what chance is drawn by.
-        script: run only this one, as a report has shown it.
-        real: whether every script of one death, and every other one that something is found by, is run once
-            more in processes that are forked, and killed by SIGKILL where the script lets them die: no
-            ``finally`` and no ``except BaseException`` of the service runs there. What they come to is
-            reported. Effects have to be outside of the process then, or in ``simulator.effects()``.
+        keep: containers that represent something which outlives the process, such as a database.
+        seed: the seed of random choices.
+        script: run only this script, in the form that a report shows.
+        real: whether some scripts also run in real processes: every script of one death, and every other
+            script with a finding. The processes are forked, and killed by SIGKILL at each death of the
+            script: no ``finally`` and no ``except BaseException`` of the service runs there. Their results
+            are reported. Then effects must be outside of the process, or in ``simulator.effects()``.
 
     Raises:
         ConfigurationError: the trigger cannot be simulated, or an argument makes no sense.
@@ -141,7 +141,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
 
 
 def _ahead(simulation: "_Simulation | None") -> float:
-    """How many seconds the time of the run is ahead of the real one."""
+    """How many seconds the time of the run is ahead of the real time."""
     run = None if simulation is None else simulation.current
     return 0.0 if run is None else (run.now() - BEGINNING).total_seconds()
 
@@ -170,7 +170,7 @@ def _simulation(
 
 
 def _group(message: Message) -> str:
-    """Return what two copies of one message have in common."""
+    """Return the common identity of two copies of one message."""
     if message.uuid not in {None, message.message_id}:
         return f"uuid {message.uuid}"
     body = message.body
@@ -178,7 +178,7 @@ def _group(message: Message) -> str:
 
 
 class _Done(str):
-    """Stands for the effect of a message that is done, and has none that is counted."""
+    """The effect of a message that is done, and has no counted effect."""
 
     __slots__ = ()
 
@@ -193,7 +193,7 @@ class _Simulation:
     seed: int
     current: Course | None = None
     due: dict[str, Counter[Hashable]] = field(default_factory=dict[str, Counter[Hashable]])
-    #: What was there before the first message.
+    #: The effects before the first message.
     base: Counter[Hashable] = field(default_factory=Counter[Hashable])
     unnamed: bool = False
     scripts: int = 0
@@ -229,10 +229,10 @@ class _Simulation:
             course.clean()
 
     def learn(self) -> None:
-        """Learn what each message does when nothing goes wrong: what is due of it.
+        """Learn the effects of each message if nothing goes wrong: these are due.
 
         Raises:
-            ConfigurationError: none of them has an effect, so that no script could show anything.
+            ConfigurationError: no message has an effect, so that no script could show anything.
         """
         verdicts: list[str] = []
         for again in (False, True):
@@ -246,7 +246,7 @@ class _Simulation:
                 if not due:
                     verdicts += [step.happened for step in steps_of(course, self.rules.messages)]
                 if again and set(due) != set(self.due.get(group, due)):
-                    self.unnamed = True  # its keys are made anew each time: only their number can be compared
+                    self.unnamed = True  # its keys differ in each run: only their number can be compared
                 if not due and course.kinds.get(index, set()) & {"ok"}:
                     due = Counter[Hashable]([_Done(f"of {self.rules.messages[index].uuid}")])
                 self.due[group] = due
@@ -298,7 +298,7 @@ class _Simulation:
                 return
 
     def try_script(self, script: Script) -> Course:
-        """Run one script, and judge what came of it."""
+        """Run one script, and judge its result."""
         course = self.run(Choice(script))
         self._judge(course)
         return course
@@ -311,7 +311,7 @@ class _Simulation:
         script, had = course.choice.script, self.rules.count()
         steps = steps_of(course, self.rules.messages)
         found = None
-        if not course.warnings:  # what a handler did after the death is no evidence
+        if not course.warnings:  # the work of a handler after the death is not evidence
             run = Life(steps=steps, had=had, parked=course.parked, unfinished=course.unfinished)
             found = self._finding(script, run)
         if self.real and (found is not None or course.warnings or _is_one_death(script)):
@@ -336,7 +336,7 @@ class _Simulation:
         return life
 
     def _finding(self, script: Script, run: Life) -> Finding | None:
-        """Return what a run has lost or doubled; None where all is as it is due."""
+        """Return the effects that a run has lost or doubled; None if all are as they are due."""
         had = Counter[Hashable]({UNNAMED: run.had.total()}) if self.unnamed else run.had
         excused = {self.groups[index] for index in run.parked | run.unfinished}
         allowed = Counter[Hashable]()
@@ -350,13 +350,13 @@ class _Simulation:
         unexpected = {key: (count, 0) for key, count in (had - self.base).items() if not allowed[key]}
         surplus = sum(had[key] for key in unexpected) - sum(due - count for count, due in lost.values())
         if unexpected and surplus >= 0:
-            lost = {}  # it is there, under a key that was made anew
+            lost = {}  # it exists, under a key of this run
         if surplus > 0:
             doubled |= unexpected
         return Finding(script, run.steps, lost, doubled) if doubled or lost else None
 
     def report(self, again: Callable[[str], Report]) -> Report:
-        """Return what was found, the shortest first."""
+        """Return the findings, the shortest first."""
         return Report(
             trigger=self.rules.subject.trigger.name,
             seed=self.seed,
@@ -371,12 +371,12 @@ class _Simulation:
 
 
 def _is_one_death(script: Script) -> bool:
-    """Whether all that happens is a death, of which a handler may have hidden what it does."""
+    """Whether the script is only one death, and a handler may have hidden its result."""
     return [fault for _, fault in script.faults] in ([Fault.DIE], [Fault.DIE_AFTER])
 
 
 def _interrupts(script: Script, course: Course) -> Sequence[Script]:
-    """Return the same script with an interrupt, which handlers do see, where a death was seen by one."""
+    """Return the same script with an interrupt, which handlers do see, if a handler saw a death."""
     if course.noisy is None or not script.faults or script.faults[-1][1] is not Fault.DIE:
         return []
     number, _ = script.faults[-1]
@@ -384,7 +384,7 @@ def _interrupts(script: Script, course: Course) -> Sequence[Script]:
 
 
 def _most(samples: Sequence[Counter[Hashable]]) -> Counter[Hashable]:
-    """Return the most of each effect that came between two calls of the service: what one call does."""
+    """Return the most of each effect between two calls of the service: the work of one call."""
     most = Counter[Hashable]()
     for before, after in pairwise(samples):
         most |= after - before
@@ -392,7 +392,7 @@ def _most(samples: Sequence[Counter[Hashable]]) -> Counter[Hashable]:
 
 
 def _outside_of_loops(work: Callable[[], T]) -> T:
-    """Do it in a thread of its own where an event loop runs in this one."""
+    """Do it in a separate thread if an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-#: How many lines of one call are points; a loop would have more of them than anybody needs.
+#: How many lines of one call are points; a loop would have far too many.
 MOST_LINES = 40
 
 
 @contextmanager
 def traced(file: str, come_by: Callable[[str], None]) -> Generator[None]:
-    """Call ``come_by`` before each line that runs in functions of a file, for as long as this is entered."""
+    """Call ``come_by`` before each line that runs in functions of a file, while this is entered."""
     left = MOST_LINES
 
     def trace_line(frame: FrameType, event: str, arg: Any) -> Any:

@@ -1,4 +1,4 @@
-"""An event loop whose time goes by at once: what waits for a timer waits no longer than the run says."""
+"""An event loop that does not wait for timers: simulated time passes as far as the run allows."""
 
 import asyncio
 import selectors
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-#: How long the loop waits for threads that may still answer before it lets time go by, in seconds.
+#: How long the loop waits for threads that may still answer before it lets time pass, in seconds.
 GRACE = 0.002
 
-#: How long threads that a cancelled task has left behind are waited for, in seconds.
+#: How long to wait for threads that a cancelled task has left behind, in seconds.
 LEFT_BEHIND = 5.0
 
 
@@ -29,7 +29,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that tells ``passed`` of the seconds that it did not wait."""
+    """An event loop that reports the seconds that it did not wait to ``passed``."""
 
     def __init__(self, passed: Callable[[float], None]) -> None:
         selector = _Selector()
@@ -44,13 +44,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.set_default_executor(self._pool)
 
     def time(self) -> float:
-        """Return the loop's time: the machine's, and what was not waited for."""
+        """Return the loop's time: the machine's, plus the skipped time."""
         return super().time() + self._ahead
 
-    def run_in_executor(  # type: ignore[override]  # (its own types are told by no simpler signature)
+    def run_in_executor(  # type: ignore[override]  # (no simpler signature has its types)
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run in a thread; meanwhile no time goes by unwaited."""
+        """Run in a thread; meanwhile no time is skipped."""
         self._calls += 1
         thread: Future[Any] = (executor or self._pool).submit(func, *args)
         self._threads.add(thread)
@@ -60,7 +60,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def wait_for_threads(self) -> None:
-        """Wait for the threads of tasks that were cancelled: in the next run they would be out of place."""
+        """Wait for the threads of cancelled tasks: they would disturb the next run."""
         wait(list(self._threads), LEFT_BEHIND)
 
     def _answered(self, future: object) -> None:

@@ -1,9 +1,9 @@
-"""What a process forgets when it dies: plain containers, caches and variables beside the service.
+"""The memory that a process loses when it dies: plain containers, caches and variables of the service.
 
-Found are sets, dictionaries, lists and the like that the service and the functions of its module name, in
-their globals and closures. What the counting of effects or the resolver can reach stands for something
-that outlives the process, such as a database, and so does every object of a class of one's own. Where it is a
-container or a variable that the service names, it is at each beginning what it was at the first.
+It finds sets, dictionaries, lists and the like in the globals and closures of the service and of the
+functions of its module. Some objects represent something that outlives the process, such as a database: every
+object that the counter of effects or the resolver can reach, and every object of a user's class. If such an
+object is a container or a variable that the service names, each run begins with its first content.
 """
 
 import copy
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
-#: What is plain memory of a process.
+#: The types of plain memory of a process.
 CONTAINERS = (set, dict, list, deque, bytearray, Counter, OrderedDict, defaultdict)
-#: Where a variable stands: the identity of the cell, or of the globals of a module, and its name.
+#: The place of a variable: the identity of the cell, or of the globals of a module, and its name.
 Place = tuple[int, str]
 
-#: What a function names: the name, the value, what assigns to it where the function does, and its place.
+#: A name in a function: the name, the value, a setter if the function assigns to it, and its place.
 Named = tuple[str, Any, Callable[[Any], None] | None, Place]
 
 _PLAIN = (int, float, str, bytes, bool, type(None), tuple, frozenset)
@@ -30,7 +30,7 @@ _PLAIN = (int, float, str, bytes, bool, type(None), tuple, frozenset)
 class ProcessMemory:
     """The containers, variables and caches that a death empties, as they were at the beginning.
 
-    Containers stand under their identity, those of ``lasting`` outlive a death.
+    Containers are stored under their identity; those of ``lasting`` outlive a death.
     """
 
     containers: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
@@ -55,7 +55,7 @@ class ProcessMemory:
         self._restore(self.containers)
 
     def survive(self) -> None:
-        """Put back what is certainly forgotten, and keep what may stand for a database."""
+        """Put back what is certainly forgotten, and keep what may represent a database."""
         self._restore({one: kept for one, kept in self.containers.items() if one not in self.ambiguous})
 
     def _restore(self, containers: dict[int, tuple[Any, Any]]) -> None:
@@ -70,7 +70,7 @@ class ProcessMemory:
 def memory_of(
     services: Iterable[Callable[..., Any]], *, durable: Iterable[object], reset: object
 ) -> ProcessMemory:
-    """Return what services keep in their process, as it is now."""
+    """Return the memory of services in their process, as it is now."""
     kept, places = _kept(durable)
     cleared = {id(one) for one in _reached(reset)}
     memory, ambiguous = ProcessMemory(), set[int]()
@@ -82,7 +82,7 @@ def memory_of(
         elif type(value) in CONTAINERS:
             try:
                 copied = copy.deepcopy(value)
-            except Exception:  # noqa: BLE001, S112  (what cannot be copied is no plain memory)
+            except Exception:  # noqa: BLE001, S112  (an object that cannot be copied is not plain memory)
                 continue
             (memory.lasting if lasts else memory.containers)[id(value)] = (value, copied)
             if not lasts and id(value) in cleared:
@@ -94,9 +94,9 @@ def memory_of(
 
 
 def _kept(durable: Iterable[object]) -> tuple[set[int], set[Place]]:
-    """Return what outlives the process: the objects that are reached, and the places of their names.
+    """Return what outlives the process: the reached objects, and the places of their names.
 
-    A number or text is known by its place alone: the same one may stand in any other.
+    A number or text is identified only by its place: the same value may be anywhere else.
     """
     objects, places = set[int](), set[Place]()
     for one in (one for root in durable for one in _reached(root)):
@@ -108,7 +108,7 @@ def _kept(durable: Iterable[object]) -> tuple[set[int], set[Place]]:
 
 
 def refill(container: Any, content: Any) -> None:
-    """Let a container hold this content and nothing else."""
+    """Make a container hold this content and nothing else."""
     container.clear()
     if isinstance(container, list | deque | bytearray):
         cast("list[Any]", container).extend(content)
@@ -117,7 +117,7 @@ def refill(container: Any, content: Any) -> None:
 
 
 def _functions(service: object) -> Iterator[FunctionType]:
-    """Yield a function and those of its module that it names, directly or not."""
+    """Yield a function and the functions of its module that it names, directly or not."""
     waiting, seen = [service], set[int]()
     while waiting:
         one = inspect.unwrap(cast("Any", waiting.pop())) if waiting else None
@@ -133,7 +133,7 @@ def _functions(service: object) -> Iterator[FunctionType]:
 
 
 def named_by(service: object) -> Iterator[tuple[str, Any, Callable[[Any], None] | None]]:
-    """Yield what a service and its module's functions name, and what objects hold there, with its setter."""
+    """Yield the names, values and setters in a service and its module's functions, and in objects there."""
     if isinstance(service, MethodType):
         for name, value, assign, _ in _state_of(service.__self__):
             yield name, value, assign
@@ -154,7 +154,7 @@ def _named(service: object) -> Iterator[Named]:
 
 
 def _state_of(owner: object) -> Iterator[Named]:
-    """Yield what the object of a method keeps: a new process makes it anew."""
+    """Yield the attributes of a method's object: a new process makes a new object."""
     names: dict[str, Any] = {} if inspect.ismodule(owner) else getattr(owner, "__dict__", {})
     for name, value in list(names.items()):
         yield name, value, _into_attribute(owner, name), (id(owner), name)
@@ -168,15 +168,15 @@ def _into_attribute(owner: object, name: str) -> Callable[[Any], None]:
 
 
 def _own(function: FunctionType, *, every: bool = False) -> Iterator[Named]:
-    """Yield what a function names in its closure and globals, with what assigns to it where it does so.
+    """Yield the names in a function's closure and globals, with a setter if the function assigns to them.
 
-    With ``every``, what assigns to it comes in any case.
+    With ``every``, each has a setter.
     """
     stored = _stored(function.__code__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             value = cell.cell_contents
-        except ValueError:  # nothing is in it yet
+        except ValueError:  # it is still empty
             continue
         yield name, value, _into_cell(cell) if every or name in stored else None, (id(cell), name)
     for name in _names(function.__code__):
@@ -222,7 +222,7 @@ def _stored(code: CodeType) -> frozenset[str]:
 
 
 def _reached(root: object) -> Iterator[object]:
-    """Yield what is reached from a function or object: its closure, globals that it names, attributes."""
+    """Yield objects that a function or object reaches: its closure, the globals it names, attributes."""
     waiting: list[tuple[object, int]] = [(root, 0)]
     seen: set[int] = set()
     while waiting:
@@ -254,7 +254,7 @@ def _parts(one: object) -> Iterable[object]:
 
 
 def _attributes(one: object) -> Iterable[object]:
-    """Return what an object holds, and what is called where it is given as a function."""
+    """Return the attributes of an object, and the callables in it if it is used as a function."""
     if inspect.ismodule(one) or isinstance(one, type):
         return []
     called = inspect.getattr_static(type(one), "__call__", None)

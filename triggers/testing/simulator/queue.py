@@ -20,7 +20,7 @@ class Copy:
 
 @dataclass(slots=True)
 class Queue:
-    """What waits for a worker; what a worker holds is in nobody's queue."""
+    """The messages that wait for a worker; a message that a worker holds is not in it."""
 
     counts: Counts
     sent: datetime
@@ -33,7 +33,7 @@ class Queue:
         self.waiting.insert(0 if first else len(self.waiting), copy)
 
     def next_due(self) -> datetime | None:
-        """Return when the next copy is due; None when none waits."""
+        """Return when the next copy is due; None if none waits."""
         return min((copy.due for copy in self.waiting), default=None)
 
     def take(self, now: datetime, limit: int) -> Sequence[Copy]:
@@ -46,7 +46,7 @@ class Queue:
         return taken
 
     def another(self, copy: Copy, now: datetime) -> Copy:
-        """Return one more copy of a message that is being worked on, as it is redelivered."""
+        """Return another copy of a message that is being worked on, as a redelivery."""
         self.deliveries[copy.index] = self.deliveries.get(copy.index, 0) + 1
         return Copy(copy.index, copy.message, now, copy.delivered + 1)
 
@@ -55,13 +55,13 @@ class Queue:
         count = copy.delivered if self.counts == "exact" else UNDEFINED_COUNT
         changes: dict[str, object] = {"delivery_count": count, "redelivered": copy.delivered > 1}
         if copy.message.timestamp is None:
-            # The age of a message is judged by the machine's clock, and the run's may be far ahead of it.
+            # The machine's clock decides the age of a message, and the run's may be far ahead of it.
             changes["timestamp"] = self.real - (now - self.sent)
         return copy.message.copied().model_copy(update=changes)
 
 
 def named(messages: Sequence[Message], destination: str) -> Sequence[Message]:
-    """Return messages with what a provider adds to them: identities, destination."""
+    """Return messages with the fields that a provider adds: identities, destination."""
     return [
         message.copied().model_copy(
             update={
@@ -74,5 +74,5 @@ def named(messages: Sequence[Message], destination: str) -> Sequence[Message]:
     ]
 
 
-#: How much later a message is delivered again that came late.
+#: How much later a late message is delivered again.
 MUCH_LATER = timedelta(hours=12)

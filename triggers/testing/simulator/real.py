@@ -1,8 +1,8 @@
-"""Runs whose deaths are real: processes that are killed by SIGKILL, so that no handler of theirs runs.
+"""Runs with real deaths: SIGKILL ends the processes, so that no handler in them runs.
 
-Each life of the process is forked from the test's, whose memory is as before the first message. Where the
-script lets it die, it first sends what stands for the world outside, history, provider and effects, and the
-next life begins with that.
+Each life of the process is a fork of the test's process, with the memory from before the first message. When
+the script lets it die, it first sends its outside world: history, provider and effects. The next life begins
+with that.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ LONGEST = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """What a run came to by the end of a process: all that its successor, or the judge, has to know."""
+    """The result of a run at the end of a process: all that its successor, or the judge, must know."""
 
     steps: Sequence[Step]
     had: Counter[Hashable]
@@ -41,11 +41,11 @@ class Life:
 
 
 class RealRunError(RuntimeError):
-    """A process of a run did not say what it came to."""
+    """A process of a run did not report its result."""
 
 
 def check_real() -> None:
-    """Refuse where processes cannot be forked.
+    """Refuse systems without fork.
 
     Raises:
         ConfigurationError: this system has no fork.
@@ -55,10 +55,10 @@ def check_real() -> None:
 
 
 def run_for_real(course: Course, ledger: Effects | None) -> Life:
-    """Run a script in processes that are killed where it says so.
+    """Run a script in processes that are killed at its deaths.
 
     Raises:
-        RealRunError: one took too long, or ended in a way of its own.
+        RealRunError: a process took too long, or ended in another way.
     """
     steps: list[Step] = []
     work: Callable[[], None] = course.run
@@ -74,7 +74,7 @@ def run_for_real(course: Course, ledger: Effects | None) -> Life:
 def _one_life(work: Callable[[], None], course: Course, ledger: Effects | None) -> Life:
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the threads of others are of no use to it
+        warnings.simplefilter("ignore", DeprecationWarning)  # it does not need other threads
         process = os.fork()
     if process == 0:
         _live(work, course, ledger, writing)
@@ -104,14 +104,14 @@ def _read(reading: int) -> bytes:
 
 
 def _live(work: Callable[[], None], course: Course, ledger: Effects | None, writing: int) -> NoReturn:
-    """Work until the script lets this process die, or to the end, and say what came of it."""
+    """Work until the script lets this process die, or to the end, and send the result."""
 
     def die() -> None:
         _write(writing, _life(course, ledger, ended=False))
         os.kill(os.getpid(), signal.SIGKILL)
         threading.Event().wait()  # until that has arrived
 
-    gc.disable()  # what other tests have left, such as a JVM's objects, cannot be let go in a fork
+    gc.disable()  # objects of other tests, such as a JVM's, cannot be released in a fork
     course.killed = die
     try:
         course.rules.subject.forget_loop()
@@ -138,7 +138,7 @@ def _life(course: Course, ledger: Effects | None, *, ended: bool) -> Life:
     )
 
 
-#: What a run itself goes on with.
+#: The attributes of a run that the next life continues with.
 _KEPT = ("points", "parked", "kinds", "uuids", "unfinished", "_now")
 
 
@@ -165,7 +165,7 @@ def _adopt(world: Mapping[str, Any], course: Course, ledger: Effects | None) -> 
 
 
 def _content(part: object) -> dict[str, Any]:
-    """Return what a history in memory holds, and its parts; not its locks and clocks."""
+    """Return the data of a history in memory and of its parts; not its locks and clocks."""
     content: dict[str, Any] = {}
     for name, value in vars(part).items():
         if _is_part(value):

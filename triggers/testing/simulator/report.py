@@ -1,4 +1,4 @@
-"""What a simulation found: lost and doubled effects, and the shortest script as a table."""
+"""The findings of a simulation: lost and doubled effects, and the shortest script as a table."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Line(Protocol):
 
     @property
     def row(self) -> int | None:
-        """The row of the decision table that it speaks of, if it does."""
+        """The number of its row in the decision table, if it has one."""
         ...
 
     @property
@@ -60,7 +60,7 @@ _HEAD = ("step", "message", "after", "delivery count", "row", "status", "answer"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A script after which effects were lost or doubled: which of them, how many, and how many were due."""
+    """A script after which effects were lost or doubled: which ones, how many, and how many were due."""
 
     script: Script
     steps: Sequence[Line]
@@ -96,11 +96,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """What came of a simulation. ``print(report)`` shows the shortest script of what it found.
+    """The result of a simulation. ``print(report)`` shows the shortest script with a finding.
 
-    ``scripts`` is how many were run, ``parked`` in how many of them a message was kept aside for a person,
-    and ``unfinished`` in how many one was still given back again and again at the end. ``lost`` and
-    ``doubled`` hold what was found, the shortest first.
+    ``scripts`` is how many were run. ``parked`` is in how many of them a message was parked, and
+    ``unfinished`` in how many a message was still being recovered at the end. ``lost`` and ``doubled`` hold
+    the findings, the shortest first.
     """
 
     trigger: str
@@ -120,21 +120,21 @@ class Report:
 
     @property
     def none_lost(self) -> bool:
-        """Whether no script lost an effect: acknowledged, not had, and not parked."""
+        """Whether no script lost an effect: its message acknowledged and not parked, without the effect."""
         return not self.lost
 
     @property
     def shortest(self) -> Finding | None:
-        """The shortest script that lost or doubled an effect; None where there is none."""
+        """The shortest script that lost or doubled an effect; None if there is none."""
         return min(
             [*self.doubled, *self.lost], key=lambda one: (len(one), len(one.script.faults)), default=None
         )
 
     def replay(self, script: str) -> "Report":
-        """Run one script again, such as to step through it in a debugger.
+        """Run one script again, for example to step through it in a debugger.
 
         Raises:
-            RuntimeError: the report was put together by hand, and nothing ran.
+            RuntimeError: the report was made by hand, and nothing ran.
         """
         if self.again is None:
             raise RuntimeError("this report was not made by exactly_once")
@@ -167,7 +167,7 @@ class Report:
 
 
 def steps_of(course: Course, messages: Sequence[Message]) -> Sequence[Step]:
-    """Return what a run did, as the lines of a table."""
+    """Return the deliveries of a run, as the lines of a table."""
     return [
         _step(number, one, course, messages[one.index].uuid)
         for number, one in enumerate(course.deliveries, 1)

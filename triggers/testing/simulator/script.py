@@ -1,7 +1,7 @@
-"""What goes wrong in one run, and where: numbered points, and the faults that are put there.
+"""A script of one run: numbered points, and the faults at these points.
 
-A run is deterministic: it comes by the same points in the same order until the first fault, so the numbers
-of a script mean the same the next time.
+A run is deterministic: it reaches the same points in the same order until the first fault, so the numbers of
+a script mean the same the next time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from triggers.service.checking import check_least
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-#: What the provider's delivery counts are: exact, or -1 with every delivery.
+#: The kind of the provider's delivery counts: exact, or -1 with every delivery.
 Counts = Literal["exact", "undefined"]
 
-#: What becomes of plain containers of the service's module when the process dies.
-#: With "rests", no process runs for more than a day after each death.
+#: The fate of plain containers of the service's module when the process dies. With "rests", no process runs
+#: for more than a day after each death.
 Memory = Literal["dies", "stays", "rests"]
 
 _COUNTS: Mapping[str, Counts] = {"exact": "exact", "undefined": "undefined"}
@@ -27,7 +27,7 @@ _MEMORIES: Mapping[str, Memory] = {"dies": "dies", "stays": "stays", "rests": "r
 
 
 class Fault(StrEnum):
-    """What may go wrong at a point."""
+    """The faults that may happen at a point."""
 
     DIE = "die"
     DIE_AFTER = "die-after"
@@ -45,7 +45,7 @@ class Fault(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """Say what happens, with the point's name in the place of ``{}``."""
+        """Say what happens, with the point's name in place of ``{}``."""
         return _SENTENCES[self]
 
 
@@ -56,11 +56,11 @@ _SENTENCES = {
     Fault.REPLY_LOST: "the reply to {} is lost; it was carried out",
     Fault.FAIL: "{} fails, and does not happen",
     Fault.COPY: "a copy is delivered to another worker at {}",
-    Fault.PAUSE: "the process stands still at {} until its lease is over, and a copy is delivered elsewhere",
+    Fault.PAUSE: "the process is paused at {} until its lease is over, and a copy is delivered elsewhere",
     Fault.ACKNOWLEDGEMENT_LOST: "{} is lost: the message is delivered again",
     Fault.LATE: "{} is lost: the message is delivered again much later",
     Fault.OVERTAKEN: "the next message overtakes it",
-    Fault.INTERRUPT: "the process is told to end by a KeyboardInterrupt before {}",
+    Fault.INTERRUPT: "the process receives a KeyboardInterrupt before {}",
     Fault.CANCEL: "the task is cancelled before {}",
     Fault.AGAIN: "the source gives the rows of {} once more, with the next batch",
 }
@@ -68,7 +68,7 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Somewhere a run came by: its number, its name, and what may go wrong there."""
+    """A point that a run reached: its number, its name, and the faults that may happen there."""
 
     number: int
     place: str
@@ -77,7 +77,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One run: what the provider counts, what memory outlives a death, and the faults by their points."""
+    """One run: the provider's counts, the memory that outlives a death, and the faults by their points."""
 
     counts: Counts = "exact"
     memory: Memory = "dies"
@@ -88,7 +88,7 @@ class Script:
         return dict(self.faults).get(number)
 
     def extended(self, number: int, fault: Fault) -> "Script":
-        """Return the same with one more fault, behind all others."""
+        """Return the same with one more fault, after all others."""
         return Script(self.counts, self.memory, (*self.faults, (number, fault)))
 
     def __str__(self) -> str:
@@ -96,10 +96,10 @@ class Script:
 
     @classmethod
     def parse(cls, text: str) -> "Script":
-        """Read what ``str`` has written.
+        """Read the output of ``str``.
 
         Raises:
-            ConfigurationError: it is no script.
+            ConfigurationError: it is not a script.
         """
         try:
             counts, memory, *faults = (part.strip() for part in text.split(";"))
@@ -115,7 +115,7 @@ class Script:
 
 
 def check_counts(counts: object) -> None:
-    """Refuse what says nothing about delivery counts; None is both.
+    """Refuse a value that does not describe delivery counts; None means both.
 
     Raises:
         ConfigurationError: it does not.
@@ -127,7 +127,7 @@ def check_counts(counts: object) -> None:
 
 
 def extensions(script: Script, points: Sequence[Point]) -> Sequence[Script]:
-    """Return a script with each fault that may follow its last one, on the points that its run came by."""
+    """Return a script with each fault that may follow its last one, on the points that its run reached."""
     last = script.faults[-1][0] if script.faults else -1
     return [
         script.extended(point.number, fault)
@@ -137,21 +137,22 @@ def extensions(script: Script, points: Sequence[Point]) -> Sequence[Script]:
     ]
 
 
-#: What is drawn; an interrupt is for handlers that a death has shown, and rows come again in batches alone.
+#: The faults to draw; an interrupt is only for handlers that noticed a death, and rows come again only in
+#: batches.
 _DRAWN = tuple(fault for fault in Fault if fault not in {Fault.INTERRUPT, Fault.AGAIN})
 
 
 def scripts(*, crashes: int = 2, points: int = 60, counts: Counts | None = None) -> "SearchStrategy[str]":
     """Return a Hypothesis strategy for the ``script=`` of :func:`triggers.testing.exactly_once`.
 
-    Each fault is drawn with a number: it happens at the first point from there on where it may happen.
-    What fits nowhere does not happen, so that every script that is drawn can be run, and a small one is
-    found where a large one was drawn.
+    Each fault is drawn with a number: it happens at the first possible point from this number on. If there is
+    none, the fault does not happen. So every drawn script can run, and Hypothesis finds a small script after
+    a large one.
 
     Args:
         crashes: how many faults a script has at most.
-        points: below which number they are drawn. A message that is processed at once has some twenty.
-        counts: what the provider's delivery counts are worth: "exact", "undefined" (-1), or both.
+        points: the numbers are drawn below this. A message that is processed immediately has some twenty.
+        counts: the provider's delivery counts: "exact", "undefined" (-1), or both.
 
     Raises:
         ConfigurationError: an argument makes no sense.

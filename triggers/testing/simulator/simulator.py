@@ -1,4 +1,4 @@
-"""What the fixture ``simulator`` gives to a test."""
+"""The object that the fixture ``simulator`` gives to a test."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Simulator:
-    """Runs triggers through everything that can go wrong; ``seed`` is what chance is drawn by."""
+    """Runs triggers through everything that can go wrong; ``seed`` is the seed of random choices."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -23,14 +23,14 @@ class Simulator:
         return Effects(replies_lost=replies_lost)
 
     def exactly_once(self, trigger: Any, messages: Sequence[Message], **options: Any) -> Report:
-        """Do as :func:`triggers.testing.exactly_once` does, by the seed of the session."""
+        """Do the same as :func:`triggers.testing.exactly_once`, with the seed of the session."""
         given: dict[str, Any] = {"seed": self.seed, **options}
         return exactly_once(trigger, messages, **given)
 
     def exactly_once_batch(
         self, function: Any, rows: "Sequence[Mapping[str, Any]] | DataFrame", **options: Any
     ) -> Report:
-        """Do as :func:`triggers.testing.exactly_once_batch` does, by the seed of the session."""
+        """Do the same as :func:`triggers.testing.exactly_once_batch`, with the seed of the session."""
         from triggers.testing.simulator.batches.exactly_once_batch import (  # noqa: PLC0415  (needs Spark)
             exactly_once_batch,
         )

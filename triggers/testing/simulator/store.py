@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class Course(Protocol):
-    """The run that a store is asked in."""
+    """The run to which a store belongs."""
 
     def now(self) -> datetime:
         """Return the run's time."""
         ...
 
     def come_by(self, place: str, *faults: Fault) -> Fault | None:
-        """Come by a point; return what goes wrong there, or raise where the process dies."""
+        """Reach a point; return what goes wrong there, or raise if the process dies."""
         ...
 
     def die(self) -> None:
@@ -44,12 +44,12 @@ class Course(Protocol):
         ...
 
     def keep_aside(self, parked: Sequence[Parked]) -> None:
-        """Note what was parked."""
+        """Note the parked messages."""
         ...
 
 
 async def carried_out(course: Course, place: str, call: Callable[[], Awaitable[T]]) -> T:
-    """Make a call to the history, with what goes wrong there."""
+    """Make a call to the history, with the fault at this point."""
     fault = course.come_by(place, Fault.DIE, Fault.DIE_AFTER, Fault.AWAY, Fault.REPLY_LOST)
     if fault is Fault.AWAY:
         raise HistoryUnavailableError(place)
@@ -62,7 +62,7 @@ async def carried_out(course: Course, place: str, call: Callable[[], Awaitable[T
 
 
 class SimulatedHistory(MemoryHistory):
-    """A history in memory whose calls are points of a run.
+    """A history in memory; its calls are points of a run.
 
     Guarantee: in doubt, for the run.
     """
@@ -100,14 +100,14 @@ class SimulatedHistory(MemoryHistory):
 
 
 class SimulatedParking(MemoryParking):
-    """A parking lot in memory whose calls are points of a run."""
+    """A parking lot in memory; its calls are points of a run."""
 
     def __init__(self, course: Course) -> None:
         super().__init__(clock=course.now)
         self._course = course
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Keep messages, and note which."""
+        """Park messages, and note them."""
         fault = self._course.come_by("the parking", Fault.DIE, Fault.DIE_AFTER)
         await super().park(parked)
         self._course.keep_aside(parked)
@@ -123,7 +123,7 @@ class SimulatedShell:
         self.blocking = shell.blocking
 
     async def sleep(self, seconds: float) -> None:
-        """Let so much time pass at once."""
+        """Let this much time pass, without waiting."""
         self._pass_time(seconds)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
@@ -147,22 +147,22 @@ class SimulatedLeases:
         self._held[run] = None
 
     def let_go(self, run: Run) -> None:
-        """Renew it no longer."""
+        """Stop renewing it."""
         self._held.pop(run, None)
 
     def do_soon(self, name: str, errand: object) -> None:
-        """Do nothing: nobody cancels anything here, so that only the dead have something to be done."""
+        """Do nothing: nobody cancels anything here, so only dead processes leave something to do."""
 
     def close(self) -> None:
-        """Renew nothing any more, as the dead do."""
+        """Renew nothing any more, like a dead process."""
         self._held.clear()
 
     async def aclose(self) -> None:
-        """Do as :meth:`close`."""
+        """Do the same as :meth:`close`."""
         self.close()
 
     def renew(self) -> None:
-        """Renew what is held; a run whose entry has gone to somebody else is told so."""
+        """Renew held leases; a run that lost its entry to another process is notified."""
         for run in list(self._held):
             uuid, fence = run.message.uuid, run.fence
             if self._lease is None or uuid is None or fence is None:
@@ -201,11 +201,11 @@ class SimulatedTransactions:
             raise HistoryUnavailableError("the commit")
 
     async def settle(self, transaction: "SqlTransaction", runs: Sequence[Run]) -> None:
-        """Write down in a transaction how its runs ended."""
+        """Record in a transaction how its runs ended."""
         await self.inner.settle(transaction, runs)
 
     async def removal(
         self, receiver: "SharingTransactions | None", arrivals: "Mapping[Run, Arrival]"
     ) -> None:
-        """Return None: the messages are in no database."""
+        """Return None: the messages are not in a database."""
         del receiver, arrivals

@@ -25,12 +25,12 @@ Invoking = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(slots=True)
 class Subject:
-    """The twin of a trigger that a simulation runs, and what is made once for all of its runs."""
+    """The twin of a trigger that a simulation runs, and the parts that are made once for all of its runs."""
 
     trigger: Trigger[..., Any]
     twin: Trigger[..., Any]
     store: HistoryStore | None
-    #: The user's function, if the service of the trigger does no more than call it.
+    #: The user's function, if the trigger's service only calls it.
     function: Callable[..., Any] | None = None
     invoking: list[Invoking] = field(default_factory=list[Invoking])
     passed: list[Callable[[float], None]] = field(default_factory=list[Callable[[float], None]])
@@ -39,7 +39,7 @@ class Subject:
 
     @classmethod
     def of(cls, given: Any, call: Callable[[Message], Any] | None = None) -> "Subject":
-        """Return the twin of a trigger, or of the one behind a guarded task or a guard; that needs ``call``.
+        """Return the twin of a trigger, also behind a guarded task or a guard, which needs ``call``.
 
         Raises:
             ConfigurationError: it cannot be simulated.
@@ -57,7 +57,7 @@ class Subject:
                 "trigger", f"{known.name} joins messages, which is not simulated", "test it with handle()"
             )
         invoking: list[Invoking] = []
-        # What is parked goes to the run, never to a server or a file of this machine.
+        # Parked messages go to the run, never to a server or a file of this machine.
         settings = replace(known.settings, parking=MemoryHistory().parking)
         twin = known.adapted(settings, lambda service: _around(service, invoking, function or service))
         store: HistoryStore | None = MemoryHistory()
@@ -81,7 +81,7 @@ class Subject:
         return [innermost(one) for one in given if callable(one)]
 
     def pipeline(self) -> MessagePipeline:
-        """Return the pipeline that those of the workers are made of."""
+        """Return the pipeline from which the workers' pipelines are made."""
         if self.base is None:
             made = self.run(self._made()) if self.trigger.is_async else self.twin.pipeline()
             self.base = cast("MessagePipeline", made)
@@ -103,7 +103,7 @@ class Subject:
             self.loop.wait_for_threads()
 
     def forget_loop(self) -> None:
-        """Begin anew in a process that was forked, where no thread and no loop goes on."""
+        """Start afresh in a forked process, which has no threads and no loop."""
         if self.trigger.is_async:
             self.loop = self.base = None
 
@@ -116,7 +116,7 @@ class Subject:
         return [] if self.loop is None else [task for task in asyncio.all_tasks(self.loop) if not task.done()]
 
     def close(self) -> None:
-        """Give back what was opened for the simulation."""
+        """Close what was opened for the simulation."""
         if self.loop is not None:
             if self.store is not None and self.is_atomic:
                 self.loop.run_until_complete(self.twin.aclose())
@@ -131,7 +131,7 @@ class Subject:
 def _around(
     service: Callable[..., Any], invoking: list[Invoking], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return a service with a point before and after it; ``function`` is the user's in it."""
+    """Return a service with a point before and after it; ``function`` is the user's function in it."""
     file = getattr(getattr(innermost(function), "__code__", None), "co_filename", "")
     if is_async(service):
 

@@ -1,4 +1,4 @@
-"""Counting the rows of a SQL table as effects."""
+"""Count the rows of a SQL table as effects."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
@@ -8,10 +8,10 @@ from sqlalchemy.exc import OperationalError
 
 
 def rows(url: str, table: str, *, key: str | None = None) -> Callable[[], Mapping[Hashable, int]]:
-    """Return what counts the rows of a table, by the values of a column where one is named.
+    """Return a function that counts the rows of a table, by the values of column ``key`` if it is given.
 
-    For ``exactly_once(..., effects=rows("sqlite:///shop.db", "books", key="uuid"))``. A table that is not
-    there yet has no rows. ``table`` and ``key`` are names, put into the query as they are.
+    For ``exactly_once(..., effects=rows("sqlite:///shop.db", "books", key="uuid"))``. A missing table has no
+    rows. ``table`` and ``key`` are names, put into the query unchanged.
     """
     engine = create_engine(url)
     named = key or "'row'"

@@ -1,6 +1,6 @@
-"""What a task does with the identities of a partition: it claims them and looks their verdicts up, in bulk.
+"""The work of a task with the identities of a partition: claim them and look up their verdicts, in bulk.
 
-The table is asked once for each kind of row there can be, never for a row.
+The table is used once for each kind of row that can occur, never for each row.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,9 +38,9 @@ ROUNDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class BulkClaim:
-    """What a task needs to claim: plain values that travel with it.
+    """The plain values that a task needs to claim, and that travel with it.
 
-    ``partition`` is the one whose owner claims, where each has an owner of its own.
+    ``partition`` is the claiming partition, if each partition has a separate owner.
     """
 
     url: str
@@ -57,7 +57,7 @@ class BulkClaim:
 
     @classmethod
     def of(cls, settings: BatchSettings, run: BatchRun) -> "BulkClaim":
-        """Return what the tasks of a run need of the settings."""
+        """Return the values that the tasks of a run need from the settings."""
         terms = Terms(
             policy=settings.trigger.policy,
             asks=settings.resolver is not None,
@@ -91,7 +91,7 @@ class BulkClaim:
             if claimed.any():
                 classes = classes_of(numbers(counts)[claimed])
                 found[claimed] = self._judge(only(keys, claimed), classes)
-            # Every further row of a uuid gets the verdict of its first, which may stand in the batch before.
+            # Every further row of a uuid gets the verdict of its first row, which may be in the batch before.
             first_at = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
             of_first = np.where(first_at < 0, last_verdict or 0, found[first_at])
             if size and known[-1]:
@@ -100,14 +100,15 @@ class BulkClaim:
                 )
                 last_key, last_verdict = last_of(keys), int(of_first[-1]) if is_begun else None
             yield np.where(same & ~claimed, of_first + AGAIN, found).astype(np.int8)
-        if self.closes:  # this worker may be idle from now on, and another one may take the next task
+        if self.closes:  # this worker may be idle now, and another worker may take the next task
             close_history(self.url)
 
     def own_verdicts(self, batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
-        """Yield the verdicts of one partition that has an owner of its own, by keys and its index.
+        """Yield the verdicts of one partition with a separate owner, by keys and its index.
 
-        The keys come in any order. So those whose rows are the function's are remembered: where an entry has
-        the token of this partition, another computation of it has claimed the row, or a copy has in this one.
+        The keys come in any order. So the keys of rows for the function are remembered. If an entry has the
+        token of this partition, either another computation of the partition has claimed the row, or a copy of
+        the row in this computation has.
         """
         met, own = MetDigests(), self
         for keys, partitions in batches:
@@ -119,10 +120,10 @@ class BulkClaim:
             yield found
 
     def _in_partition(self, indexes: Numbers) -> "BulkClaim":
-        """Return what claims under the owner of the partition that the rows are of.
+        """Return a claim under the owner of the partition that has these rows.
 
         Raises:
-            ValueError: they are of several, which Spark does not do: rows would be lost.
+            ValueError: they are of several partitions, which Spark never does: rows would be lost.
         """
         (index,) = np.unique(indexes)
         if self.partition not in {None, index}:
@@ -130,7 +131,7 @@ class BulkClaim:
         return self if self.partition is not None else replace(self, partition=int(index))
 
     def _of_any_order(self, keys: Array, met: MetDigests) -> Numbers:
-        """Judge rows of a partition; copies of a row that is the function's are duplicates of it."""
+        """Judge rows of a partition; copies of a row for the function are duplicates of it."""
         lines = digests_of(keys)
         firsts_at = first_of_each(lines)
         asked = firsts_at == np.arange(len(lines))
@@ -146,14 +147,14 @@ class BulkClaim:
         return verdicts
 
     def _judge(self, keys: Array, classes: Numbers) -> Numbers:
-        """Claim uuids, none of which stands twice, and look their verdicts up."""
+        """Claim different uuids, and look up their verdicts."""
         if not self.claims:
             return self._of_owned(texts(keys), classes)
         verdicts: Numbers = self._table[self._kinds(digests_of(keys), lambda: texts(keys)), classes]
         return verdicts
 
     def _of_owned(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
-        """Return the verdicts on entries as they are; only the run's own are for the user's function."""
+        """Return the verdicts on existing entries; only the run's own rows are for the user's function."""
         entries = patiently(self.patience, history_at(self.url).lookup, self.trigger, uuids)
         absent = LEFT_OUT if self.run.committed else 0
         kinds = np.array([absent if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
@@ -170,7 +171,7 @@ class BulkClaim:
         return Verdict.NEW if entry.owner == self._owner.token else Verdict.ASIDE
 
     def _kinds(self, lines: Numbers, named: Callable[[], Sequence[str]]) -> Numbers:
-        """Claim digests; return for each what was found, as an index of :data:`KINDS`.
+        """Claim digests; return the finding for each, as an index of :data:`KINDS`.
 
         ``named`` returns their uuids, which are seldom needed.
         """
@@ -194,7 +195,7 @@ class BulkClaim:
         return kinds
 
     def _claim_packed(self, store: PackedClaims, lines: Numbers, kinds: Numbers) -> Sequence[tuple[int, int]]:
-        """Claim digests and note what was found; return indexes and fences to adopt."""
+        """Claim digests and note the findings; return indexes and fences to adopt."""
         order, adoptable = near(lines), list[tuple[int, int]]()
         found = patiently(
             self.patience,
@@ -219,9 +220,9 @@ class BulkClaim:
     def _claim(
         self, uuids: Sequence[str], indexes: Sequence[int], kinds: Numbers
     ) -> Sequence[tuple[int, int]]:
-        """Claim the uuids at some indexes and note what was found; return indexes and fences to adopt.
+        """Claim the uuids at some indexes and note the findings; return indexes and fences to adopt.
 
-        Nothing is claimed where the sink has committed the batch: what it was not handed it will not be.
+        If the sink has committed the batch, nothing is claimed: the sink will not get further rows.
         """
         asked = uuids if len(indexes) == len(uuids) else [uuids[index] for index in indexes]
         kinds[list(indexes)] = LEFT_OUT if self.run.committed else 0
@@ -235,7 +236,7 @@ class BulkClaim:
         return adoptable
 
     def _found(self, uuids: Sequence[str]) -> Sequence[Entry | None]:
-        """Return the entries that stand in the way of the run; where none does, it has claimed the row."""
+        """Return the existing entries of others; without such an entry, the run has claimed the row."""
         store = history_at(self.url)
         if self.run.committed:
             return patiently(self.patience, store.lookup, self.trigger, uuids)
@@ -251,7 +252,7 @@ class BulkClaim:
         return [claim.found for claim in claims]
 
     def _adopt(self, uuids: Sequence[str], adoptable: Sequence[tuple[int, int]]) -> Sequence[int]:
-        """Adopt entries; return the indexes of those that changed hands meanwhile."""
+        """Adopt entries; return the indexes of entries that changed hands meanwhile."""
         store, expected = history_at(self.url), [(uuids[index], fence) for index, fence in adoptable]
         adopted = patiently(
             self.patience, store.adopt, self.trigger, expected, self._owner, time_to_live=self.time_to_live
@@ -259,8 +260,8 @@ class BulkClaim:
         return [index for (index, _), done in zip(adoptable, adopted, strict=True) if not done]
 
     def _kind(self, entry: Entry) -> tuple[int, bool]:
-        """Return what an entry in the way is, and whether its row is ours to adopt."""
-        if self.partition is not None and self.run.is_of_its_partitions(entry):  # another one
+        """Return the kind of an existing entry, and whether this run may adopt its row."""
+        if self.partition is not None and self.run.is_of_its_partitions(entry):  # another partition
             return KINDS.index((Found.COMPLETED_OK, False)), False
         if entry.state is not State.STARTED:
             done = self.terms.executes_replayed and self.run.has_completed(entry)

@@ -1,23 +1,25 @@
-"""Whether each partition of a batch claims its own rows, under an owner of its own.
+"""Whether each partition of a batch claims its own rows, under a separate owner.
 
-Then no row has to travel to where the other rows of its uuid are, and none is sorted: about half of what a
-batch costs. A partition takes what has its token for its own. So when it is computed again, it must have the
-same index and the same rows in the same order. Rows with one uuid are brought together, as ever, where
+Then no row has to travel to the other rows of its uuid, and no row is sorted; these steps are about half of
+the cost of a batch. A partition treats rows with its token as its own. So when it is computed again, it must
+have the same index and the same rows in the same order. In these cases rows with one uuid are brought
+together, as in other batches:
 
 ==================================  =======================================================================
-the batch comes again               what earlier runs have completed would be handed over by each partition
-                                    that has a copy of it, and be counted by each
-delivery counts are named           the copy with the lowest one counts, wherever it is
-fingerprints are compared           the body that comes first is compared with those of all copies
-``claims`` are named                so many tasks claim, whatever the partitions
-Spark keeps no rows                 rows that a resolver said are NEW are known by their uuid alone, and each
+the batch comes again               rows that earlier runs have completed would be handed over by each
+                                    partition that has a copy, and counted by each
+delivery counts are named           the copy with the lowest count decides, wherever it is
+fingerprints are compared           the body that comes first is compared with the bodies of all copies
+``claims`` are named                this number of tasks claims, whatever the partitions
+Spark keeps no rows                 rows that a resolver called NEW are known only by their uuid, and each
                                     partition may have a copy
-the frame is a plan                 each job cuts it anew, such as for more cores. What a stream gives to
-                                    ``foreachBatch`` is not: its partitions are made once
+the frame is a plan                 each job divides it again, for example for more cores. The frame that a
+                                    stream gives to ``foreachBatch`` is not a plan: its partitions are made
+                                    once
 the frame has been shuffled         a partition that is computed again has its rows in another order
-there are few partitions            fewer than half of the tasks that there would be, or than ``partitions``:
-                                    the exchange costs less than tasks that are missing
-the batches are small               each owner is a record of the history, which rows have to outweigh
+there are few partitions            fewer than half of the usual number of tasks, or than ``partitions``:
+                                    the exchange costs less than missing tasks
+the batches are small               each owner is a record of the history, which needs many rows to pay off
 ==================================  =======================================================================
 """
 
@@ -33,10 +35,10 @@ from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: A record of the ledger takes some 400 bytes for seven days. For so many rows it is a byte a row and less.
+#: A record of the ledger takes some 400 bytes for seven days. With this many rows it is at most a byte a row.
 ROWS_OF_AN_OWNER = 500
 
-#: So few owners need no such rows.
+#: This many owners need no such number of rows.
 FEW_OWNERS = 4
 
 #: How a session refuses, or lacks, a look at its plans.
@@ -46,9 +48,9 @@ _UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
 def in_own_partitions(
     batch: DataFrame, settings: BatchSettings, rows_before: int | None
 ) -> tuple[DataFrame, int] | None:
-    """Return the batch in partitions that claim each their own rows, and how many; None where they may not.
+    """Return the batch in partitions that each claim their own rows, and how many; None if they may not.
 
-    ``rows_before`` is how many rows the batch before had, where that is known.
+    ``rows_before`` is the number of rows of the batch before, if it is known.
     """
     columns = settings.columns
     is_told_otherwise = settings.claims is not None or settings.storage == "none"
@@ -68,7 +70,7 @@ def _fixed(
     execution = java.queryExecution()
     if execution.analyzed().getClass().getSimpleName() != "LogicalRDD":
         return None
-    # What was made of an RDD once; a plan would make it anew for each job.
+    # The result of one RDD, made once; a plan would make it again for each job.
     partitions = execution.toRdd()
     if partitions.outputDeterministicLevel().toString() != "DETERMINATE":
         return None
@@ -82,7 +84,7 @@ def _fixed(
 
 
 def _coalesced(batch: DataFrame, count: int) -> DataFrame:
-    """Return the batch in fewer partitions that are fixed, too, without moving a row."""
+    """Return the batch in fewer partitions, which are also fixed, without moving a row."""
     fewer = cast("Any", batch.coalesce(count))._jdf  # noqa: SLF001  (as above)
     session = cast("Any", batch.sparkSession)
     rows = fewer.queryExecution().toRdd()

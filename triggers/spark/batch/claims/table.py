@@ -1,4 +1,4 @@
-"""What becomes of a row by what was found under its uuid; the decision table has the last word."""
+"""The verdict on a row by the finding under its uuid, as the decision table decides it."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -11,13 +11,12 @@ from triggers.spark.rows.arrow import Numbers
 
 
 class Verdict(IntEnum):
-    """What becomes of a row; from ASIDE on it is looked at once more, whole.
+    """The verdict on a row; rows from ASIDE on need a second look, with all their columns.
 
-    ADOPTED is NEW, too: an earlier run of the batch had claimed it, or one that nobody goes on with.
-    DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
-    RESOLVED is one that was looked at again, and that this run owns since.
-    LEFT_OUT comes with a batch that the sink has committed, and is not known to have been handed to it.
-    OTHER_BODY has another body than the one that came first under its uuid.
+    ADOPTED is also NEW: an earlier run of the batch had claimed it, or an abandoned run. DONE is a duplicate
+    that an earlier run of the same batch has completed, if the sink is rewritten. RESOLVED is a row that was
+    looked at again, and that this run now owns. LEFT_OUT comes with a batch that the sink has committed, and
+    may not have been handed to the sink. OTHER_BODY does not have the first body of its uuid.
     """
 
     NEW = 0
@@ -32,10 +31,10 @@ class Verdict(IntEnum):
     OTHER_BODY = 9
 
 
-#: Added to the verdict on the first row of a uuid, for each further one.
+#: Added to the verdict on the first row of a uuid, for each further row.
 AGAIN = 16
 
-#: What may be found of a row that is claimed, and whether its entry is an earlier run's of the same batch.
+#: The possible findings for a row, and whether its entry belongs to an earlier run of the same batch.
 KINDS: tuple[tuple[Found, bool], ...] = (
     (Found.NOTHING, False),
     (Found.COMPLETED_OK, False),
@@ -46,10 +45,10 @@ KINDS: tuple[tuple[Found, bool], ...] = (
     (Found.STARTED, True),
 )
 
-#: The index after these: with a batch that the sink has committed, what is not known to have been in it.
+#: The next index: a row of a batch that the sink has committed, perhaps without this row.
 LEFT_OUT = len(KINDS)
 
-#: The next index: an entry that this run takes over, of a row that it is given.
+#: The next index: an entry that this run takes over, of a row for the function.
 ADOPTED = LEFT_OUT + 1
 
 #: The classes of delivery counts that are not over the limit.
@@ -63,7 +62,7 @@ def classes_of(counts: Numbers) -> Numbers:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What the verdicts depend on besides: the policy, whether a resolver is asked, what comes again."""
+    """The other inputs of the verdicts: the policy, whether there is a resolver, what comes again."""
 
     policy: Policy
     asks: bool
@@ -71,7 +70,7 @@ class Terms:
     executes_replayed: bool
 
     def table(self) -> Numbers:
-        """Return the verdict on each kind of row, by what was found and the class of its delivery count."""
+        """Return the verdict on each kind of row, by the finding and the class of its delivery count."""
         table = [[self._verdict(kind, count) for count in _CLASSES] for kind in KINDS]
         ends = [Verdict.LEFT_OUT] * len(_CLASSES), [Verdict.ADOPTED] * len(_CLASSES)
         return np.array([*table, *ends], np.int8)
@@ -93,7 +92,7 @@ class Terms:
 
 
 def _verdict_of(decision: Decision) -> Verdict:
-    """Return what a decision means where nobody need look at the row again."""
+    """Return the verdict for a decision, if the row needs no second look."""
     if decision.status is Status.NEW and decision.runs:
         return Verdict.NEW
     return Verdict.DUPLICATE if decision.status is Status.DUPLICATE else Verdict.ASIDE

@@ -1,12 +1,12 @@
-"""The batch with its verdicts: which rows come together, in which order, and who claims them.
+"""The batch with its verdicts: which rows come together, in which order, and which task claims them.
 
-There are two ways, and :mod:`triggers.spark.batch.claims.partitions` says when which one is taken:
+There are two ways; :mod:`triggers.spark.batch.claims.partitions` chooses between them:
 
-- Rows with the same uuid are brought together and sorted, so that the first one of each is the same whenever
-  and wherever it is computed: the one with the lowest delivery count, then with the lowest message id, then
-  with the lowest hash of all its columns. Only it is claimed; the others are its duplicates.
-- Rows stay where they are, and each partition claims its own under an owner of its own. Of several rows with
-  one uuid the one that is claimed first counts, and of those in one partition the first.
+- Rows with the same uuid are brought together and sorted, so that the first row of each uuid is the same in
+  every computation: the row with the lowest delivery count, then with the lowest message id, then with the
+  lowest hash of all its columns. Only this row is claimed; the others are its duplicates.
+- Rows stay where they are, and each partition claims its own rows under a separate owner. If several rows
+  have one uuid, the row that is claimed first counts; in one partition, the first row.
 
 Only the identities, with delivery counts or partitions, travel to Python, and one small number comes back for
 each.
@@ -26,20 +26,20 @@ from triggers.spark.rows.columns import delivery_count, hashable, identity, quot
 from triggers.spark.rows.fingerprints import FINGERPRINT, with_fingerprints
 from triggers.spark.settings import BatchSettings
 
-#: What is added to the user's columns while a batch is judged.
+#: Columns that are added to the user's columns while a batch is judged.
 KEY, COUNT, VERDICT = "__doubtless_key", "__doubtless_count", "__doubtless_verdict"
 
-#: The index of the row's partition, where each has an owner of its own.
+#: The index of the row's partition, if each partition has a separate owner.
 PARTITION = "__doubtless_partition"
 
-#: How many tasks share a batch where neither the settings nor the session tell a number.
+#: How many tasks share a batch if neither the settings nor the session give a number.
 UNTOLD_PARTITIONS = 32
 
 
 def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
     """Return the batch with key and count, the rows of each uuid together and in their order.
 
-    The key is the identity of a row that the history is asked about, and null for any other.
+    The key is the identity for the history; it is null for a row without a lookup.
     """
     columns, count = settings.columns, delivery_count(settings.columns)
     most = settings.trigger.policy.max_delivery_count
@@ -54,7 +54,7 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
 def by_key(rows: DataFrame, settings: BatchSettings) -> DataFrame:
     """Bring the rows of each key together, in as many partitions as there are tasks that claim.
 
-    Those without a key need not meet, and all of them would be one task's.
+    Rows without a key need not come together; otherwise one task would get all of them.
     """
     key = F.coalesce(F.col(KEY), _whole(rows).cast("string"))
     return rows.repartition(claim_count(rows, settings), key)
@@ -70,10 +70,10 @@ def claim_count(batch: DataFrame, settings: BatchSettings) -> int:
 
 
 def task_count(batch: DataFrame, settings: BatchSettings) -> int:
-    """Return how many tasks share a batch: one for each core, unless the settings tell.
+    """Return how many tasks share a batch: one for each core, unless the settings give a number.
 
-    Spark would take ``spark.sql.shuffle.partitions``, which is 200, and which nothing adapts to the size of a
-    batch in a streaming query; a small batch would be ten seconds of starting tasks.
+    Spark's own number is ``spark.sql.shuffle.partitions``, which is 200 by default. In a streaming query
+    nothing adapts it to the size of a batch, and a small batch would need ten seconds to start tasks.
     """
     if settings.partitions is not None:
         return settings.partitions
@@ -82,17 +82,17 @@ def task_count(batch: DataFrame, settings: BatchSettings) -> int:
     most = int(given) if given.isdecimal() else UNTOLD_PARTITIONS  # "auto", on Databricks
     try:
         return min(most, spark.sparkContext.defaultParallelism)
-    except REFUSALS:  # Spark Connect does not say
+    except REFUSALS:  # Spark Connect does not have it
         return most
 
 
 def with_verdicts(
     batch: DataFrame, settings: BatchSettings, run: BatchRun, *, claims: bool = True
 ) -> DataFrame:
-    """Return the batch with key, count and verdict; what is computed again comes out the same.
+    """Return the batch with key, count and verdict; a second computation gives the same.
 
-    Without ``claims`` the verdicts are those of the entries that there are: the run's own are NEW or
-    RESOLVED, others never.
+    Without ``claims`` the verdicts come from the existing entries: the run's own rows are NEW or RESOLVED,
+    others never are.
     """
     bulk = BulkClaim.of(settings, run)
     judge = (
@@ -105,10 +105,10 @@ def with_verdicts(
 
 
 def with_own_verdicts(batch: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
-    """Return the batch with key, partition and verdict; what is computed again comes out the same.
+    """Return the batch with key, partition and verdict; a second computation gives the same.
 
-    The index is that of the batch's partition, wherever a task computes it: a task of a coalesced or united
-    frame has another number.
+    The index is the index of the batch's partition, wherever a task computes it: a task of a coalesced or
+    united frame has another number.
     """
     keyed = batch.selectExpr(
         "*", f"{identity(settings.columns, batch.schema)} AS {KEY}", f"spark_partition_id() AS {PARTITION}"

@@ -1,4 +1,4 @@
-"""One run of a script over micro-batches: drivers, their deaths, and what Spark hands over again."""
+"""One run of a script over micro-batches: drivers, their deaths, and the batches that Spark repeats."""
 
 import sqlite3
 from collections import Counter
@@ -19,13 +19,13 @@ from triggers.testing.simulator.lines import traced
 from triggers.testing.simulator.process_memory import ProcessMemory
 from triggers.testing.simulator.script import Fault, Point
 
-#: How many runs of batches a script has at most; what is not completed then is unfinished.
+#: How many runs of batches a script has at most; a batch that is not completed then is unfinished.
 MOST_RUNS = 30
 
 #: One row, by its columns.
 Row = Mapping[str, Any]
 
-#: What a step of a batch is called behind "the process dies after".
+#: The name of a step of a batch after "the process dies after".
 STEPS: Mapping[BatchStep, str] = {
     BatchStep.BEGUN: "the batch is begun",
     BatchStep.CLAIMED: "its rows are claimed",
@@ -42,7 +42,7 @@ HEAD = ("step", "batch", "run", "rows", "new", "duplicate", "in doubt", "rejecte
 
 @dataclass(slots=True)
 class BatchRules:
-    """What the runs of one simulation have in common."""
+    """The common settings of the runs of one simulation."""
 
     subject: ForeachBatch
     frame: Callable[[Sequence[Row]], Any]
@@ -54,7 +54,7 @@ class BatchRules:
 
     @property
     def history(self) -> str:
-        """The URL of the history that all runs have, one after the other."""
+        """The URL of the history that all runs use, one after the other."""
         return f"sqlite:///{self.database}"
 
 
@@ -72,7 +72,7 @@ class BatchLine:
 
     @property
     def row(self) -> int | None:
-        """Return no row of the decision table: it speaks of one message, and this of many."""
+        """Return no row of the decision table: a row is about one message, and this line about many."""
         return None
 
     @property
@@ -140,7 +140,7 @@ class BatchCourse:
                 return
 
     def _is_done(self, batch: int, rows: Sequence[Row], attempt: int) -> bool:
-        """Hand a batch to a driver once; False where it died or failed, so that Spark comes again."""
+        """Hand a batch to a driver once; False if it died or failed, so that Spark repeats the batch."""
         line = BatchLine(len(self.lines) + 1, batch, attempt, len(rows))
         self.lines.append(line)
         self._dead, self._tired = False, attempt > self.rules.deliveries
@@ -151,7 +151,7 @@ class BatchCourse:
         except SimulatedDeath:
             line.answer = "driver died"
             return False
-        except Exception as error:  # noqa: BLE001  (whatever it is, the query ends, and is started again)
+        except Exception as error:  # noqa: BLE001  (any error: the query ends, and is started again)
             line.answer = "query failed"
             line.faults += (f"{type(error).__name__}: {error}".partition("\n")[0][:120],)
             self.failure = error
@@ -198,7 +198,7 @@ class BatchCourse:
             self._look_at_death()
 
     def _line(self, place: str) -> None:
-        """Die between two lines, of the first batch alone: a run takes a second."""
+        """Die between two lines, only in the first batch: a run takes a second."""
         if self.lines[-1].batch == 0:
             self.come_by(place, Fault.DIE)
 
@@ -206,7 +206,7 @@ class BatchCourse:
         """Notice what a handler of the function did after the driver had died.
 
         Raises:
-            SimulatedDeath: the driver has died, whatever became of that in the function.
+            SimulatedDeath: the driver has died, whatever the function did with that.
         """
         if not self._dead:
             return
@@ -218,10 +218,10 @@ class BatchCourse:
             )
         raise SimulatedDeath
 
-    # What the effects of a run ask.
+    # The methods that the effects of a run call.
 
     def come_by(self, place: str, *faults: Fault) -> Fault | None:
-        """Come by a point; return what goes wrong there.
+        """Reach a point; return what goes wrong there.
 
         Raises:
             SimulatedDeath: the driver dies here, or died before and was kept alive by a handler.
@@ -250,5 +250,5 @@ class BatchCourse:
         raise SimulatedDeath
 
     def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
-        """Come by the point of an effect; raise where the driver dies, and return what else goes wrong."""
+        """Reach the point of an effect; raise if the driver dies, and return what else goes wrong."""
         return self.come_by(place, *(one for one in faults if one not in {Fault.COPY, Fault.PAUSE}))

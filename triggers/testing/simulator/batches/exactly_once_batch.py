@@ -1,4 +1,4 @@
-"""Running a ``foreach_batch`` function with a driver that dies at each step, and counting its effects."""
+"""Run a ``foreach_batch`` function with a driver that dies at each step, and count its effects."""
 
 import os
 import random
@@ -28,11 +28,11 @@ from triggers.testing.simulator.surroundings.patching import quiet
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: How many scripts of two and more faults are run at most; which, is drawn by the seed.
+#: How many scripts of two and more faults are run at most; the seed draws them.
 MOST_SCRIPTS = 60
 
 
-def exactly_once_batch(  # noqa: PLR0913  (what a test may say of its world, each by its name)
+def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its name)
     function: Any,
     rows: "Sequence[Mapping[str, Any]] | DataFrame",
     *,
@@ -49,24 +49,24 @@ def exactly_once_batch(  # noqa: PLR0913  (what a test may say of its world, eac
     """Run a ``foreach_batch`` function through every script of few faults, and count its effects.
 
     The function runs as it is, with its settings, resolver and sink, in a local Spark, over a document
-    history in a file of its own. In each script the driver dies behind a step of
+    history in a separate file. In each script the driver dies behind a step of
     :mod:`triggers.spark.foreach_batch`, before a line of the function in the first batch, or before or after
     an effect; an effect fails; or the source gives rows once more. Spark then hands the batch over again, to
     a new driver. A script takes a second or two, and all scripts of one fault about a minute.
 
     Args:
-        function: what ``@foreach_batch`` has made.
-        rows: what the stream brings, as mappings or as a DataFrame; some two to six will do.
-        effects: what counts effects: ``simulator.effects()`` and lists where the function has them on the
-            driver; else a function that returns how many there are, how often each, or all of them.
+        function: made by ``@foreach_batch``.
+        rows: the rows of the stream, as mappings or as a DataFrame; some two to six are enough.
+        effects: counts the effects: ``simulator.effects()`` and lists if the function has them on the driver;
+            else a function that returns how many there are, how often each, or all of them.
         reset: brings everything outside of the function back to where it was before the first batch.
         crashes: how many faults are tried in every combination, up to a limit from which the seed draws.
         deliveries: how often a batch is handed over before nothing goes wrong with it any more.
         batch: how many rows come in one batch; by default they come in two.
-        keep: containers that stand for something which outlives the driver, such as a database.
-        spark: the session; by default the active one, or a local one that is started, and goes on.
-        seed: what chance is drawn by.
-        script: run only this one, as a report has shown it.
+        keep: containers that represent something which outlives the driver, such as a database.
+        spark: the session; by default the active session, or a new local session, which stays open.
+        seed: the seed of random choices.
+        script: run only this script, in the form that a report shows.
 
     Raises:
         ConfigurationError: the function cannot be simulated, or an argument makes no sense.
@@ -115,7 +115,7 @@ def exactly_once_batch(  # noqa: PLR0913  (what a test may say of its world, eac
 
 
 def _rows_of(rows: Any, spark: Any) -> tuple[Sequence[Row], Callable[[Sequence[Row]], Any]]:
-    """Return the rows, and what makes a DataFrame of some of them, all with one schema."""
+    """Return the rows, and a function that makes a DataFrame of some of them, all with one schema."""
     if hasattr(rows, "schema") and hasattr(rows, "collect"):
         session, schema = spark or rows.sparkSession, rows.schema
         listed = [row.asDict(recursive=True) for row in rows.collect()]
@@ -135,14 +135,14 @@ def _session() -> Any:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whichever python3 is found first
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the first python3 on the PATH
     builder = SparkSession.Builder().master("local[2]").appName("doubtless")
     for name, value in _LOCAL.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-#: How a session is that is started for a simulation.
+#: The settings of a session that is started for a simulation.
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -187,7 +187,7 @@ class _BatchSimulation:
     _parked_anyway: set[str] = field(default_factory=set[str])
 
     def run(self, script: Script, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
-        """Run a script from the beginning; return it, and the effects that were had."""
+        """Run a script from the beginning; return it, and the effects that happened."""
         self.rules.memory.begin()
         self.beginning.reach()
         course = BatchCourse(self.rules, Choice(script), batches)
@@ -198,7 +198,7 @@ class _BatchSimulation:
         return course, Counter[Hashable]({UNNAMED: had.total()}) if self.unnamed else had
 
     def learn(self) -> None:
-        """Learn what the rows do when nothing goes wrong: what is due.
+        """Learn the effects of the rows if nothing goes wrong: these are due.
 
         Raises:
             ConfigurationError: a batch fails although nothing goes wrong.
@@ -208,11 +208,11 @@ class _BatchSimulation:
         self._parked_anyway = course.parked
         _, apart = self._undisturbed(self.batches)
         if set(apart) != set(together) and apart.total() == together.total():
-            self.unnamed = True  # its keys are made anew each time: only their number can be compared
+            self.unnamed = True  # its keys differ in each run: only their number can be compared
             together, apart = (Counter[Hashable]({UNNAMED: one.total()}) for one in (together, apart))
         self.due = apart
         if apart != together and sum(self._rowwise().values(), Counter[Hashable]()) == together:
-            self.due = together  # each row has effects of its own, so a batch took away those of another one
+            self.due = together  # each row has separate effects, so a batch removed the effects of another
 
     def _undisturbed(self, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
         course, had = self.run(Script(), batches)
@@ -242,13 +242,13 @@ class _BatchSimulation:
             level = following
 
     def try_script(self, script: Script) -> BatchCourse:
-        """Run one script, and judge what came of it."""
+        """Run one script, and judge its result."""
         course, had = self.run(script, self.batches)
         self.scripts += 1
         self.parked += bool(course.parked)
         self.unfinished += bool(course.unfinished)
         self.warnings.update(dict.fromkeys(course.warnings))
-        if not course.warnings:  # what a handler did after the death is no evidence
+        if not course.warnings:  # the work of a handler after the death is not evidence
             self._judge(course, had)
         return course
 
@@ -266,7 +266,7 @@ class _BatchSimulation:
                 self.lost.append(finding)
 
     def _owed(self, course: BatchCourse) -> Counter[Hashable]:
-        """Return what is due but for the rows that are parked or still to come."""
+        """Return what is due, without the rows that are parked or still to come."""
         excused = (course.parked - self._parked_anyway) | {self._name(row) for row in course.unfinished}
         if not excused:
             return self.due
@@ -274,11 +274,11 @@ class _BatchSimulation:
             return Counter()
         known = self._rowwise()
         if sum(known.values(), Counter[Hashable]()) != self.due:
-            return Counter()  # effects are not of one row each: nobody can tell whose are excused
+            return Counter()  # an effect is not of one row: nobody can tell which effects are excused
         return sum((due for name, due in known.items() if name not in excused), Counter[Hashable]())
 
     def _rowwise(self) -> Mapping[str, Counter[Hashable]]:
-        """Learn what each row does alone, once it is asked for."""
+        """Learn the effects of each row in a separate batch, when they are needed."""
         if self._by_row is None:
             rows = [row for batch in self.batches for row in batch]
             self._by_row = {
@@ -297,7 +297,7 @@ class _BatchSimulation:
             return ""
 
     def report(self, again: Callable[[str], Report]) -> Report:
-        """Return what was found, the shortest first."""
+        """Return the findings, the shortest first."""
         return Report(
             trigger=self.rules.subject.name,
             seed=self.seed,

@@ -14,7 +14,7 @@ from triggers.testing.simulator.surroundings.pools import MACHINERY, submitting
 
 @contextmanager
 def patched(course: Callable[[], Course | None]) -> Generator[None]:
-    """Let ``time.sleep``, ``time.time`` and threads of this thread's services be the run's."""
+    """Make ``time.sleep``, ``time.time`` and threads of this thread's services those of the run."""
     own, sleep, clock, start, join = (
         threading.get_ident(),
         time.sleep,
@@ -60,7 +60,7 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keep the library's log silent: hundreds of deaths are told in a report."""
+    """Silence the library's log: the report shows the hundreds of deaths."""
     loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers")]
     levels = [one.level for one in loggers]
     for one in loggers:

@@ -1,4 +1,4 @@
-"""What a service leaves to a pool of threads: held back until it is looked at, or the service has ended."""
+"""Work that a service gives to a pool of threads: held back until its result is needed or it ends."""
 
 import sys
 import threading
@@ -9,17 +9,17 @@ from typing import Any
 
 from triggers.testing.simulator.course import Course
 
-#: Whose threads are never held back.
+#: Modules with threads that are never held back.
 MACHINERY = frozenset({"concurrent", "asyncio", "aiosqlite", "sqlalchemy", "history", "triggers", "logging"})
 
 
 def submitting(course: Callable[[], Course | None]) -> Callable[..., "Future[Any]"]:
-    """Return what stands in for ``ThreadPoolExecutor.submit`` in the thread that calls this."""
+    """Return the replacement of ``ThreadPoolExecutor.submit`` in the calling thread."""
     own, submit = threading.get_ident(), ThreadPoolExecutor.submit
 
     def simulated(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
         run = course()
-        # Named by the function that calls: an event loop waits for its threads by itself.
+        # Named by the calling function: an event loop waits for its threads by itself.
         caller = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         if run is not None and threading.get_ident() == own and caller not in MACHINERY - {"concurrent"}:
             later = Later(partial(work, *given, **named))
@@ -31,7 +31,7 @@ def submitting(course: Callable[[], Course | None]) -> Callable[..., "Future[Any
 
 
 class Later(Future[Any]):
-    """Runs when somebody looks at it, or else as the background of its service."""
+    """Runs when its result is needed, or else in the background of its service."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work: Callable[[], Any] | None = None

@@ -1,7 +1,8 @@
-"""What stands in, while a simulation goes on, for the clocks and locks that a service names.
+"""Replacements, during a simulation, of the clocks and locks that a service names.
 
-Clocks go with the run's time: ``datetime.now``, ``date.today`` and those of ``time``, named as modules or one
-by one. Locks are always free: a copy that comes meanwhile comes to another process, which has its own.
+Clocks follow the run's time: ``datetime.now``, ``date.today`` and those of ``time``, named as modules or
+separately. Locks are always free: a copy that comes meanwhile runs in another process, which has its own
+locks.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from triggers.testing.simulator.process_memory import named_by
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, asyncio.Lock)
 _SEMAPHORES = (asyncio.Semaphore,)
-#: These wait for what another thread does, and here there is none.
+#: These wait for another thread, and there is none here.
 _WAITING = (threading.Condition, threading.Barrier, asyncio.Condition, asyncio.Barrier)
 
 #: The clocks of the module ``time``, and how many of their units a second has.
@@ -40,7 +41,7 @@ class FreeLock:
         return True
 
     def release(self, *_: Any) -> None:
-        """Give it back."""
+        """Release it."""
 
     def locked(self) -> bool:
         """Whether somebody has it."""
@@ -50,7 +51,7 @@ class FreeLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
+        """Release it."""
 
 
 class FreeAsyncLock(FreeLock):
@@ -64,12 +65,12 @@ class FreeAsyncLock(FreeLock):
         pass
 
     async def __aexit__(self, *_: object) -> None:
-        """Give it back."""
+        """Release it."""
 
 
 @dataclass(slots=True)
 class StandIns:
-    """What stands in, and what is put back in the end. ``ahead`` is how many seconds the run is ahead."""
+    """The replacements, and the originals to put back. ``ahead`` is how many seconds the run is ahead."""
 
     ahead: Callable[[], float]
     #: Whether the service names a clock, so that a long time makes a difference.
@@ -79,7 +80,7 @@ class StandIns:
     )
 
     def put(self, services: Iterable[Callable[..., Any]]) -> None:
-        """Let them stand in for what the services name.
+        """Replace the clocks and locks that the services name.
 
         Raises:
             ConfigurationError: a service waits for another thread.
@@ -167,7 +168,7 @@ class StandIns:
 
 
 class _Alike(type):
-    """The type of a class that makes instances of the one it stands for, and takes those for its own."""
+    """The type of a class that makes instances of the original, and accepts them as its own."""
 
     stands_for: type
 
@@ -181,12 +182,12 @@ class _Alike(type):
         return issubclass(subclass, cls.stands_for)
 
 
-#: The clocks as they were before anything stood in for them.
+#: The original clocks, before any replacement.
 _REAL: dict[str, Callable[[], Any]] = {name: getattr(times, name) for name in _CLOCKS}
 
 
 def _like(module: ModuleType, **others: Any) -> ModuleType:
-    """Return a module that has some other names, and is the same in everything else."""
+    """Return a module with some other names, which is otherwise the same."""
     like = ModuleType(module.__name__, module.__doc__)
     like.__getattr__ = lambda name: getattr(module, name)  # type: ignore[method-assign]
     vars(like).update(others)
