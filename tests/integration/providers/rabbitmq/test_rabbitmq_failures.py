@@ -29,7 +29,7 @@ from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually, measured
 from tests.integration.helpers.consumers import Lane, parked_in
 from tests.integration.helpers.rabbitmq_queues import depth, raw, subscribe
-from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
+from triggers import RetrievalFailureEvent, on_retrieval_failure
 from triggers.producer.producer import Producer
 from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.amqp.management import queue_address
@@ -425,30 +425,6 @@ def test_an_unreadable_delivery_can_be_dead_lettered(site: Site) -> None:
 
     assert "no message" in str(letter.message.properties["dead-letter-reason"])
     assert drive(receiver.receive(1, A_WHILE)) == []
-
-
-def test_a_message_over_the_delivery_limit_is_parked_with_its_event_and_leaves_the_queue(
-    site: Site, lane: Lane
-) -> None:
-    subscribe(site.url(), site.name)
-    drive(site.open().send(site.name, [Message(uuid="poison", body="x")]))
-    heard: list[RetrievalFailureEvent] = []
-    site.closing.callback(on_retrieval_failure(site.name)(heard.append).cancel)
-    runs: list[int] = []
-    lot = f"sqlite:///{lane.folder}/parked.sqlite3"
-
-    def fail(message: Message) -> None:
-        runs.append(message.delivery_count)
-        raise TransientError("not now")
-
-    settings: dict[str, Any] = {"transacted": True, "history": None, "max_delivery_count": 3, "parking": lot}
-    with lane.run([lane.trigger(site.name, fail, **settings)], site.url()):
-        eventually(lambda: heard)
-        eventually(lambda: depth(site.server, site.name) == 0)
-
-    assert runs == [1, 2, 3]
-    assert [(event.cause.name, event.delivery_count) for event in heard] == [("MAX_DELIVERY_COUNT", 4)]
-    assert [(one.uuid, one.kind) for one in parked_in(lot, site.name)] == [("poison", ParkedKind.REJECTED)]
 
 
 def test_a_request_is_answered_over_a_temporary_destination(site: Site, lane: Lane) -> None:
