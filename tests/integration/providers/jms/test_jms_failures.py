@@ -226,31 +226,6 @@ def test_a_java_machine_that_does_not_start_is_told_of(activemq: ActiveMqServer)
     assert "the Java virtual machine cannot be started" in said.stdout
 
 
-FORK = """
-import os, sys
-from history.bridge import drive
-from history.errors import ConfigurationError
-from triggers.providers.opening import open_provider
-drive(open_provider(sys.argv[1]).ping())
-child = os.fork()
-if child == 0:
-    try:
-        drive(open_provider(sys.argv[1]).ping())
-    except ConfigurationError as error:
-        print(error, flush=True)
-    os._exit(0)
-os.waitpid(child, 0)
-"""
-
-
-def test_a_process_forked_after_the_first_use_is_told_why_it_cannot(activemq: ActiveMqServer) -> None:
-    said = ended(FORK, activemq.url)
-
-    assert said.stdout.startswith(
-        "provider: this process was forked after the Java virtual machine was started"
-    )
-
-
 DEEP = """
 import sys
 from history.bridge import drive
@@ -307,24 +282,6 @@ def test_what_nobody_should_send_is_parked_with_an_event_and_loses_nothing(
     assert letter["message"] == "ActiveMQObjectMessage"
     assert "never opened" in letter["property dead_letter_reason"]
     assert depth(activemq.url, f"DLQ.{queue}") == 1  # the one that Java could not read
-
-
-def test_a_message_larger_than_the_triggers_limit_is_parked(
-    activemq: ActiveMqServer, queue: str, tmp_path: Path
-) -> None:
-    history = f"sqlite:///{tmp_path}/history.sqlite3"
-
-    @trigger(queue, name=queue, max_body_size=1000)
-    def work(message: Message) -> None:
-        raise AssertionError("it is too large")
-
-    provider = JmsProvider.from_url(activemq.url)
-    drive(provider.send(queue, [Message(uuid="large", body="x" * 1001)]))
-    drive(provider.close())
-    Consumer([work], activemq.url, history=history).run(until_idle=1)
-
-    assert [one.uuid for one in parked_in(history, queue)] == ["large"]
-    assert depth(activemq.url, queue) == 0
 
 
 @pytest.mark.parametrize("session", ["client", "transacted"])
@@ -447,21 +404,3 @@ def test_a_first_count_is_undefined_unless_the_setting_says_that_it_is_believed(
         drive(provider.close())
 
     assert counts == [-1, 2, 1, 2]
-
-
-def test_a_consumer_goes_on_when_its_broker_is_back(private_activemq: ActiveMqServer, queue: str) -> None:
-    read: list[Any] = []
-
-    @trigger(queue, name=queue)
-    def work(message: Message) -> None:
-        read.append(message.body)
-
-    provider = JmsProvider.from_url(private_activemq.url)
-    with Running(Consumer([work], private_activemq.url, history="memory://")):
-        drive(provider.send(queue, [Message(body="before")]))
-        eventually(lambda: read == ["before"])
-        private_activemq.stop()
-        private_activemq.start()
-        _patiently(lambda: drive(provider.send(queue, [Message(body="after")])))
-        eventually(lambda: read == ["before", "after"])
-    drive(provider.close())

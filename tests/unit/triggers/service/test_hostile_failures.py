@@ -287,12 +287,6 @@ class TestGroups:
         assert book.handle(message()).error is None
 
 
-def test_a_stop_iteration_arrives_as_what_it_is() -> None:
-    error = StopIteration("no more")
-
-    assert made(raising(error)).handle(message()).error is error
-
-
 def failing() -> None:
     raise SilentError
 
