@@ -26,7 +26,6 @@ from tests.unit.helpers.in_memory import (
 )
 from tests.unit.triggers.service.hostile_exceptions import (
     MaskedError,
-    SilentError,
     hostile_errors,
     is_storable,
 )
@@ -285,10 +284,6 @@ class TestGroups:
         book = made(effects, retry=Retry(max_attempts=1, interval=AT_ONCE), transient=(ExceptionGroup,))
 
         assert book.handle(message()).error is None
-
-
-def failing() -> None:
-    raise SilentError
 
 
 class TestTracebacks:
