@@ -37,6 +37,7 @@ class SecurityEvent(StrEnum):
     DISABLE = "disable"
     ENABLE = "enable"
     FORGET = "forget"
+    IMPORT = "import"
 
 
 class SecurityOutcome(StrEnum):

@@ -75,7 +75,8 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "Serve web pages that show what happens and what is parked, and let people decide.",
     ),
     "history": LazyCommand(
-        "triggers.cli.history:app", "Look into the document history, and remove entries from it."
+        "triggers.cli.history.commands:app",
+        "Look into the document history, add entries to it and remove them.",
     ),
     "parked": LazyCommand(
         "triggers.cli.parked.commands:app",

@@ -15,7 +15,7 @@ from history.opening import local_parking_file
 from history.store import HistoryStore
 from history.store.journal import JournalLine
 from history.store.parking import ParkedLabel, Parking, oldest_first
-from triggers.cli.history import entry_row
+from triggers.cli.history.commands import entry_row
 from triggers.cli.parked.deciding import decided_about, decider
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options

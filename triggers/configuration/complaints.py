@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from history.errors import ConfigurationError
-from triggers.configuration.model import Keys, RetryKeys, TriggerKeys
+from triggers.configuration.model import DefaultKeys, Keys, RedeliveryKeys, RetryKeys, TriggerKeys
 from triggers.configuration.nearest import nearest
 from triggers.service.options import TriggerOptions
 
@@ -36,7 +36,9 @@ def complaint(error: ValidationError, origin: Origin, *, in_variables: bool) -> 
 
 def _unknown(where: str, path: list[str]) -> ConfigurationError:
     *above, name = path
-    if above[:1] == ["triggers"] and name in TriggerOptions.__annotations__:
+    if above[:1] == ["defaults"] and name in TriggerKeys.model_fields:
+        return ConfigurationError(where, "is not a default", f"write {name} in [triggers.NAME]")
+    if above and name in TriggerOptions.__annotations__:
         return ConfigurationError(where, "is said in the code only", f"write {name}= in @trigger")
     return ConfigurationError(where, "there is no such key", nearest(name, _table(above).model_fields))
 
@@ -45,8 +47,12 @@ def _table(path: list[str]) -> type[BaseModel]:
     match path:
         case []:
             return Keys
-        case [_, _]:
+        case ["triggers", _]:
             return TriggerKeys
+        case ["defaults"]:
+            return DefaultKeys
+        case [*_, "redelivery"]:
+            return RedeliveryKeys
         case _:
             return RetryKeys
 

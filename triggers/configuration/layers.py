@@ -14,10 +14,14 @@ PREFIX, INTO = "DOUBTLESS_", "__"
 
 
 class Found(NamedTuple):
-    """A value, and who said it: a variable of the environment, or a file with the key."""
+    """A value, and who said it: a variable of the environment, or a file with the key.
+
+    ``is_default`` values are those of all triggers.
+    """
 
     value: Any
     origin: str
+    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +29,13 @@ class Layer:
     """What one source says; ``file`` is None for the environment.
 
     ``triggers`` has a table for each trigger: by its name in a file, by :func:`name_in_variables` of it in
-    the environment, where a name may hold neither dots nor dashes.
+    the environment, where a name may hold neither dots nor dashes. ``defaults`` is for all triggers.
     """
 
     file: Path | None
     values: Mapping[str, Any]
     triggers: Mapping[str, Mapping[str, Any]]
+    defaults: Mapping[str, Any]
 
     def origin(self, *path: str) -> str:
         """Return how a key is called there."""
@@ -69,6 +74,16 @@ class Configuration:
             for key, value in layer.triggers.get(called, {}).items():
                 origin = layer.origin("triggers", called, *key.split("."))
                 found.setdefault(key, Found(value, origin))
+        return found
+
+    def defaults(self) -> dict[str, Found]:
+        """Return what is said of triggers that do not say it themselves, with keys as of a trigger."""
+        found: dict[str, Found] = {}
+        for layer in self.layers:
+            for key, value in layer.defaults.items():
+                found.setdefault(
+                    key, Found(value, layer.origin("defaults", *key.split(".")), is_default=True)
+                )
         return found
 
     def unclaimed(self, names: Sequence[str]) -> Iterator[tuple[str, str, Sequence[str]]]:

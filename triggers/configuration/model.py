@@ -6,6 +6,9 @@
     metrics = "127.0.0.1:9464"
     log_format = "json"
 
+    [defaults]
+    max_delivery_count = 20
+
     [triggers.book-order]
     concurrency = 8
     lease = "2m"
@@ -105,12 +108,11 @@ class RedeliveryKeys(BaseModel):
     max_interval: Duration | None = None
 
 
-class TriggerKeys(BaseModel):
-    """How a trigger is operated. Defaults are the trigger's own: only what is set counts."""
+class DefaultKeys(BaseModel):
+    """How triggers are operated. Only keys that are set count; the values here are never used."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    history: Url | None = None
     concurrency: Number = 1
     prefetch: Number = 1
     lease: Duration | None = None
@@ -123,10 +125,18 @@ class TriggerKeys(BaseModel):
     suspend_on_error: bool = False
     monitor_interval: Duration | None = None
     redelivery_horizon: Duration | None = None
-    join_timeout: Duration | None = None
+    raise_event_on_exception: bool = True
+    raise_event_on_retry_failure: bool = True
     tracing: bool = False
-    journal: SwitchOrUrl = False
     parking: Url | None = None
+
+
+class TriggerKeys(DefaultKeys):
+    """How one trigger is operated."""
+
+    history: Url | None = None
+    join_timeout: Duration | None = None
+    journal: SwitchOrUrl = False
     local_parking_file: File | None = None
 
 
@@ -142,6 +152,7 @@ class Keys(BaseModel):
     log_format: Literal["text", "json"] = "text"
     log_verdicts: bool = True
     journal: SwitchOrUrl = False
+    defaults: DefaultKeys = DefaultKeys()
     triggers: dict[str, TriggerKeys] = Field(default_factory=dict[str, TriggerKeys])
 
 

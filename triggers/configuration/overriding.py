@@ -36,7 +36,7 @@ def override(
     if complete:
         _refuse_unclaimed(configuration, [trigger.name for trigger in given])
     _refuse_ambiguous(configuration, [trigger.name for trigger in given])
-    return [_overridden(trigger, _said_of(trigger, configuration)) for trigger in given]
+    return [_overridden(trigger, said_of(trigger, configuration)) for trigger in given]
 
 
 def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
@@ -56,13 +56,23 @@ def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
     return found
 
 
-def _said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, Found]:
-    """Return what is said of a trigger; one that has no journal has the one that is configured for all."""
-    found = configuration.of_trigger(trigger.name)
+def said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, Found]:
+    """Return what is configured for a trigger, by keys.
+
+    What is configured for all triggers counts where neither the trigger's table nor its code says it.
+    """
+    defaults = {key: one for key, one in configuration.defaults().items() if not _is_said(trigger, key)}
     journal = configuration.find("journal")
-    if journal is None or trigger.settings.journal or not (trigger.has_history or journal.value is not True):
-        return found
-    return {"journal": journal} | found
+    can_keep = journal is not None and (trigger.has_history or journal.value is not True)
+    if journal is not None and can_keep and not _is_said(trigger, "journal"):
+        defaults["journal"] = journal
+    return defaults | configuration.of_trigger(trigger.name)
+
+
+def _is_said(trigger: AnyTrigger, key: str) -> bool:
+    """Whether the code says it: also by ``on_rollback``, which is another word for ``on_retry_failure``."""
+    option, _, _ = key.partition(".")
+    return option in trigger.said or (option == "on_retry_failure" and "on_rollback" in trigger.said)
 
 
 def _overridden(trigger: AnyTrigger, found: Mapping[str, Found]) -> AnyTrigger:
@@ -79,7 +89,7 @@ def _overridden(trigger: AnyTrigger, found: Mapping[str, Found]) -> AnyTrigger:
     try:
         return trigger.configured(_changed(trigger.settings, values), history)
     except ConfigurationError as error:
-        raise _blamed(error, found) from error
+        raise _blamed(error, found, trigger.name) from error
 
 
 def _changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
@@ -103,11 +113,13 @@ def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{table}.")}
 
 
-def _blamed(error: ConfigurationError, found: Mapping[str, Found]) -> ConfigurationError:
-    """Return an error that names the file or variable, instead of the line of the decorator."""
-    origin = found[error.setting].origin if error.setting in found else next(iter(found.values())).origin
-    problem = error.problem if error.setting in found else f"{error.setting} {error.problem}"
-    return ConfigurationError(origin, problem, error.remedy)
+def _blamed(error: ConfigurationError, found: Mapping[str, Found], trigger: str) -> ConfigurationError:
+    """Return an error that names the file or variable, and the trigger, not the line of the decorator."""
+    about = [one for key, one in found.items() if key.partition(".")[0] == error.setting]
+    blamed = about[0] if about else next(iter(found.values()))
+    problem = error.problem if about else f"{error.setting} {error.problem}"
+    remedy = f"{error.remedy}; or say it in [triggers.{trigger}]" if blamed.is_default else error.remedy
+    return ConfigurationError(blamed.origin, problem, remedy)
 
 
 def _refuse_unclaimed(configuration: Configuration, names: Sequence[str]) -> None:

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history.errors import ConfigurationError
-from triggers.configuration.layers import FILE, PREFIX, Configuration, Layer, variable_of
+from triggers.configuration.layers import FILE, INTO, PREFIX, Configuration, Layer, variable_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 #: The variable that names the file.
 FILE_VARIABLE = f"{PREFIX}CONFIG"
+
+#: How variables begin that lead into a table.
+_TABLES = tuple(f"{PREFIX}{table}{INTO}" for table in ("TRIGGERS", "DEFAULTS"))
 
 
 def read_configuration(file: Path | str | None = None) -> Configuration:
@@ -46,12 +49,20 @@ def _from_environment() -> Layer:
     try:
         said = EnvSettingsSource(Variables)()
     except RecursionError as error:
-        name = variable_of("triggers")
-        raise ConfigurationError(name, "is nested too deeply", f"set {name}__NAME__KEY") from error
+        raise _not_a_table("is nested too deeply") from error
     except SettingsError:  # without its cause, which may quote what is set
-        name = variable_of("triggers")
-        raise ConfigurationError(name, "must be a table", f"set {name}__NAME__KEY") from None
+        raise _not_a_table("must be a table") from None
     return _layer(None, said)
+
+
+def _not_a_table(problem: str) -> ConfigurationError:
+    """Return the error of a table whose variable holds something else, such as text."""
+    names = {name.upper() for name in os.environ}
+    is_defaults = variable_of("defaults") in names and not any(
+        name.startswith(_TABLES[0][:-2]) for name in names
+    )
+    name, below = (variable_of("defaults"), "KEY") if is_defaults else (variable_of("triggers"), "NAME__KEY")
+    return ConfigurationError(name, problem, f"set {name}{INTO}{below}")
 
 
 def _from_file(file: Path, setting: str) -> Layer:
@@ -81,15 +92,16 @@ def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:
     from triggers.configuration.complaints import complaint  # noqa: PLC0415  (as above)
     from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
 
-    empty = Layer(file, {}, {})
+    empty = Layer(file, {}, {}, {})
     try:
         keys = Keys.model_validate(said)
     except ValidationError as error:
         raise complaint(
             error, empty.origin, in_variables=file is None
         ) from None  # its text may quote a password
-    values = {name: getattr(keys, name) for name in keys.model_fields_set - {"triggers"}}
-    return Layer(file, values, {name: dict(_flat(table)) for name, table in keys.triggers.items()})
+    values = {name: getattr(keys, name) for name in keys.model_fields_set - {"triggers", "defaults"}}
+    triggers = {name: dict(_flat(table)) for name, table in keys.triggers.items()}
+    return Layer(file, values, triggers, dict(_flat(keys.defaults)))
 
 
 def _flat(table: "BaseModel", above: str = "") -> Iterator[tuple[str, Any]]:
@@ -115,6 +127,6 @@ def strange_variables() -> Iterator[tuple[str, str]]:
 
     known = {FILE_VARIABLE, *(f"{PREFIX}{key.upper()}" for key in Keys.model_fields)}
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known and not name.startswith(f"{PREFIX}TRIGGERS__"):
+        if name.startswith(PREFIX) and name not in known and not name.startswith(_TABLES):
             for near in get_close_matches(name, known, n=1, cutoff=0.8):
                 yield name, near

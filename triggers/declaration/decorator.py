@@ -156,7 +156,9 @@ def trigger(
         with pointing():
             check_callable("@trigger", service, "decorate a function")
             settings = Settings.of(destinations, {**TRIGGER_DEFAULTS, **options}, service)
-            made = Trigger(service, settings, history=history, resolver=resolver, local_names=caller)
+            made = Trigger(
+                service, settings, history=history, resolver=resolver, local_names=caller, said=options
+            )
         _warn_of_no_lease(made)
         return made
 

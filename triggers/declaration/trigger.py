@@ -3,7 +3,7 @@
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import update_wrapper
 from pickle import PicklingError
@@ -58,6 +58,7 @@ class Trigger(Generic[P, R]):
         history: HistorySource = CONSUMERS_DEFAULT,
         resolver: Resolver | str | None = None,
         local_names: Mapping[str, Any] | None = None,
+        said: Collection[str] = (),
     ) -> None:
         service = _plain(service)
         update_wrapper(self, service)
@@ -66,6 +67,8 @@ class Trigger(Generic[P, R]):
                 del vars(self)[name]
         self.service = service
         self.settings = settings
+        #: The options that the decorator names; defaults of a configuration leave them alone.
+        self.said = frozenset(said)
         check_history(settings.join, history)
         if settings.ordered:
             check_ordering(

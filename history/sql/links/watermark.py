@@ -23,6 +23,7 @@ from history.sql.statements.watermark import (
     READ_ALL,
     READ_END,
     RESET,
+    REVOKE,
     SAVE_INCOMING,
     SAVE_OUTGOING,
     STAY,
@@ -220,6 +221,13 @@ class SqlWatermarks:
     async def stop(self, link: str, reason: str | None) -> None:
         """Let a link stand still, or (None) go on."""
         await self.run("stopping a link", partial(execute, statement=STOP, link=link, reason=reason))
+
+    async def revoke(self, link: str) -> bool:
+        """Forget a link, so that the log keeps nothing for it. While an agent runs it: False, and nothing.
+
+        Its peer has to be extracted if the link is added again.
+        """
+        return bool(await self.run("revoking a link", partial(fetch, statement=REVOKE, link=link)))
 
     async def end(self) -> LogEnd:
         """Return where the log ends, and where it begins."""

@@ -104,6 +104,13 @@ LEAVE = statement(
 # Let the link stand still for a reason, or (NULL) go on.
 STOP = statement("UPDATE sysremoteuser SET doubtless_stopped = :reason WHERE doubtless_link = :link")
 
+# Forget a link that no agent runs.
+REVOKE = statement(
+    """DELETE FROM sysremoteuser
+    WHERE doubtless_link = :link AND (doubtless_agent IS NULL OR doubtless_agent_until < {now})
+    RETURNING doubtless_link"""
+)
+
 # Write both halves, whoever runs the link; its agent notices that it has lost it.
 RESET = statement(
     "UPDATE sysremoteuser SET "  # noqa: S608  (names of columns)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -284,3 +285,27 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback(
 
     assert process.returncode == 1
     assert told == ""
+
+
+def test_what_another_system_has_processed_is_a_duplicate(
+    doubtless: InProcess, redis_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "history.csv"
+    file.write_bytes(b"uuid,status\norder-1,completed\norder-2,processing\n\xff,completed\n")
+
+    answer = doubtless("history", "import", str(file), "-t", "book", "--json", "--history", redis_url)
+
+    assert (answer.code, len(answer.err.splitlines())) == (1, 1)
+    assert answer.json == [
+        {"trigger": "book", "completed": 1, "failed": 0, "started": 1, "known": 0, "expired": 0}
+    ]
+    book = trigger("orders", name="book", history=redis_url)(print)
+    outcomes = [book.handle(Message(uuid=f"order-{number}", body="")) for number in range(1, 4)]
+    assert [str(outcome.status) for outcome in outcomes] == ["DUPLICATE", "IN_DOUBT", "NEW"]
+
+
+def test_an_import_of_a_file_that_is_not_there_is_refused(doubtless: InProcess, redis_url: str) -> None:
+    answer = doubtless("history", "import", "no.csv", "-t", "book", "--history", redis_url)
+
+    assert answer.code == 2
+    assert answer.err.startswith("error: FILE: no.csv: ")

@@ -113,3 +113,46 @@ def test_a_link_that_nobody_knows_is_named(tmp_path: Path) -> None:
 
     assert unknown.code == 2
     assert "use one of: orders" in unknown.error
+
+
+def test_a_link_that_left_the_settings_keeps_the_log_until_it_is_revoked(tmp_path: Path) -> None:
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "applying.py").write_text(MODULE)
+    whole = SETTINGS.format(name="x", peer="y", folder=tmp_path)
+    third = f'[links.third]\ncarrier = "file://{tmp_path}/exchange"\ninbox = "x3"\noutbox = "z"\n'
+    (tmp_path / "x.toml").write_text(f'{whole}keep_log = 0\n{third}publication = "orders"\nkeep_log = 0\n')
+    (tmp_path / "y.toml").write_text(SETTINGS.format(name="y", peer="x", folder=tmp_path))
+    assert doubtless("sqlremote", "setup", "x.toml").code == 0
+    x, y = (create_engine(f"sqlite:///{tmp_path}/{name}.db") for name in "xy")
+    with y.begin() as connection:
+        connection.execute(text("CREATE TABLE got (n INTEGER)"))
+    with x.begin() as connection:
+        Publication("orders").append(connection, 1, 2)
+
+    def exchange() -> int:
+        """Let the peer of "orders" have and confirm everything; return how many operations the log keeps."""
+        assert doubtless("sqlremote", "run", "x.toml", "--batch", "--link", "orders").code == 0
+        assert doubtless("sqlremote", "run", "y.toml", "applying", "--batch").code == 0
+        assert doubtless("sqlremote", "run", "x.toml", "--batch", "--link", "orders").code == 0
+        with x.connect() as connection:
+            return int(connection.execute(text("SELECT count(*) FROM doubtless_link_log")).scalar_one())
+
+    refused = doubtless("sqlremote", "revoke", "x.toml", "third", "--yes")
+    (tmp_path / "x.toml").write_text(f"{whole}keep_log = 0\n")
+    status = doubtless("sqlremote", "status", "x.toml", "--json")
+    misspelt = doubtless("sqlremote", "revoke", "x.toml", "thrid", "--yes")
+    kept = exchange()
+    answer = doubtless("sqlremote", "revoke", "x.toml", "third", "--yes", "--json")
+
+    assert (refused.code, misspelt.code) == (2, 2)
+    assert "third" in misspelt.error
+    assert {row["link"]: row["state"] for row in status.json} == {
+        "orders": "idle",
+        "third": "not in settings",
+    }
+    assert kept == 2, "the third peer may still come for it"
+    assert (answer.code, answer.json["unconfirmed"]) == (0, 1)
+    assert exchange() == 0
+    assert [row["link"] for row in doubtless("sqlremote", "status", "x.toml", "--json").json] == ["orders"]
+    for engine in (x, y):
+        engine.dispose()

@@ -1,18 +1,22 @@
 """Identities that differ each time that Spark computes them: they are refused before a row is claimed."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.errors import ConfigurationError
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
-from tests.integration.helpers.batches import Batches
+from tests.integration.helpers.batches import Batches, fixed
 from tests.integration.helpers.file_streams import FileStream, orders
-from triggers import TransientError
+from triggers import TransientError, trigger
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink import atomic_sink, into_table
 from triggers.spark.batch.steps import BatchStep
@@ -208,6 +212,63 @@ class TestABatchThatComesAgain:
             batches.run(["a", "b"], fail)
 
         assert batches.run(["c", "d"]).new == 2
+
+
+class TestRowsThatAreProcessedOneByOne:
+    """By an atomic sink or by a trigger's service. A batch comes again with other identities."""
+
+    def test_an_atomic_sink_refuses_them_and_writes_nothing(self, files: FileStream, tmp_path: Path) -> None:
+        shop = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+        shop.execute("CREATE TABLE bookings (uuid TEXT)")
+        sink = atomic_sink(
+            "orders",
+            name="book",
+            uuid="uuid",
+            history=f"sqlite:///{tmp_path / 'shop.db'}",
+            write=into_table("bookings", columns=["uuid"]),
+        )
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            sink(drawn_in_python(batch), batch_id)
+            raise RuntimeError("the driver dies")
+
+        for problem in ("the driver dies", "ConfigurationError"):
+            query = files.read().writeStream.foreachBatch(write).trigger(availableNow=True)
+            with pytest.raises(StreamingQueryException, match=problem):
+                query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+
+        assert shop.execute("SELECT count(*) FROM bookings").fetchone() == (2,)
+
+    def test_a_service_is_not_called_for_them(self, spark: SparkSession, redis_url: str) -> None:
+        @trigger("orders", name="book", history=redis_url, on_retry_failure="suspend")
+        def book(body: str) -> None:
+            with connected(redis_url) as client:
+                client.rpush("booked", body)
+                if body == "closed" and client.llen("booked") <= 3:
+                    raise TransientError("the bank is closed")
+
+        service = book.foreach_batch(uuid="uuid", body="body", query="q")
+
+        def run(*uuids: str) -> None:
+            bodies = ["a", "b", "closed"]
+            service(fixed(spark, list(zip(uuids, bodies, strict=True)), "uuid string, body string"), 7)
+
+        with pytest.raises(TransientError, match="must come again"):
+            run("u-1", "u-2", "u-3")
+        with pytest.raises(ConfigurationError) as refused:
+            run("v-1", "v-2", "v-3")
+        run("u-1", "u-2", "u-3")
+
+        assert refused.value.setting == "uuid"
+        with connected(redis_url) as client:
+            assert sorted(client.lrange("booked", 0, -1)) == [b"a", b"b", b"closed", b"closed"]
+        assert (service.reports[-1].new, service.reports[-1].duplicate) == (1, 2)
+
+
+def drawn_in_python(rows: DataFrame) -> DataFrame:
+    """Draw identities by a function that looks as if it always gave the same: Spark's plan shows nothing."""
+    draw: Any = F.udf(cast("Any", lambda _: uuid4().hex), "string")
+    return rows.withColumn("uuid", draw("body"))
 
 
 def yes(_batch: BatchInfo) -> bool:

@@ -20,7 +20,7 @@ from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION
 from triggers.configuration import FILE, Configuration, Found
 from triggers.configuration.hiding import shown
-from triggers.configuration.overriding import settings_of
+from triggers.configuration.overriding import said_of, settings_of
 from triggers.configuration.reading import strange_variables
 from triggers.consumer.options import AnyTrigger
 from triggers.service.options import ConsumersDefault
@@ -110,18 +110,12 @@ def _journal_of_all(configuration: Configuration) -> dict[str, Any]:
 
 
 def _of_trigger(trigger: AnyTrigger, configuration: Configuration) -> Iterator[dict[str, Any]]:
-    found = configuration.of_trigger(trigger.name)
+    found = said_of(trigger, configuration)
     for key, value in settings_of(trigger).items():
-        said = found.get(key) or _of_all(configuration, key, value)
+        said = found.get(key)
         nobody = isinstance(value, ConsumersDefault)
         yield {
             "setting": f"{trigger.name}: {key}",
             "value": None if nobody else shown(key, value),
             "from": "history above" if nobody else "the code" if said is None else said.origin,
         }
-
-
-def _of_all(configuration: Configuration, key: str, value: Any) -> Found | None:
-    """Return who said a setting of all triggers, where this one has it."""
-    found = configuration.find(key) if key == "journal" else None
-    return found if found is not None and found.value == value else None

@@ -112,8 +112,8 @@ def limit_option(usual: int = 50) -> Any:
 
 
 @contextmanager
-def opened(history: str | None) -> Generator[HistoryStore]:
-    """Open the history that a command was given, to look into it.
+def opened(history: str | None, *, makes: bool = False) -> Generator[HistoryStore]:
+    """Open the history that a command was given, to look into it; with ``makes`` a new file is made.
 
     Raises:
         ConfigurationError: none was, or there is nothing to look into.
@@ -123,22 +123,24 @@ def opened(history: str | None) -> Generator[HistoryStore]:
         remedy = f"give {_LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
         problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
         raise ConfigurationError("--history", problem, remedy)
-    store = open_to_look("--history", history)
+    store = open_to_look("--history", history, makes=makes)
     try:
         yield store
     finally:
         drive(store.close())
 
 
-def open_to_look(option: str, url: str) -> HistoryStore:
+def open_to_look(option: str, url: str, *, makes: bool = False) -> HistoryStore:
     """Open the history at a URL, which an option named, to look into it.
 
     Raises:
-        ConfigurationError: it cannot be, or it is a file that is not there; naming the option.
+        ConfigurationError: it cannot be, or it is a file that is not there; naming the option. With ``makes``
+            a file need not be there.
     """
     with named(option, _LASTING_HISTORIES):
         url = dereferenced(url, option)
-        refuse_absent_file(option, url)
+        if not makes:
+            refuse_absent_file(option, url)
         return open_history(_at_once(url))
 
 

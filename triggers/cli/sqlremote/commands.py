@@ -85,6 +85,33 @@ def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK)
 
 @app.command()
 @with_general_options
+def revoke(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    link: str = typer.Argument(help="The name of the link. It need not be in SETTINGS any more."),
+    yes: bool = YES_OPTION,
+) -> None:
+    """Forget a link for good, so that the log keeps nothing more for its peer.
+
+    Remove the link from SETTINGS first, and stop its agent. The peer does not receive what is unconfirmed. To
+    add the link again, extract the peer.
+    """
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    state = State.of(context)
+    with work.opened(settings) as links:
+        unconfirmed = work.revocable(links, link)
+        if not yes:
+            confirm(f"Forget {link}, whose peer has not confirmed {unconfirmed} offsets of the log?")
+        deleted = work.revoked(links, link)
+    if state.as_json:
+        state.document({"link": link, "unconfirmed": unconfirmed, "deleted_operations": deleted})
+    else:
+        state.say(f"{link} is revoked; {deleted} operations of the log are deleted")
+
+
+@app.command()
+@with_general_options
 def reset(
     context: typer.Context,
     settings: Path = _SETTINGS,

@@ -15,6 +15,7 @@ from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
+from triggers.cli.shared.known_names import refuse_unknown
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
@@ -27,6 +28,7 @@ from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
+from triggers.providers.sqlremote.publication.log import Log
 
 __all__ = ["fresh_epoch"]
 
@@ -140,8 +142,16 @@ def show_status(state: State, links: Links, names: Sequence[str]) -> None:
     Raises:
         typer.Exit: one of them stands still: the exit code is 1.
     """
-    rows = [row for row in drive(status_of(links)) if row["link"] in set(names)]
+    every = drive(status_of(links))
+    left = [row for row in every if row["link"] not in links.settings.links]
+    rows = [row for row in every if row["link"] in set(names)]
+    if set(names) >= set(links.settings.links):
+        rows += [row | {"state": "not in settings"} for row in left]
     state.show("links", COLUMNS, rows, none="no link is set up; see: doubtless sqlremote setup")
+    for row in left:
+        state.note(
+            f"{row['link']} is not in the settings. The log is kept for it; see: doubtless sqlremote revoke"
+        )
     stopped = [row for row in rows if row["stopped"] is not None]
     for row in stopped:
         state.note(f"{row['link']} stands still: {row['stopped']}")
@@ -177,6 +187,42 @@ def row_of(links: Links, link: str) -> LinkRow:
     if row is None:
         raise ConfigurationError("LINK", f"{link} is not set up", "run: doubtless sqlremote setup")
     return row
+
+
+def revocable(links: Links, link: str) -> int:
+    """Return how many offsets of the log the peer of a link has not confirmed.
+
+    Raises:
+        ConfigurationError: the link is still in the settings, or the database does not have it.
+    """
+    rows = {row["link"]: row for row in drive(status_of(links))}
+    if link in links.settings.links and len(links.settings.links) > 1:  # a file without links is none
+        raise ConfigurationError("LINK", f"{link} is in the settings", "remove it there, then revoke it")
+    if link not in rows:
+        known = [name for name in rows if name not in links.settings.links]
+        refuse_unknown("LINK", "link to revoke", link, known)
+        raise ConfigurationError("LINK", f"there is no link {link}", "see: doubtless sqlremote status")
+    return int(rows[link]["unconfirmed"])
+
+
+def revoked(links: Links, link: str) -> int:
+    """Forget a link; delete the log that nobody needs any more, and return how many operations that were.
+
+    Raises:
+        ConfigurationError: an agent runs it.
+    """
+    row = drive(links.history.watermarks.read(link))
+    if row is not None and not drive(links.history.watermarks.revoke(link)):
+        raise ConfigurationError("LINK", f"{link} is running: {row.agent}", "stop that process first")
+    if row is None:
+        return 0
+    # The agents of other links keep what is younger than their keep_log; without any, nobody would delete it.
+    others = {other.publication for other in drive(links.history.watermarks.read_all())}
+    return (
+        0
+        if row.publication in others
+        else drive(Log(links.history.watermarks, row.publication, link).prune())
+    )
 
 
 def extracted(

@@ -10,7 +10,7 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
 from history.store.sealing import why_locked
 from history.store.security import SecurityEvent
-from triggers.cli.history import state_of
+from triggers.cli.history.commands import state_of
 from triggers.cli.parked.deciding import decided_about
 from triggers.cli.parked.resolving import ResolverAnswer
 from triggers.dashboard.pages.parked import decisions_about, why_not_run

@@ -40,7 +40,7 @@ from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
 from triggers.spark.batch.claims.table import Verdict
 from triggers.spark.batch.claims.verdicts import KEY, VERDICT, prepared
-from triggers.spark.batch.determinism import PlanCheck
+from triggers.spark.batch.determinism import PlanCheck, check_rows_again
 from triggers.spark.batch.ledger import Ledger, identity_of, run_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
@@ -151,7 +151,7 @@ class AtomicSink:
         """Write one micro-batch; Spark calls this.
 
         Raises:
-            ConfigurationError: the stream's columns do not do.
+            ConfigurationError: the stream's columns do not do, or a batch comes again with other identities.
             Exception: rows could not be written, or the database stayed away.
         """
         started = time.perf_counter()
@@ -160,8 +160,9 @@ class AtomicSink:
         self._plans.batch(batch, identity.lineage)
         completed = ledger.was_completed(identity, batch_id)
         record, notes = ledger.begin(identity, batch_id)
-        ledger.note(record, BatchState.RUNNING)
         rows = prepared(batch, self.settings)
+        check_rows_again(rows, self.settings, record)
+        ledger.note(record, BatchState.RUNNING, dict(record.counts))
         with described(batch.sparkSession, f"doubtless {self.settings.name}: writes rows with their entries"):
             counts = self._written(rows, record)
             if counts.pop("keyless"):

@@ -13,15 +13,22 @@ comes again: the ledger knows how many rows an earlier run has handed over, and 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, cast
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.types import LongType, StructField, StructType
 
 from history.errors import ConfigurationError
+from history.store import CLAIM_BATCH
 from history.store.progress import HANDED_OVER, BatchRecord
 from history.support.rendering import text_of
+from triggers.spark.batch.claims.verdicts import KEY
 from triggers.spark.batch.session import REFUSALS
 from triggers.spark.batch.tally import Tally
+from triggers.spark.connections import history_at, patiently
+from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, record_batch
 from triggers.spark.rows.columns import quoted
 from triggers.spark.settings import BatchSettings, Columns
 
@@ -31,6 +38,9 @@ _log = logging.getLogger(__name__)
 _SAME_AT_A_REPLAY = frozenset(
     {"InputFileName", "InputFileBlockStart", "InputFileBlockLength", "CurrentBatchTimestamp"}
 )
+
+#: How many rows of a partition the history knows, and how many it does not know.
+KNOWN_AND_FRESH = StructType([StructField(name, LongType(), nullable=False) for name in ("known", "fresh")])
 
 _REMEDY = (
     "make the identity of the row's own columns, such as F.sha2(F.concat_ws(':', 'key', 'at'), 256), "
@@ -44,27 +54,73 @@ _UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
 def check_replay(settings: BatchSettings, record: BatchRecord, tally: Tally) -> None:
     """Notice that rows which an earlier run handed over have not come again, and others have come instead.
 
-    A sink that is written anew, or knows its commits, loses and doubles nothing by that: it is logged.
+    If the sink is written again as a whole, or knows its commits, nothing is lost or doubled: it is logged.
 
     Raises:
         ConfigurationError: the function would be given rows that it may have had under other identities.
     """
-    handed_over = record.counts.get(HANDED_OVER, 0)
-    missing = handed_over - (tally.new + tally.duplicate + tally.aside - tally.fresh)
-    # Without a lineage from Spark, a batch that was completed may be another one, of another checkpoint.
-    may_be_another = record.lineage == record.query and not record.unfinished
-    if not tally.fresh or missing <= 0 or may_be_another:
+    known = tally.new + tally.duplicate + tally.aside - tally.fresh
+    problem = _problem(settings, record, known=known, fresh=tally.fresh)
+    if problem is None:
         return
-    problem = (
-        f"an earlier run of batch {record.batch} handed over {handed_over} rows; {missing} or more of them "
-        f"have not come again, and {tally.fresh} others have: column {settings.columns.uuid!r} has other "
-        "identities each time, or the history has forgotten the batch"
-    )
     remedy = f"{_REMEDY}. on_replay='execute' hands over what has come now"
     if settings.on_replay == "execute" or settings.committed is not None:
         _log.critical("%s: %s", problem, remedy, extra={"trigger": settings.name})
         return
     raise ConfigurationError("uuid", problem, remedy)
+
+
+def check_rows_again(rows: DataFrame, settings: BatchSettings, record: BatchRecord) -> None:
+    """Do as :func:`check_replay` does, for rows that are claimed and processed in one go.
+
+    It reads the keys of the rows once more, but only if an earlier run of the batch has processed rows.
+
+    Raises:
+        ConfigurationError: as there.
+    """
+    if not record.counts.get(HANDED_OVER):
+        return
+    look_up = _KnownRows(settings.history, settings.name, settings.patience)
+    looked_up = mapped(rows.select(KEY), look_up.count, KNOWN_AND_FRESH, name="doubtless_replay")
+    (found,) = looked_up.agg(F.sum("known").alias("known"), F.sum("fresh").alias("fresh")).collect()
+    problem = _problem(settings, record, known=found["known"] or 0, fresh=found["fresh"] or 0)
+    if problem is not None:
+        remedy = f"{_REMEDY}. To process what has come now, give query= another name for this run"
+        raise ConfigurationError("uuid", problem, remedy)
+
+
+def _problem(settings: BatchSettings, record: BatchRecord, *, known: int, fresh: int) -> str | None:
+    """Say that fewer rows are known than an earlier run handed over, if others have come instead."""
+    handed_over = record.counts.get(HANDED_OVER, 0)
+    missing = handed_over - known
+    # Without a lineage from Spark, a batch that was completed may be another one, of another checkpoint.
+    may_be_another = record.lineage == record.name and not record.unfinished
+    if not fresh or missing <= 0 or may_be_another:
+        return None
+    return (
+        f"an earlier run of batch {record.batch} handed over {handed_over} rows; {missing} or more of them "
+        f"have not come again, and {fresh} others have: column {settings.columns.uuid!r} has other "
+        "identities each time, or the history has forgotten the batch"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownRows:
+    """Counts the rows of a partition that the history knows, and those that it does not know."""
+
+    history: str
+    name: str
+    patience: timedelta
+
+    def count(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """Yield both counts, once."""
+        history, known, fresh = history_at(self.history), 0, 0
+        for keys in (keys for batch in batches for keys in chunks_of(batch, CLAIM_BATCH)):
+            uuids = [row[KEY] for row in keys if row[KEY] is not None]
+            entries = patiently(self.patience, history.lookup, self.name, uuids)
+            fresh += (absent := sum(entry is None for entry in entries))
+            known += len(entries) - absent
+        yield record_batch([(known, fresh)], KNOWN_AND_FRESH)
 
 
 @dataclass(frozen=True, slots=True)

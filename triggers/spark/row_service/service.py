@@ -26,14 +26,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import CLAIM_BATCH
-from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
+from history.store.progress import HANDED_OVER, KEPT_BATCHES, BatchRecord, BatchState
 from triggers.detection.table import Status
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import Unreadable
 from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
 from triggers.spark.batch.claims.verdicts import COUNT, KEY, prepared
-from triggers.spark.batch.determinism import PlanCheck
+from triggers.spark.batch.determinism import PlanCheck, check_rows_again
 from triggers.spark.batch.ledger import Ledger, identity_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.session import described
@@ -97,7 +97,8 @@ class RowService:
         """Run the service for each NEW row of one micro-batch; Spark calls this.
 
         Raises:
-            ConfigurationError: the stream's columns do not do, or the trigger cannot travel.
+            ConfigurationError: the stream's columns do not do, the trigger cannot travel, or a batch comes
+                again with other identities.
             TransientError: rows are to be given back, so that the batch must come again.
         """
         started = time.perf_counter()
@@ -107,13 +108,17 @@ class RowService:
         ledger, identity = Ledger(self.settings), identity_of(batch, self.settings.query)
         self._plans.batch(batch, identity.lineage)
         record, notes = ledger.begin(identity, batch_id)
-        ledger.note(record, BatchState.RUNNING)
-        counts, reason = self._run(batch)
+        rows = prepared(batch, self.settings)
+        check_rows_again(rows, self.settings, record)
+        earlier = dict(record.counts)
+        ledger.note(record, BatchState.RUNNING, earlier)
+        counts, reason = self._run(rows)
         report = _report(counts, record, notes, time.perf_counter() - started)
         # Of a batch that must come again, too: what it has processed is a duplicate then.
         self.counts.add(report)
         if undecided := counts.get(UNDECIDED, 0):
-            ledger.note(record, BatchState.RELEASED)
+            ran = {HANDED_OVER: earlier.get(HANDED_OVER, 0) + report.new}
+            ledger.note(record, BatchState.RELEASED, ran)
             raise TransientError(
                 f"{undecided} rows of batch {batch_id} are undecided, so the batch must come again: {reason}"
             )
@@ -122,16 +127,14 @@ class RowService:
         tell(report, self.settings.on_batch, self.name)
         self._purging.after(report)
 
-    def _run(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
+    def _run(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return how many rows became what, and why some are to be given back."""
-        with described(batch.sparkSession, f"doubtless {self.name}: runs the service for each row"):
-            return self._counted(batch)
+        with described(rows.sparkSession, f"doubtless {self.name}: runs the service for each row"):
+            return self._counted(rows)
 
-    def _counted(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
+    def _counted(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         task = _RowTask(self._shipped or b"", self.settings.shipped, self._calls_per_second)
-        statuses = mapped(
-            prepared(batch, self.settings), task.run, "status string, reason string", name="doubtless_service"
-        )
+        statuses = mapped(rows, task.run, "status string, reason string", name="doubtless_service")
         counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
         return {status: counts[status] for status in _STATUSES}, counts["reason"]
 

@@ -15,7 +15,7 @@ import pytest
 from history.errors import ConfigurationError
 from tests import ROOT
 from triggers import Redelivery, Retry, trigger
-from triggers.configuration import Configuration, override, read_configuration
+from triggers.configuration import Configuration, Found, override, read_configuration
 from triggers.configuration.durations import written
 from triggers.configuration.hiding import hidden
 from triggers.configuration.hiding import shown as show_value
@@ -75,11 +75,11 @@ def test_the_environment_wins_over_the_file_key_by_key(
 
     configuration = configured(FILE)
 
-    assert configuration.find("history") == ("sqlite:///variable.db", "DOUBTLESS_HISTORY")
-    assert configuration.find("provider") == ("sqlite:///messages.db", "doubtless.toml, provider")
+    assert configuration.find("history") == Found("sqlite:///variable.db", "DOUBTLESS_HISTORY")
+    assert configuration.find("provider") == Found("sqlite:///messages.db", "doubtless.toml, provider")
     assert configuration.find("metrics") is None
     of_book = configuration.of_trigger("book-order")
-    assert of_book["lease"] == (timedelta(seconds=90), "DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE")
+    assert of_book["lease"] == Found(timedelta(seconds=90), "DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE")
     assert of_book["retry.max_attempts"].value == 5
     assert of_book["retry.interval"].origin == "doubtless.toml, triggers.book-order.retry.interval"
     assert of_book["concurrency"].value == 8
@@ -107,6 +107,59 @@ def test_a_history_takes_the_place_of_the_one_in_the_code(configured: Reading) -
 
     assert (other.history_source, other.opens_its_history) == ("sqlite:///other.db", True)
     assert book.needs_history
+
+
+def test_defaults_are_for_triggers_that_do_not_say_it(
+    configured: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @trigger("orders", name="careful", concurrency=2, redelivery=None)
+    def careful(order: dict[str, Any]) -> None: ...
+
+    monkeypatch.setenv("DOUBTLESS_DEFAULTS__MAX_DELIVERY_COUNT", "9")
+    text = f"""
+[defaults]
+concurrency = 16
+max_delivery_count = 5
+redelivery = {{ interval = "2s" }}
+retry = {{ max_attempts = 2, interval = "1s" }}
+raise_event_on_exception = false
+{FILE[FILE.index("[triggers") :]}"""
+
+    named, other = override([book, careful], configured(text))
+
+    assert (named.settings.concurrency, other.settings.concurrency) == (8, 2)
+    assert (named.settings.policy.max_delivery_count, other.settings.policy.max_delivery_count) == (7, 9)
+    assert other.settings.redelivery is None
+    assert named.settings.redelivery == Redelivery(interval=timedelta(seconds=2))
+    assert other.settings.retry == Retry(max_attempts=2, interval=timedelta(seconds=1))
+    assert named.settings.retry == Retry(max_attempts=3, interval=timedelta(milliseconds=500), backoff=2.0)
+    assert not named.settings.raise_event_on_exception
+
+
+def test_a_default_that_cannot_be_is_refused_with_the_trigger_that_it_does_not_fit(
+    configured: Reading,
+) -> None:
+    @trigger("orders", name="whole", transacted=True)
+    def whole(order: dict[str, Any]) -> None: ...
+
+    with pytest.raises(ConfigurationError) as refused:
+        override([book, whole], configured("[defaults.retry]\nmax_attempts = 3"))
+
+    assert refused.value.setting == "doubtless.toml, defaults.retry.max_attempts"
+    assert "whole" in str(refused.value)
+
+
+def test_on_rollback_in_the_code_is_a_word_for_what_a_default_says(configured: Reading) -> None:
+    @trigger("orders", name="whole", transacted=True, on_rollback="recover")
+    def whole(order: dict[str, Any]) -> None: ...
+
+    @trigger("orders", name="rolled", transacted=True)
+    def rolled(order: dict[str, Any]) -> None: ...
+
+    kept, suspended = override([whole, rolled], configured('[defaults]\non_retry_failure = "suspend"'))
+
+    assert kept.settings.policy.on_retry_failure == "throw"
+    assert suspended.settings.policy.on_retry_failure == "suspend"
 
 
 @pytest.mark.parametrize("value", ["true", '"sqlite:///journal.db"'])
@@ -150,9 +203,9 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
         ('histroy = "x"', "histroy: there is no such key; did you mean history?"),
         (
             "colour = 1",
-            "colour: there is no such key; use history, journal, log_format, ",
+            "colour: there is no such key; use defaults, history, journal, log_format, ",
         ),
-        ("_env_file = 'x'", "_env_file: there is no such key; use history, "),
+        ("_env_file = 'x'", "_env_file: there is no such key; use defaults, history, "),
         ("[trigger.book-order]", "trigger: there is no such key; did you mean triggers?"),
         ("history = 5", "history: must be a valid string; correct it"),
         ('history = ""', "history: is empty; give a value, or leave it out"),
@@ -186,6 +239,11 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
             "[triggers.book-order]\nconcurrency = 0",
             "concurrency: must be 1 or more, not 0; use a whole number",
         ),
+        ("[defaults]\nhistory = 'sqlite:///h.db'", "defaults.history: is not a default; write history in"),
+        ("[defaults]\nresolver = 'a:b'", "defaults.resolver: is said in the code only; write resolver= in"),
+        ("[defaults]\nconcurency = 2", "defaults.concurency: there is no such key; did you mean conc"),
+        ("[defaults.redelivery]\nmax_attempts = 2", "max_attempts: there is no such key; "),
+        ("[defaults]\nconcurrency = 0", "defaults.concurrency: must be 1 or more, not 0; use a whole number"),
         (
             "[triggers.book-order]\nlease = '8d'",
             "lease: history_time_to_live 7 days, 0:00:00 is less than the",
@@ -317,7 +375,7 @@ def test_every_key_is_documented() -> None:
     page = (ROOT / "docs/how-to/configure-a-service.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `([\w.]+)`", page, re.MULTILINE))
 
-    assert listed == {*Keys.model_fields, *TriggerKeys.model_fields} - {"triggers"}
+    assert listed == {*Keys.model_fields, *TriggerKeys.model_fields} - {"triggers", "defaults"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from history.errors import ConfigurationError
 from triggers import trigger
 from triggers.configuration import override, read_configuration
-from triggers.configuration.model import Keys, RedeliveryKeys, RetryKeys, TriggerKeys
+from triggers.configuration.model import DefaultKeys, Keys, RedeliveryKeys, RetryKeys, TriggerKeys
 
 #: What no key takes, as TOML has it.
 NEVER = [
@@ -35,13 +35,16 @@ NO_NUMBERS = ["nan", "inf", "1e300", "-1", "9" * 40, "9" * 5_000, "1e400d", "999
 
 def keys() -> Iterator[tuple[str, ...]]:
     """Yield all keys, with the tables that they are in."""
-    yield from ((key,) for key in Keys.model_fields if key != "triggers")
+    yield from ((key,) for key in Keys.model_fields if key not in {"triggers", "defaults"})
     tables: dict[str, type[Any]] = {"retry": RetryKeys, "redelivery": RedeliveryKeys}
-    for key in TriggerKeys.model_fields:
-        if key not in tables:
-            yield ("triggers", "book", key)
-    for table, model in tables.items():
-        yield from (("triggers", "book", table, key) for key in model.model_fields)
+    places: list[tuple[tuple[str, ...], type[Any]]] = [
+        (("triggers", "book"), TriggerKeys),
+        (("defaults",), DefaultKeys),
+    ]
+    for above, keys_there in places:
+        yield from ((*above, key) for key in keys_there.model_fields if key not in tables)
+        for table, model in tables.items():
+            yield from ((*above, table, key) for key in model.model_fields)
 
 
 @trigger("orders", name="book", history="memory://")
@@ -92,13 +95,13 @@ def test_what_no_variable_can_be_is_refused_with_its_name(
 
 
 @pytest.mark.parametrize("value", ['{"a":' * 10_000 + "1" + "}" * 10_000, "[" * 10_000, "{", "x", "[]"])
-@pytest.mark.parametrize("name", ["TRIGGERS", "TRIGGERS__BOOK", "TRIGGERS__BOOK__RETRY"])
+@pytest.mark.parametrize("name", ["TRIGGERS", "TRIGGERS__BOOK", "TRIGGERS__BOOK__RETRY", "DEFAULTS"])
 def test_a_table_in_a_variable_that_is_none_is_refused_with_its_name(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"DOUBTLESS_{name}", value)
 
-    assert refused().setting.startswith("DOUBTLESS_TRIGGERS")
+    assert refused().setting.startswith(f"DOUBTLESS_{name.partition('__')[0]}")
 
 
 @pytest.mark.parametrize("key", ["metrics", "local_parking_file"])

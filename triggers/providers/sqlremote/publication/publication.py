@@ -52,18 +52,24 @@ class Publication:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def append(self, transaction: Connection | Session, *operations: Any) -> Offset:
+    def append(self, transaction: Connection | Session, *operations: Any, to_sender: bool = False) -> Offset:
         """Append operations to the transaction that is open, and return the offset of its COMMIT.
 
         An operation is a JSON value, or a pydantic model. All of one transaction reach a subscriber together.
+
+        In a service that applies the work of a link, the operations go to the other links only. With
+        ``to_sender`` they go to that link as well. A consolidated database resolves conflicts in this way:
+        all remote databases, the sender included, get the result.
 
         Raises:
             ConfigurationError: there is no transaction, or an operation is no JSON.
             SQLAlchemyError: the database refused, or ``setup`` has not made the tables; roll back.
         """
-        return drive(self.aappend(transaction, *operations))
+        return drive(self.aappend(transaction, *operations, to_sender=to_sender))
 
-    async def aappend(self, transaction: Transaction, *operations: Any, apart: bool = False) -> Offset:
+    async def aappend(
+        self, transaction: Transaction, *operations: Any, apart: bool = False, to_sender: bool = False
+    ) -> Offset:
         """Append as :meth:`append`, over an asyncio connection or session too.
 
         ``apart`` makes them a transaction of their own for the subscribers: they are committed together with
@@ -81,7 +87,7 @@ class Publication:
                 "offset": offset,
                 "publication": self.name,
                 "position": count - len(texts) + index,
-                "origin": _origin(sync),
+                "origin": None if to_sender else _origin(sync),
                 "operation": text,
             }
             for index, text in enumerate(texts)

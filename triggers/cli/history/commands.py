@@ -1,16 +1,22 @@
-"""``doubtless history``: what the document history remembers."""
+"""The commands of ``doubtless history``."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from history.bridge import drive, drive_each
 from history.entry import Entry, digest
+from history.errors import ConfigurationError
 from history.store import HistoryStore, ScannedEntry
 from history.store.security import SecurityEvent
 from history.support.paging import pages
+from triggers.cli.history.importing import Imported, import_rows, read_rows
+from triggers.cli.shared.durations import duration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.known_names import refuse_unknown_trigger
 from triggers.cli.shared.options import (
@@ -25,10 +31,15 @@ from triggers.cli.shared.options import (
 from triggers.cli.shared.output import State, moment
 from triggers.security.commands import command_record, recorded
 
-app = typer.Typer(no_args_is_help=True, help="Look into the document history, and remove entries from it.")
+app = typer.Typer(
+    no_args_is_help=True, help="Look into the document history, add entries to it and remove them."
+)
 
 _COLUMNS = ["trigger", "digest", "state", "owner", "fence", "started", "expires"]
 _EMPTY = "the history is empty"
+_IMPORTED = ["trigger", "completed", "failed", "started", "known", "expired"]
+#: How many lines that were not imported are named.
+_NAMED = 10
 _UUID = typer.Argument(help="The uuid, or the JMSMessageID if the message has no uuid.")
 
 
@@ -122,6 +133,59 @@ def forget(
         state.say("forgotten" if gone else f"there is no entry of {uuid}")
     if not gone:
         raise typer.Exit(1)
+
+
+@app.command("import")
+@with_general_options
+def import_(
+    context: typer.Context,
+    file: Path = typer.Argument(help="A CSV file. Its first line names the columns. - reads standard input."),
+    trigger: str | None = typer.Option(None, "--trigger", "-t", help="The trigger of rows without one."),
+    history: str | None = HISTORY_OPTION,
+    keep: str = typer.Option("7d", help="How long after its time a message is remembered."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Read the file, and write nothing."),
+) -> None:
+    """Add entries for messages that another system has processed, so that they are duplicates here.
+
+    The columns are uuid, and if there are any trigger, status and time. The status is completed (the
+    default), failed, started or processing. A time is 2026-11-20T10:00:00Z (UTC if no zone is given), or a
+    number since 1970: milliseconds, or seconds. Rows without a time are from now. A uuid that the history
+    knows keeps its entry. The command may be repeated.
+    """
+    state, time_to_live = State.of(context), duration_of("--keep", keep)
+    with _lines_of(file) as lines, opened(history, makes=True) as store:
+        rows = read_rows(lines, trigger)
+        record = command_record(SecurityEvent.IMPORT, trigger=trigger)
+        with recorded(store, [] if dry_run else [record]):
+            imported = import_rows(store, rows, time_to_live, dry=dry_run)
+    _tell_imported(state, imported, dry=dry_run)
+    if imported.bad:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _lines_of(file: Path) -> Generator[Iterable[str]]:
+    if str(file) == "-":
+        yield sys.stdin
+        return
+    try:
+        # Bytes that are not UTF-8 are one row's problem, not the file's.
+        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+            yield lines
+    except OSError as error:
+        raise ConfigurationError("FILE", f"{file}: {error.strerror}", "give a file that is there") from error
+
+
+def _tell_imported(state: State, imported: Imported, *, dry: bool) -> None:
+    for bad in imported.bad[:_NAMED]:
+        state.note(f"line {bad.line} was not imported: {bad.problem}")
+    if len(imported.bad) > _NAMED:
+        state.note(f"{len(imported.bad)} lines were not imported")
+    rows = [
+        {"trigger": name} | {column: counts[column] for column in _IMPORTED[1:]}
+        for name, counts in sorted(imported.counts.items())
+    ]
+    state.show("would be imported" if dry else "imported", _IMPORTED, rows, none="there is no row")
 
 
 def entry_row(trigger: str, key: bytes, entry: Entry) -> dict[str, Any]:
