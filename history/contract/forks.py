@@ -21,8 +21,9 @@ CHILDREN = 3
 #: How many messages each of them, and the parent, claims and completes.
 MESSAGES = 25
 
-#: How long children may take, in seconds; those that hang are killed then.
-PATIENCE = 45.0
+#: How long children may take, in seconds; those that hang are killed then. It is longer than a provider's
+#: child waits for its messages, so that the child says what is missing.
+PATIENCE = 150.0
 
 #: A child's exit codes: it did its work, or it raised. One that hung was killed.
 DONE, RAISED = 0, 3

@@ -1,7 +1,7 @@
 """The Kafka provider passes the conformance suite of providers, blocking and through asyncio."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from tests.contract.opened import OpenedContract
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.common import SOON, arrivals, bodies, numbered
 from triggers.providers.kafka import publishers, share
-from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.settings import producing
 from triggers.providers.provider import Provider, Receiver
 
@@ -26,8 +26,7 @@ def kafka() -> Iterator[KafkaServer]:
         yield server
 
 
-class TestKafka(ProviderContract):
-    asyncio = False
+class TestKafka(OpenedContract, ProviderContract):
     counts = False
     delays = False
     refuses_same_name = False
@@ -51,19 +50,9 @@ class TestKafka(ProviderContract):
             producer.produce(destination, b"{ cut off", headers=[("content-type", b"application/json")])
         assert producer.flush(30) == 0
 
-    @pytest.fixture
-    async def provider(self) -> AsyncIterator[Provider]:
-        provider = Kafka.from_url(self.server.patient_url)
-        provider = provider.for_asyncio() if self.asyncio else provider
-        yield provider
-        await provider.close()
-
-    @pytest.fixture
-    async def another(self) -> AsyncIterator[Provider]:
-        provider = Kafka.from_url(self.server.patient_url)
-        provider = provider.for_asyncio() if self.asyncio else provider
-        yield provider
-        await provider.close()
+    @property
+    def url(self) -> str:
+        return self.server.patient_url
 
 
 @pytest.mark.prove  # this broker takes ten seconds and more wherever a second consumer comes
@@ -101,19 +90,9 @@ class TestKafkaShareGroup(TestKafka):
         """This broker gives a partition to one member, so a second one waits for it in vain."""
         monkeypatch.setattr(share, "_SHARING", 5.0)
 
-    @pytest.fixture
-    async def provider(self) -> AsyncIterator[Provider]:
-        provider = Kafka.from_url(self.server.share_url)
-        provider = provider.for_asyncio() if self.asyncio else provider
-        yield provider
-        await provider.close()
-
-    @pytest.fixture
-    async def another(self) -> AsyncIterator[Provider]:
-        provider = Kafka.from_url(self.server.share_url)
-        provider = provider.for_asyncio() if self.asyncio else provider
-        yield provider
-        await provider.close()
+    @property
+    def url(self) -> str:
+        return self.server.share_url
 
     async def test_consumers_of_a_subscription_share(self, provider: Provider, another: Provider) -> None:
         """Counts aside: this broker gives a partition to one member, which leaves it to others when idle."""

@@ -1,6 +1,6 @@
 """Every provider of ours passes the conformance suite, blocking and through asyncio."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, text
 
 from history.bridge import drive
 from history.message import Message
+from tests.contract.opened import OpenedContract
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.contract import ProviderContract
@@ -40,30 +41,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         yield server
 
 
-class InMemory(ContractTools):
+class TestMemory(ProviderContract):
+    asyncio = False
     survives_forks = None
     sends_garbage = False
     limits_bodies = False
 
-
-class TestMemory(InMemory, ProviderContract):
     @pytest.fixture
     def provider(self) -> Provider:
-        return MemoryProvider()
+        return MemoryProvider().for_asyncio() if self.asyncio else MemoryProvider()
 
     @pytest.fixture
     def another(self, provider: Provider) -> Provider:
         return provider
 
 
-class TestMemoryThroughAsyncio(InMemory, ProviderContract):
-    @pytest.fixture
-    def provider(self) -> Provider:
-        return MemoryProvider().for_asyncio()
-
-    @pytest.fixture
-    def another(self, provider: Provider) -> Provider:
-        return provider
+class TestMemoryThroughAsyncio(TestMemory):
+    asyncio = True
 
 
 class OnRedisStreams(ContractTools):
@@ -74,28 +68,18 @@ class OnRedisStreams(ContractTools):
             for _ in range(count):
                 client.xadd(destination, {"body": b"\xff", "body-kind": "text"})
 
+    def dead_letters_of(self, destination: str) -> str:
+        return dead_letters_of(destination)
 
-class TestRedisStreams(OnRedisStreams, ProviderContract):
-    asyncio = False
 
+class TestRedisStreams(OnRedisStreams, OpenedContract, ProviderContract):
     @pytest.fixture(autouse=True)
     def _server(self, redis_url: str) -> None:
         self.server = redis_url
 
-    @pytest.fixture
-    async def provider(self, redis_url: str) -> AsyncIterator[Provider]:
-        provider = RedisStreams.from_url(redis_url + QUICK, asyncio=self.asyncio)
-        yield provider
-        await provider.close()
-
-    @pytest.fixture
-    async def another(self, redis_url: str) -> AsyncIterator[Provider]:
-        provider = RedisStreams.from_url(redis_url + QUICK, asyncio=self.asyncio)
-        yield provider
-        await provider.close()
-
-    def dead_letters_of(self, destination: str) -> str:
-        return dead_letters_of(destination)
+    @property
+    def url(self) -> str:
+        return self.server + QUICK
 
 
 class TestRedisStreamsOnACluster(OnRedisStreams, ProviderContract):
@@ -117,26 +101,22 @@ class TestRedisStreamsOnACluster(OnRedisStreams, ProviderContract):
         yield provider
         drive(provider.close())
 
-    def dead_letters_of(self, destination: str) -> str:
-        return dead_letters_of(destination)
-
 
 class TestRedisStreamsThroughAsyncio(TestRedisStreams):
     asyncio = True
 
 
-class TestSqlJmsOnSqlite(ProviderContract):
-    asyncio = False
+class TestSqlJmsOnSqlite(OpenedContract, ProviderContract):
     limits_bodies = False
     database: str
 
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path}/messages.sqlite3?{BRISK}"
-
     @pytest.fixture(autouse=True)
-    def _database(self, url: str) -> None:
-        self.database = url
+    def _database(self, tmp_path: Path) -> None:
+        self.database = f"sqlite:///{tmp_path}/messages.sqlite3?{BRISK}"
+
+    @property
+    def url(self) -> str:
+        return self.database
 
     async def send_garbage(self, destination: str, count: int) -> None:
         sender = SqlJms.from_url(self.database)
@@ -149,27 +129,15 @@ class TestSqlJmsOnSqlite(ProviderContract):
             connection.execute(garbled, {"body": b"garbage"})
         engine.dispose()
 
-    @pytest.fixture
-    async def provider(self, url: str) -> AsyncIterator[Provider]:
-        provider = SqlJms.from_url(url, asyncio=self.asyncio)
-        yield provider
-        await provider.close()
-
-    @pytest.fixture
-    async def another(self, url: str) -> AsyncIterator[Provider]:
-        provider = SqlJms.from_url(url, asyncio=self.asyncio)
-        yield provider
-        await provider.close()
-
 
 class TestSqlJmsOnSqliteThroughAsyncio(TestSqlJmsOnSqlite):
     asyncio = True
 
 
 class TestSqlJmsOnPostgresql(TestSqlJmsOnSqlite):
-    @pytest.fixture
-    def url(self, postgres_url: str) -> str:
-        return f"{postgres_url}&{BRISK}"
+    @pytest.fixture(autouse=True)
+    def _database(self, postgres_url: str) -> None:
+        self.database = f"{postgres_url}&{BRISK}"
 
 
 class TestSqlJmsOnPostgresqlThroughAsyncio(TestSqlJmsOnPostgresql):

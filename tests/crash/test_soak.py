@@ -14,6 +14,7 @@ from history.opening import open_history
 from history.store.control import FORGOTTEN_AFTER, Beat
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.proof import Proved
+from tests.fixtures.scale import sized
 from tests.integration.dashboard.browser import Browser
 from triggers.dashboard import Access, Role, Token, create_app
 from triggers.metrics.exposition import VERDICTS
@@ -149,24 +150,40 @@ def scraped(url: str) -> dict[tuple[str, str], float]:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("sqljms", "messages", "kills"),
+    [
+        pytest.param(False, ATOMIC_MESSAGES, ATOMIC_KILLS, id="redis"),
+        pytest.param(True, sized(400, full=52_631), sized(3, full=20), id="sqljms"),
+    ],
+)
 def test_processes_with_atomic_triggers_killed_at_random_execute_everything_once(
-    tmp_path: Path, redis_url: str, postgres_url: str, proved: Proved
+    tmp_path: Path,
+    redis_url: str,
+    postgres_url: str,
+    proved: Proved,
+    messages: int,
+    kills: int,
+    *,
+    sqljms: bool,
 ) -> None:
+    """On SQL-JMS no row of a message is left, or it is one of the mistakes."""
     seed = random.randrange(2**32)  # noqa: S311  (no secret)
     soak = Soak(
         folder=tmp_path,
         redis_url=redis_url,
         history=postgres_url,
         atomic=True,
-        messages=ATOMIC_MESSAGES,
-        kills=ATOMIC_KILLS,
+        sqljms=sqljms,
+        messages=messages,
+        kills=kills,
         seed=seed,
     )
 
     report = soak.run()
 
     assert report.mistakes == (), report
-    assert report.kills == ATOMIC_KILLS
+    assert report.kills == kills
     copies = report.fates[Fate.DUPLICATE]
-    assert report.fates == {Fate.EXECUTED: ATOMIC_MESSAGES - copies, Fate.DUPLICATE: copies}
-    proved(messages=ATOMIC_MESSAGES, processes_killed=ATOMIC_KILLS)
+    assert report.fates == {Fate.EXECUTED: messages - copies, Fate.DUPLICATE: copies}
+    proved(messages=messages, processes_killed=kills)

@@ -138,27 +138,6 @@ class TestRunningConsumers:
         eventually(operator.sees)
         assert [row["state"] for row in operator("status")] == ["NOT RUNNING"]
 
-    @pytest.mark.prove
-    def test_statistics_of_several_processes_add_up_and_outlive_them(
-        self, steering: Steering, operator: Operator, words: list[str], redis_url: str
-    ) -> None:
-        uuids = [f"u{n}" for n in range(30)]
-        send(redis_url, NAME, *uuids, *uuids[:5])
-
-        with steering.serve(*words, "--processes", "3", "--until-idle", "1") as served:
-            eventually(lambda: not is_running(served.pid))
-            assert served.wait() == 0
-
-        (row,) = operator("statistics")
-        assert (row["trigger"], row["new"], row["runs"]) == (NAME, 30, 30)
-        # In Doubt, where another process was still running the first copy.
-        assert row["duplicate"] + row["in_doubt"] == 5
-        assert row["seconds"] > 0
-        assert row["mean_ms"] > 0
-        assert operator("statistics", "--clear") == [row]
-        assert operator("statistics", code=1) == []
-        assert operator.sees()
-
 
 @pytest.fixture
 def one_that_hangs(store: HistoryStore) -> HistoryStore:
@@ -215,18 +194,6 @@ class TestAnswers:
         assert answer.err.startswith("the history knows no trigger boook, only: book\n")
         found = {row["trigger"]: (row["state"], row["reason"]) for row in status.json}
         assert found == {"book": ("NO CONSUMER REPORTS", None), "boook": ("DISABLED", "not yet")}
-
-    @pytest.mark.parametrize("verb", ["suspend", "resume"])
-    def test_a_slip_of_the_pen_is_no_known_trigger_from_then_on(
-        self, doubtless: InProcess, redis_url: str, store: HistoryStore, verb: str
-    ) -> None:
-        drive(store.claim("book", ["u1"], "worker"))
-
-        answer = doubtless(verb, "boook", "--history", redis_url)
-
-        assert answer.code == 2
-        assert answer.err == "error: TRIGGER: there is no trigger 'boook'; did you mean book? known: book\n"
-        assert not drive(store.control.overview()).triggers()
 
     def test_a_provider_that_is_away_is_said_with_its_cause_and_since_when(
         self, doubtless: InProcess, redis_url: str, store: HistoryStore

@@ -1,8 +1,6 @@
 """``doubtless history`` and ``why``: what is remembered, and what it means for the next delivery."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -287,18 +285,6 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback(
 
     assert process.returncode == 1
     assert told == ""
-
-
-def test_the_commands_read_an_sqlite_file_as_well(doubtless: InProcess) -> None:
-    claim = (
-        "from history import open_history; from history.bridge import drive; s = open_history('sqlite:///h.db');"
-        "drive(s.claim('book', ['u1'], 'o')); drive(s.close())"
-    )
-    subprocess.run([sys.executable, "-c", claim], cwd=doubtless.folder, env=doubtless.environment, check=True)
-
-    answer = doubtless("history", "stats", "--history", "sqlite:///h.db", "--json")
-
-    assert answer.json == [{"trigger": "book", "started": 1, "completed": 0, "parked": 0}]
 
 
 def test_what_another_system_has_processed_is_a_duplicate(

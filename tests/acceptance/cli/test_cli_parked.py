@@ -1,6 +1,5 @@
 """``doubtless parked``: look, run, discard."""
 
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +13,6 @@ from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from tests.acceptance.command_line import finish
 from tests.acceptance.in_process import InProcess
 
 
@@ -41,16 +39,6 @@ def start(store: HistoryStore, uuid: str) -> Claim:
 
 def ids_in(store: HistoryStore) -> list[str]:
     return [one.id for one in drive(store.parking.list())]
-
-
-def read_prompt(process: "subprocess.Popen[str]") -> None:
-    """Wait until a command asks."""
-    assert process.stderr is not None
-    asked = ""
-    while not asked.endswith("[y/N] "):
-        one = process.stderr.read(1)
-        assert one, asked
-        asked += one
 
 
 def done(doubtless: InProcess) -> list[str]:
@@ -123,34 +111,6 @@ def test_show_prints_the_traceback_for_people_and_for_programs(
     assert program.err == ""
 
 
-@pytest.mark.parametrize("url", [pytest.param("redis_url", marks=pytest.mark.prove), "sqlite_url"])
-def test_two_operators_who_run_the_same_messages_run_each_once(
-    doubtless: InProcess, url: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    place = f"sqlite:///{tmp_path}/history.db" if url == "sqlite_url" else request.getfixturevalue(url)
-    store = open_history(place)
-    orders = [f"order-{number}" for number in range(60)]
-    for order in orders:
-        message = Message(body={"id": order}, uuid=order)
-        fence = start(store, order).fence
-        drive(store.complete("book", order, fence, EntryOutcome.FAILED))
-        told: Any = {"message": message, "kind": ParkedKind.REJECTED, "evidence": Evidence(fence=fence)}
-        park(store, aside(order, order, id=parked_id("book", message), **told))
-    ids = ids_in(store)
-    drive(store.close())
-
-    words = ["parked", "run", "shop", *ids, "--json", "--history", place]
-    lease = {"DOUBTLESS_TRIGGERS__BOOK__LEASE": "30s"}  # a busy machine renews a short one late, and says so
-    operators = [doubtless.start(*words, settings=lease) for _ in range(2)]
-    for one in operators:
-        read_prompt(one)  # they have both seen them all
-    answers = [finish(one, "y\n") for one in operators]
-
-    assert [answer.err for answer in answers] == ["", ""]
-    assert sorted(done(doubtless)) == sorted(orders)
-    assert sum(row["executed"] for answer in answers for row in answer.json) == len(orders)
-
-
 def test_show_prints_the_fields_of_an_unreadable_delivery(
     doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
@@ -214,34 +174,6 @@ def test_run_asks_first(doubtless: InProcess, redis_url: str, store: HistoryStor
     assert answer.code == 0
     assert "Run book on u1 (in doubt)?" in answer.err
     assert answer.out.startswith("u1: closed: SUCCEEDED: ")
-
-
-def test_run_closes_a_message_whose_original_has_completed_and_does_not_run_it(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
-) -> None:
-    park(store, aside("u1", "N-1"))
-    drive(store.complete("book", "u1", start(store, "u1").fence))
-
-    answer = doubtless("parked", "run", "shop", "u1", "--yes", "--json", "--history", redis_url)
-
-    assert answer.code == 0
-    (one,) = answer.json
-    assert (one["closed"], one["executed"], one["status"]) == (True, False, "DUPLICATE")
-    assert (done(doubtless), ids_in(store)) == ([], [])
-
-
-def test_run_leaves_a_message_that_was_started_again_since(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
-) -> None:
-    park(store, aside("u1", "N-1", evidence=Evidence(fence=1)))
-    start(store, "u1")
-
-    answer = doubtless("parked", "run", "shop", "u1", "--yes", "--history", redis_url)
-
-    assert answer.code == 1
-    assert answer.out.startswith("u1: still parked: ")
-    assert "it was started again after it was parked" in answer.out
-    assert done(doubtless) == []
 
 
 def test_run_of_a_message_that_fails_again_is_exit_code_1_and_it_stays(
@@ -314,15 +246,6 @@ def test_what_breaks_off_for_one_trigger_is_shown_and_the_others_run(
     assert "nowhere" in answer.err
     assert done(doubtless) == ["N-1"]
     assert sorted(ids_in(store)) == ["u1u1", "u2u2"]
-
-
-def test_run_awaits_a_coroutine_function(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:
-    park(store, aside("u1", "P-1", trigger_name="ship"))
-
-    answer = doubtless("parked", "run", "shop", "u1", "--yes", "--history", redis_url)
-
-    assert answer.code == 0
-    assert done(doubtless) == ["P-1"]
 
 
 def test_discard_drops_each_message_once(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:

@@ -13,7 +13,6 @@ from history.bridge import drive
 from history.message import Message
 from history.store import HistoryStore
 from tests.acceptance.in_process import InProcess
-from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.http_server import HANG
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.webhook_server import WebhookServer
@@ -142,28 +141,6 @@ def test_each_process_has_the_sinks(doubtless: InProcess, redis_url: str, server
     lite.close()
 
 
-@pytest.mark.usefixtures("each_kind")
-def test_sinks_that_are_away_cost_a_line_in_the_log_and_nothing_else(
-    doubtless: InProcess, redis_url: str, store: HistoryStore
-) -> None:
-    send(redis_url, "1")
-    port = closed_port()
-    sinks = (
-        f"redis://127.0.0.1:{port}/0",
-        f"postgresql://me@127.0.0.1:{port}/none",
-        "sqlite:///no/folder/e.db",
-    )
-
-    answer = doubtless(*words(redis_url, *sinks), "--json")
-
-    assert answer.code == 0
-    assert answer.json == [{"trigger": "book", "messages": 1, "failed": 1}]
-    failed = [line for line in answer.err.splitlines() if "ERROR the retrieval failure handler" in line]
-    assert len(failed) == len(sinks)
-    assert all("trigger=book uuid=1" in line for line in failed)
-    assert drive(store.parking.count()) == 1
-
-
 @pytest.mark.usefixtures("blocking")
 def test_a_webhook_that_does_not_answer_is_left_behind_at_the_end_and_named(
     doubtless: InProcess, redis_url: str, server: WebhookServer, monkeypatch: pytest.MonkeyPatch
@@ -196,27 +173,14 @@ def test_what_waits_for_a_webhook_is_posted_before_the_end(
 
 
 @pytest.mark.usefixtures("each_kind")
-@pytest.mark.parametrize(
-    ("sink", "problem"),
-    [
-        ("kafka://127.0.0.1", "unknown URL scheme 'kafka'; use log:, redis:"),
-        ("log", "unknown URL scheme ''"),
-        ("http://[::1/", "Invalid IPv6 URL"),
-        ("redis://127.0.0.1/0?maxlen=many", "must be a number, not 'many'"),
-        ("https://", "its URL is not http(s)://"),
-        ("sqlite:///e.db?table=" + "t" * 99, "is no name of a table"),
-    ],
-    ids=["kafka", "no colon", "no URL", "maxlen", "no host", "table"],
-)
 def test_a_sink_that_cannot_be_opened_is_an_error_before_a_message_is_touched(
-    doubtless: InProcess, redis_url: str, sink: str, problem: str
+    doubtless: InProcess, redis_url: str
 ) -> None:
     send(redis_url, "1")
 
-    answer = doubtless(*words(redis_url, "log:", sink))
+    answer = doubtless(*words(redis_url, "log:", "kafka://127.0.0.1"))
 
     assert answer.code == 2
-    assert answer.error.startswith("error: --sink: ")
-    assert problem in answer.error
+    assert answer.error.startswith("error: --sink: unknown URL scheme 'kafka'; use log:, redis:")
     with connected(redis_url) as client:
         assert client.keys("*doubtless*") == []

@@ -4,28 +4,25 @@ The broker is a mock cluster, which only closes its connections, and a real Apac
 ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills, while 10 others join and leave.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.crash.helpers.aftermath import Left, run_matrix
+from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.books import (
     KILLS,
     MESSAGES,
     MOST_IN_DOUBT,
     PROCESSES,
-    Books,
     end,
     fleet_of,
 )
-from tests.crash.helpers.deaths import DEATHS, Death
-from tests.crash.helpers.producing import produce
+from tests.crash.helpers.brokers import Broker, BrokerIsAway, KilledAtAnyStep
+from tests.crash.helpers.deaths import Death
 from tests.crash.helpers.rebalancing import GUESTS, Shares, Turmoil
-from tests.crash.victims.booking_service import CONCURRENCY, LONG_LEASE, NAME
+from tests.crash.victims.booking_service import CONCURRENCY, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
@@ -37,22 +34,18 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_gr
 PARTITIONS = (PROCESSES + 1) * CONCURRENCY + 2
 
 
-@pytest.fixture(params=KINDS)
-def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
-    with private_kafka(request.param, tmp_path) as server:
-        yield server
+def broker_on(server: AnyKafka) -> Broker:
+    def outage() -> None:
+        server.go_away()
+        time.sleep(2)  # long enough for everybody to notice; whoever does not, goes on
+        server.come_back()
 
-
-@pytest.fixture(scope="module", params=KINDS)
-def deaths_left(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[Death, Left]:
-    """Run the crash matrix once."""
-    folder = tmp_path_factory.mktemp("kafka")
-    with private_kafka(request.param, folder) as server:
-        for death in DEATHS:
-            server.create(death.name, 1)
-        return run_matrix(folder, server.url, f"sqlite:///{folder}/history.sqlite3", depth_of(server))
+    return Broker(
+        url=server.url,
+        depth=depth_of(server),
+        make=lambda name: server.create(name, PARTITIONS if name == NAME else 1),
+        outages=[outage] * 2,
+    )
 
 
 def depth_of(server: AnyKafka) -> Callable[[str], int]:
@@ -60,27 +53,32 @@ def depth_of(server: AnyKafka) -> Callable[[str], int]:
     return lambda name: server.depth(name, f"{name}:{name}")
 
 
-@pytest.mark.prove
-@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
-def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
-    deaths_left: dict[Death, Left], death: Death, proved: Proved
-) -> None:
-    proved(processes_killed=1)
-    deaths_left[death].check(death)
+@pytest.fixture(params=KINDS)
+def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    with private_kafka(request.param, tmp_path) as server:
+        yield broker_on(server)
 
 
-def books_of(folder: Path, server: AnyKafka, history: str) -> Books:
-    server.create(NAME, PARTITIONS)
-    return Books(folder, server.url, history, partial(depth_of(server), NAME))
+@pytest.fixture(scope="module", params=KINDS)
+def deaths_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[Death, Left]:
+    folder = tmp_path_factory.mktemp("kafka")
+    with private_kafka(request.param, folder) as server:
+        return broker_on(server).deaths(folder)
+
+
+class TestKafka(KilledAtAnyStep, BrokerIsAway):
+    pass
 
 
 @pytest.mark.prove
 def test_each_order_is_booked_once_while_consumers_are_killed_join_and_leave(
-    tmp_path: Path, kafka: AnyKafka, redis_url: str, proved: Proved
+    tmp_path: Path, private_broker: Broker, redis_url: str, proved: Proved
 ) -> None:
     """Whoever is killed owns a partition, and so does each guest: all of these have successors."""
-    books, shares = books_of(tmp_path, kafka, redis_url), Shares(tmp_path)
-    producing = threading.Thread(target=produce, args=[kafka.url])
+    books, shares = private_broker.books(tmp_path, redis_url), Shares(tmp_path)
+    producing = private_broker.producer()
     with fleet_of(books, service="tests.crash.victims.sharing_service") as fleet:
         fleet.wait_for(lambda: all(shares.of(one) for one in fleet.running))
         turmoil = Turmoil(fleet, shares)
@@ -97,24 +95,3 @@ def test_each_order_is_booked_once_while_consumers_are_killed_join_and_leave(
     assert owners >= PARTITIONS + KILLS + GUESTS
     assert given_up >= GUESTS
     proved(messages=MESSAGES, processes_killed=KILLS, partitions_moved=owners - PARTITIONS)
-
-
-@pytest.mark.prove
-def test_consumers_and_producers_reconnect_to_a_broker_that_was_away(
-    tmp_path: Path, kafka: AnyKafka, redis_url: str
-) -> None:
-    books = books_of(tmp_path, kafka, redis_url)
-    due = [MESSAGES // 4, MESSAGES // 2]
-    producing = threading.Thread(target=produce, args=[kafka.url])
-    with fleet_of(books, lease=LONG_LEASE) as fleet:
-        producing.start()
-        for effects in fleet.watch(lambda: not due and books.over()):
-            if due and effects >= due[0]:
-                del due[0]
-                kafka.go_away()
-                time.sleep(2)  # long enough for everybody to notice; whoever does not, goes on
-                kafka.come_back()
-        producing.join()
-        end(fleet, books)
-
-    books.check(most_in_doubt=0)

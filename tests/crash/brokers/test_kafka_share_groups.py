@@ -5,8 +5,7 @@ answered cannot be asked of this broker: an empty queue is not looked for. So of
 that everything is answered in the end, but that nothing is lost, nothing twice, and all is accounted for.
 """
 
-import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,12 +13,10 @@ import pytest
 
 from tests.crash.brokers.test_kafka import PARTITIONS
 from tests.crash.conftest import empty_database
-from tests.crash.helpers.aftermath import Left, run_matrix
-from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, end, fleet_of, kill_now_and_then
+from tests.crash.helpers.aftermath import Left
+from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledAtRandom
 from tests.crash.helpers.deaths import DEATHS, Death
-from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import NAME
-from tests.fixtures.proof import Proved
 from tests.fixtures.servers.apache_kafka import KINDS
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
@@ -27,7 +24,6 @@ from tests.fixtures.waiting import patience
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.prove,
     pytest.mark.timeout(1800),
     pytest.mark.xdist_group("kafka"),
 ]
@@ -69,6 +65,14 @@ def apache_kafka(folder: Path, names: Iterable[str]) -> Generator[ApacheKafkaSer
         yield server
 
 
+def broker_on(server: AnyKafka, url: str) -> Broker:
+    return Broker(
+        url=url,
+        depth=lambda _: 0,
+        make=lambda name: server.create(name, PARTITIONS if name == NAME else 1),
+    )
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def deaths_left(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -77,33 +81,14 @@ def deaths_left(
     folder = tmp_path_factory.mktemp("kafka-share-groups")
     history = empty_database(request.getfixturevalue("postgres_server"))
     with forgetful(request.param, folder, *(death.name for death in DEATHS)) as (server, url):
-        for death in DEATHS:
-            server.create(death.name, 1)
-        return run_matrix(folder, url, history, lambda _: 0)
+        return broker_on(server, url).deaths(folder, history)
 
 
-@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
-def test_a_member_killed_at_any_step_leaves_what_the_pipeline_says(
-    deaths_left: dict[Death, Left], death: Death, proved: Proved
-) -> None:
-    proved(processes_killed=1)
-    deaths_left[death].check(death)
+@pytest.fixture(params=KINDS)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    with forgetful(request.param, tmp_path, NAME) as (server, url):
+        yield broker_on(server, url)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_order_is_booked_once_however_often_members_are_killed(
-    tmp_path: Path, redis_url: str, proved: Proved, kind: str
-) -> None:
-    with forgetful(kind, tmp_path, NAME) as (server, url):
-        server.create(NAME, PARTITIONS)
-        books = Books(tmp_path, url, redis_url, lambda: 0)
-        producing = threading.Thread(target=produce, args=[url])
-        with fleet_of(books) as fleet:
-            producing.start()
-            kills = kill_now_and_then(fleet, books)
-            producing.join()
-            end(fleet, books)
-
-        books.check(MOST_IN_DOUBT)
-    assert kills == KILLS
-    proved(messages=MESSAGES, processes_killed=KILLS)
+class TestShareGroups(KilledAtAnyStep, KilledAtRandom):
+    pass

@@ -34,20 +34,6 @@ async def test_a_plain_function_runs_on_the_event_loops_own_thread() -> None:
     assert consumer.counts == {"orders": {"ok": 1}}
 
 
-async def test_services_of_one_trigger_wait_at_the_same_time() -> None:
-    provider, together = MemoryProvider(), asyncio.Barrier(3)
-
-    @trigger("orders", name="orders", concurrency=3, prefetch=1)
-    async def work(message: Message) -> None:
-        await together.wait()
-
-    await provider.send("orders", [Message(uuid=uuid, body="") for uuid in "abc"])
-    consumer = AsyncConsumer([work], provider, history=MemoryHistory())
-    await asyncio.wait_for(consumer.run(until_idle=0.1), PATIENCE)
-
-    assert consumer.counts == {"orders": {"ok": 3}}
-
-
 async def test_cancelling_leaves_what_runs_in_doubt_and_gives_it_back(redis_url: str) -> None:
     begun = asyncio.Event()
 

@@ -10,24 +10,18 @@ import pytest
 from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
-from history.store.parking import ParkedKind
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import (
     Lane,
     entry_in,
     is_drained,
-    parked_in,
     send,
     with_store,
 )
-from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
-from triggers.pipeline.parking.sweep import sweep
+from triggers import Message
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
-
-#: A silent consumer counts as dead soon.
-FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 class TestConsuming:
@@ -63,45 +57,6 @@ class TestConsuming:
 
         assert running.counts == {"orders": {"ok": 4}}
 
-    def test_an_unreadable_entry_is_parked_with_its_fields_and_told_of_once(
-        self, lane: Lane, redis_url: str
-    ) -> None:
-        events: list[RetrievalFailureEvent] = []
-        heard = on_retrieval_failure("orders")(events.append)
-        with connected(redis_url) as client:
-            client.xadd("orders", {"order": "42", "raw": b"\xff"})
-        orders = lane.trigger("orders", lambda _: None)
-
-        with lane.run([orders], redis_url + FAST, history=redis_url) as running:
-            eventually(lambda: is_drained(redis_url, "orders"))
-        heard.cancel()
-
-        [parked] = parked_in(redis_url, "orders")
-        assert (parked.kind, parked.message) == (ParkedKind.UNREADABLE, None)
-        assert parked.raw == {"order": "42", "raw": "base64:/w=="}
-        assert [event.exception_message for event in events] == [parked.reason]
-        assert running.counts == {"orders": {"unreadable": 1}}
-
-    def test_an_in_doubt_copy_closes_by_itself_once_its_original_has_completed(
-        self, lane: Lane, redis_url: str
-    ) -> None:
-        may_end = threading.Event()
-        orders = lane.trigger(
-            "orders", lambda _: may_end.wait(PATIENCE), concurrency=2, prefetch=1, lease=None
-        )
-        send(redis_url, "orders", "twice", "twice")
-
-        with lane.run([orders], redis_url, history=redis_url):
-            eventually(lambda: parked_in(redis_url, "orders"))
-            with_store(redis_url, lambda store: sweep("orders", store))
-            kept = parked_in(redis_url, "orders")
-            may_end.set()
-            eventually(lambda: is_drained(redis_url, "orders"))
-            with_store(redis_url, lambda store: sweep("orders", store))
-
-        assert [one.kind for one in kept] == [ParkedKind.IN_DOUBT]
-        assert parked_in(redis_url, "orders") == []
-
     def test_one_that_ends_when_idle_waits_for_a_copy_whose_original_is_presumed_alive(
         self, lane: Lane, redis_url: str
     ) -> None:
@@ -135,10 +90,6 @@ class TestRefusing:
 
         with pytest.raises(ConfigurationError, match="2 triggers have this name"):
             lane.consumer(triggers, redis_url, history=redis_url)
-
-    def test_no_trigger_at_all_is_refused(self, lane: Lane, redis_url: str) -> None:
-        with pytest.raises(ConfigurationError, match="the list is empty"):
-            lane.consumer([], redis_url, history=redis_url)
 
     def test_a_trigger_without_a_history_is_refused_before_it_receives(
         self, lane: Lane, redis_url: str
@@ -249,22 +200,6 @@ class TestEnding:
 
 
 class TestFailing:
-    def test_a_message_that_fails_is_parked_told_of_and_the_next_one_runs(
-        self, lane: Lane, redis_url: str
-    ) -> None:
-        def work(message: Message) -> None:
-            if message.uuid == "bad":
-                raise FatalError("no sense")
-
-        orders = lane.trigger("orders", work)
-        send(redis_url, "orders", "bad", "good")
-
-        with lane.run([orders], redis_url, history=redis_url) as running:
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert [one.uuid for one in parked_in(redis_url, "orders")] == ["bad"]
-        assert running.counts == {"orders": {"failed": 1, "ok": 1}}
-
     def test_a_provider_that_was_handed_over_is_left_open(self, lane: Lane, redis_url: str) -> None:
         provider = RedisStreams.from_url(redis_url)
         orders = lane.trigger("orders", lambda _: None)

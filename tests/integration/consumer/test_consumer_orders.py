@@ -119,28 +119,6 @@ class TestSuspending:
             found = {beat.report.trigger: beat.report.state for beat in beats(store)}
         assert found == {"orders": TriggerState.RUNNING, "returns": TriggerState.SUSPENDED}
 
-    def test_a_consumer_that_starts_later_is_not_suspended(
-        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
-    ) -> None:
-        drive(store.control.order(Verb.SUSPEND, ["orders"]))
-        send(redis_url, "orders", "a")
-
-        with lane.run([lane.trigger("orders", lambda _: None)], redis_url, history=history_url):
-            eventually(lambda: is_drained(redis_url, "orders"))
-            eventually(lambda: states(store) == [TriggerState.RUNNING])
-
-    def test_a_trigger_without_a_history_is_reached_through_the_consumers(
-        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
-    ) -> None:
-        orders = lane.trigger("orders", lambda _: None, history=None)
-
-        with lane.run([orders], redis_url, history=history_url):
-            eventually(lambda: states(store) == [TriggerState.RUNNING])
-            order(store, Verb.SUSPEND, "orders")
-            eventually(lambda: states(store) == [TriggerState.SUSPENDED])
-
-        assert beats(store) == []
-
 
 class TestDisabling:
     def test_the_consumer_leaves_and_comes_back(
@@ -160,36 +138,6 @@ class TestDisabling:
             eventually(lambda: is_drained(redis_url, "orders"))
 
         assert sorted(str(uuid) for uuid in work.begun) == ["a", "b"]
-
-    def test_a_consumer_that_starts_later_receives_nothing(
-        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
-    ) -> None:
-        work = Work()
-        work.may_end.set()
-        drive(store.control.order(Verb.DISABLE, ["orders"], reason="moved"))
-        send(redis_url, "orders", "a")
-
-        with lane.run([lane.trigger("orders", work)], redis_url, history=history_url):
-            eventually(lambda: states(store) == [TriggerState.DISABLED])
-            (beat,) = beats(store)
-            assert (beat.report.reason, work.begun) == ("moved", [])
-            order(store, Verb.ENABLE, "orders")
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert work.begun == ["a"]
-
-    def test_a_consumer_of_disabled_triggers_is_idle(
-        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
-    ) -> None:
-        drive(store.control.order(Verb.DISABLE, ["orders"]))
-        send(redis_url, "orders", "a")
-
-        with lane.run(
-            [lane.trigger("orders", lambda _: None)], redis_url, history=history_url, until_idle=0.2
-        ) as running:
-            running.join()
-
-        assert running.counts == {"orders": {}}
 
 
 class TestHistoryAway:
@@ -219,19 +167,6 @@ class TestHistoryAway:
 
         assert running.counts == {"orders": {"ok": 1}}
         fragile_history.give_back()
-
-    def test_one_that_hangs_does_not_keep_a_consumer_from_ending(
-        self, lane: Lane, redis_url: str, network: Network, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("triggers.consumer.core.HOUSEKEEPING_PATIENCE", 0.2)
-        orders = lane.trigger("orders", lambda _: None, history=None)
-
-        with lane.run([orders], redis_url, history=network.url(redis_url)) as running:
-            eventually(lambda: with_store(redis_url, _reported))
-            network.swallow()
-            running.stop()
-            running.join()
-            network.flow()
 
 
 class TestSlowHistory:
@@ -291,10 +226,6 @@ class TestSlowHistory:
         may_answer.set()
 
         assert running.counts == {"orders": {"ok": 1}}
-
-
-async def _reported(store: HistoryStore) -> bool:
-    return bool((await store.control.overview()).beats)
 
 
 @pytest.fixture

@@ -10,9 +10,6 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import entry_in, has_unread, is_drained, parked_in, send
 from tests.integration.helpers.service_process import Steering, is_running
 
-#: A silent consumer counts as dead soon.
-FAST = "?claim_idle=1&reclaim_interval=0.1"
-
 #: So soon that a message is delivered again before its lease is over.
 FASTER = "?claim_idle=0.5&reclaim_interval=0.1"
 
@@ -71,23 +68,6 @@ class TestSignals:
         assert entry is not None
         assert entry.state is State.STARTED
         assert not is_drained(redis_url, name)
-
-    @both
-    def test_sys_exit_in_a_service_is_the_exit_code_and_leaves_the_message_in_doubt(
-        self, steering: Steering, redis_url: str, name: str
-    ) -> None:
-        send(redis_url, name, "leaves", body="exit")
-        send(redis_url, name, "next")
-
-        with steering.serve(*run_only(name, redis_url)) as served:
-            code = served.wait()
-        with steering.serve(*run_only(name, redis_url, FAST), "--until-idle", "1.5") as served:
-            assert served.wait() == 0
-
-        assert code == 7
-        assert [one.uuid for one in parked_in(redis_url, name)] == ["leaves"]
-        assert [uuid for uuid, _ in steering.noted("done")] == ["next"]
-        assert is_drained(redis_url, name)
 
 
 class TestCopiesThatMeet:

@@ -51,7 +51,6 @@ class Front:
     hostile: Sequence[Any]
     send: Callable[[Sequence[Any]], None]
     waiting: Callable[[], int]
-    garbage: Any
     choosy: bool = False
 
 
@@ -75,7 +74,6 @@ def rabbitmq(rabbitmq_server: RabbitmqServer, rabbitmq_url: str, name: str, host
         over_rabbitmq.deliveries(hostile, SEED),
         partial(over_rabbitmq.send, rabbitmq_server, queue_of(name, name)),
         partial(depth_in_rabbitmq, rabbitmq_server, name),
-        over_rabbitmq.LATE,
         choosy=True,
     )
 
@@ -89,7 +87,6 @@ def amqp(rabbitmq4_server: RabbitmqServer, amqp_url: str, name: str, hostile: in
         over_amqp.deliveries(hostile, SEED),
         partial(over_amqp.send, rabbitmq4_server, queue_of(name, name)),
         partial(depth_in_rabbitmq, rabbitmq4_server, name),
-        over_amqp.in_charset("undefined"),
         choosy=True,
     )
 
@@ -102,7 +99,6 @@ def jms(activemq: ActiveMqServer, name: str, hostile: int) -> Front:
         over_jms.deliveries(hostile, SEED),
         partial(over_jms.send, activemq.url, name),
         partial(depth_in_activemq, activemq.url, name),
-        over_jms.text_of_no_unicode,
     )
 
 
@@ -117,7 +113,7 @@ def redis_streams(redis_url: str, name: str, hostile: int) -> Iterator[Front]:
 
         deliveries = over_redis.deliveries(hostile, SEED)
         send = partial(over_redis.send, client, name)
-        yield Front(redis_url, name, deliveries, send, waiting, {b"body": b"\xff", b"body-kind": b"text"})
+        yield Front(redis_url, name, deliveries, send, waiting)
 
 
 def send_all(front: Front) -> tuple[int, Sequence[str]]:
@@ -157,21 +153,3 @@ def test_of_hundreds_of_hostile_deliveries_each_is_run_or_parked_and_the_good_on
     assert counts["ok"] == sum(ran.values())
     assert counts["unreadable"] == parked[ParkedKind.UNREADABLE] > 0
     assert counts.get("rejected", 0) == parked[ParkedKind.REJECTED]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_garbage_three_times_is_kept_three_times(
-    kind: str, request: pytest.FixtureRequest, lane: Lane
-) -> None:
-    front: Front = request.getfixturevalue(kind)
-    front.send([front.garbage] * 3)
-    lot = f"sqlite:///{lane.folder}/history.sqlite3"
-    trigger = lane.trigger(front.name, lambda _: None)
-
-    with lane.run([trigger], front.url, history=lot) as running:
-        eventually(lambda: running.counts[front.name] == {"unreadable": 3} or not running.alive)
-        eventually(lambda: front.waiting() == 0)
-
-    parked = parked_in(lot, front.name)
-    assert [one.kind for one in parked] == [ParkedKind.UNREADABLE] * 3
-    assert len({(one.raw or {})["body"] for one in parked if kind != "jms"}) <= 1

@@ -13,17 +13,14 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from history.bridge import drive
-from history.entry import EntryOutcome
 from history.message import Message, Uuid
 from history.opening import open_history
 from history.sql.tables.history import JOIN_TABLES
-from history.store.parking import ParkedKind
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import (
     Lane,
     Running,
-    entry_in,
     is_drained,
     parked_in,
     with_store,
@@ -31,7 +28,7 @@ from tests.integration.helpers.consumers import (
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.consumer import join_sweeper as sweeper
 from triggers.consumer.options import AnyTrigger
-from triggers.pipeline.joining import joins, pipeline
+from triggers.pipeline.joining import joins
 from triggers.providers.opening import open_provider
 from triggers.testing.redis_server import RedisServer
 
@@ -155,51 +152,6 @@ class TestAll:
         assert sorted(seen) == sorted([f"orders-{name}", f"payments-{name}"] for name in "ab")
         assert parked_in(history, NAME) == []
 
-    def test_a_complete_join_that_nobody_ran_is_found(
-        self, lane: Lane, redis_url: str, history_url: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The worker dies between the last part and the join: it is stored, acknowledged and not run."""
-        seen: Seen = []
-        send(redis_url, "orders", "a")
-        send(redis_url, "payments", "a")
-
-        async def dies(*_: object) -> list[object]:
-            raise SystemExit(7)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(pipeline.JoiningPipeline, "settle_period", dies)
-            consumer = running(lane, joined_by(lane, print), redis_url, history_url)
-            with pytest.raises(SystemExit), consumer as one:
-                eventually(lambda: not one.alive)
-        assert waits(history_url) == 1
-
-        ship = joined_by(lane, lambda joined: seen.append(uuids_of(joined)))
-        with running(lane, ship, redis_url, history_url):
-            eventually(lambda: waits(history_url) == 0)
-
-        assert seen == [["orders-a", "payments-a"]]
-        assert parked_in(history_url, NAME) == []
-
-    def test_what_a_dead_worker_was_running_is_in_doubt(
-        self, lane: Lane, redis_url: str, history_url: str
-    ) -> None:
-        send(redis_url, "orders", "a")
-        send(redis_url, "payments", "a")
-
-        def dies(_: Joined) -> None:
-            raise SystemExit(7)
-
-        dying = joined_by(lane, dies, lease=timedelta(seconds=0.5))
-        with pytest.raises(SystemExit), running(lane, dying, redis_url, history_url) as one:
-            eventually(lambda: not one.alive)
-        with running(lane, joined_by(lane, dies), redis_url, history_url):
-            eventually(lambda: waits(history_url) == 0)
-
-        (parked,) = parked_in(history_url, NAME)
-        assert parked.kind is ParkedKind.IN_DOUBT
-        assert parked.message is not None
-        assert uuids_of(Joined.of(parked.message)) == ["orders-a", "payments-a"]
-
     def test_a_join_that_runs_for_longer_than_a_hold_is_not_run_by_another(
         self, lane: Lane, redis_url: str, history_url: str
     ) -> None:
@@ -224,41 +176,6 @@ class TestAll:
 
         assert seen == [["orders-a", "payments-a"]]
         assert parked_in(history_url, NAME) == []
-
-    def test_what_waits_in_vain_is_parked_and_told_of(
-        self, lane: Lane, redis_url: str, history_url: str
-    ) -> None:
-        events: list[RetrievalFailureEvent] = []
-        heard = on_retrieval_failure(NAME)(events.append)
-        ship = joined_by(lane, print, join_timeout=timedelta(seconds=0.3))
-        send(redis_url, "payments", "a")
-
-        with running(lane, ship, redis_url, history_url) as one:
-            eventually(lambda: parked_in(history_url, NAME))
-            eventually(lambda: waits(history_url) == 0)
-        heard.cancel()
-
-        (parked,) = parked_in(history_url, NAME)
-        entry = entry_in(history_url, NAME, "payments-a")
-        assert parked.kind is ParkedKind.REJECTED
-        assert "no message came from orders" in parked.reason
-        assert entry is not None
-        assert entry.outcome is EntryOutcome.FAILED
-        assert [(one.cause, one.destination, one.destination_index) for one in events] == [
-            (Cause.JOIN_TIMED_OUT, "payments", 1)
-        ]
-        assert one.counts == {NAME: {"waiting": 1, "rejected": 1}}
-
-    def test_messages_without_activation_and_second_ones_are_parked(
-        self, lane: Lane, redis_url: str, history_url: str
-    ) -> None:
-        send(redis_url, "orders", "a", "a/second", "/none")
-
-        with running(lane, joined_by(lane, print), redis_url, history_url) as one:
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert sorted(parked.uuid or "" for parked in parked_in(history_url, NAME)) == ["none", "second"]
-        assert one.counts == {NAME: {"waiting": 1, "rejected": 2}}
 
     def test_one_join_runs_at_a_time_unless_told_otherwise(self, lane: Lane, redis_url: str) -> None:
         inside, most = [0], [0]

@@ -286,16 +286,6 @@ class TestConcurrency:
 
         assert running.counts == {"orders": {"ok": 8}}
 
-    def test_messages_without_a_group_run_at_the_same_time(self, lane: Lane, redis_url: str) -> None:
-        together = threading.Barrier(4)
-        orders = lane.trigger("orders", lambda _: together.wait(PATIENCE), ordered=True, concurrency=4)
-        send(redis_url, in_group(None, *"abcd"))
-
-        with lane.run([orders], redis_url, history=redis_url) as running:
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert running.counts == {"orders": {"ok": 4}}
-
     def test_no_more_run_than_concurrency_says(
         self, lane: Lane, redis_url: str, chance: random.Random
     ) -> None:
@@ -444,10 +434,6 @@ class TestActiveConsumer:
             running.join()
 
         assert ran == ["a", "b", "c"]
-
-    def test_a_trigger_without_any_history_is_refused(self, lane: Lane) -> None:
-        with pytest.raises(ConfigurationError, match=r"^history: which process receives"):
-            lane.trigger("orders", print, ordered=True, history=None)
 
     def test_a_provider_that_cannot_take_over_is_refused(self, lane: Lane, redis_url: str) -> None:
         orders = lane.trigger("orders", lambda _: None, ordered=True)

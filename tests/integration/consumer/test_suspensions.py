@@ -234,28 +234,6 @@ def test_with_a_monitor_an_outage_ends_when_the_monitor_says_so(shop: Shop) -> N
     assert [count for _, count in shop.runs][1] == 2
 
 
-def test_resumed_in_code_the_others_go_on_too(lane: Lane, redis_url: str, store: HistoryStore) -> None:
-    shop = Shop(lane, redis_url, redis_url, store, ordered=True)
-    shop.failures = [FatalError("no such customer")]
-    shop.subscribe()
-    shop.send("a")
-    both = [
-        lane.consumer(
-            [lane.trigger(shop.destination, shop.work, ordered=True, suspend_on_error=True)],
-            redis_url,
-            history=redis_url,
-        )
-        for _ in range(2)
-    ]
-
-    with Running(both[0]) as first, Running(both[1]) as second:
-        eventually(lambda: {kind_of(first), kind_of(second)} == {Suspension.FATAL})
-        both[0].resume(shop.destination)
-        eventually(lambda: {kind_of(first), kind_of(second)} == {None})
-        shop.send("b")
-        eventually(lambda: shop.ran == ["a", "b"])
-
-
 def test_without_a_history_to_tell_it_through_only_this_consumer_is_suspended(lane: Lane) -> None:
     ran: list[str | None] = []
 

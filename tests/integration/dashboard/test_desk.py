@@ -10,7 +10,6 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import Evidence, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
-from triggers.dashboard import Role
 from triggers.dashboard.pages.parked import LINES
 
 
@@ -217,20 +216,6 @@ def test_one_that_was_parked_again_since_it_was_looked_at_is_left_alone(
     assert answer.status_code == 400
     assert "parked again since you looked" in text_of(answer.text)
     assert site.ids() == [parked.id]
-
-
-def test_two_who_decide_about_the_same_group_settle_each_once(site: Site, operator: Browser) -> None:
-    for number in range(3):
-        site.park(f"order-{number}")
-    key, other = site.group(operator), site.signed_in(Role.ADMIN)
-    page = other.page(f"/decide?key={key}&decision=done&all=yes")
-
-    first = operator.decide(decision="done", key=key, all="yes", reason="seen")
-    second = other.send("/decide", decision="done", key=key, all="yes", reason="seen, too")
-
-    assert "3 messages" in page
-    assert first.closed == 3
-    assert second.status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
         yield shop
 
 
-def charge_with_kills(
-    shop: Shop, orders: int, kills: int, copies: int = COPIES
-) -> dict[str, list[dict[str, Any]]]:
+def charge_with_kills(shop: Shop, orders: int, kills: int, copies: int) -> dict[str, list[dict[str, Any]]]:
     """Ask for each order by several clients at once, kill the server in the middle; return their answers."""
     names = [f"order-{number}" for number in range(orders)]
     answers: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -132,17 +130,10 @@ def check(shop: Shop, answers: dict[str, list[dict[str, Any]]]) -> None:
 
 @pytest.mark.crash
 @pytest.mark.prove
-def test_a_request_that_comes_many_times_is_charged_once_although_the_server_is_killed(shop: Shop) -> None:
-    check(shop, charge_with_kills(shop, orders=10, kills=1))
-
-
-@pytest.mark.crash
-@pytest.mark.prove
-def test_many_requests_are_charged_once_although_the_server_is_killed_often(shop: Shop) -> None:
-    check(shop, charge_with_kills(shop, orders=40, kills=6))
-
-
-@pytest.mark.crash
-@pytest.mark.prove
-def test_fifty_copies_at_once_are_charged_once_although_the_server_is_killed(shop: Shop) -> None:
-    check(shop, charge_with_kills(shop, orders=4, kills=2, copies=50))
+@pytest.mark.parametrize(
+    ("orders", "kills", "copies"), [(40, 6, COPIES), (4, 2, 50)], ids=["many requests", "many copies"]
+)
+def test_a_request_that_comes_many_times_is_charged_once_although_the_server_is_killed(
+    shop: Shop, orders: int, kills: int, copies: int
+) -> None:
+    check(shop, charge_with_kills(shop, orders, kills, copies))

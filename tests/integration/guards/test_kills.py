@@ -58,13 +58,6 @@ def survive(fleet: Fleet, orders: int, kills: int) -> None:
     assert set(effects) | account.parked == set(sent), "and what has none is kept for a person"
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("host", HOSTS[:1], ids=str)
-@pytest.mark.prove
-def test_orders_sent_twice_to_workers_that_are_killed_have_one_effect(fleet_of: Make, host: Host) -> None:
-    survive(fleet_of(host), orders=40, kills=1)
-
-
 @pytest.mark.timeout(1200)
 @pytest.mark.prove
 @pytest.mark.parametrize("host", HOSTS, ids=str)

@@ -85,20 +85,6 @@ def test_a_failed_message_is_tried_again_later_and_given_up_by_the_failure_port(
     assert patched.is_empty()
 
 
-def test_a_message_that_recovers_leaves_nothing_behind(over: Wire) -> None:
-    patched = over(terms='max_attempts = 3, delay = "1s"')
-    DOES.append(fails_until(2))
-    patched.send(Message(body="hello", uuid="m1"))
-
-    patched.run_at(0)
-    patched.run_at(1000)
-    patched.run_at(5000)
-
-    assert counts("service") == [1, 2]
-    assert seen("errors") == seen("dead") == []
-    assert patched.is_empty()
-
-
 def test_a_delayed_message_waits_in_limbo_and_is_sent_once(over: Wire) -> None:
     patched = over()
     patched.send(later(1000, uuid="m1"))

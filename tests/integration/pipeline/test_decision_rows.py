@@ -12,7 +12,6 @@ import pytest
 from history.entry import EntryOutcome, State
 from history.store.parking import ParkedKind
 from tests.integration.helpers.rows import (
-    DEAD,
     DUPLICATE,
     FAILED,
     IN_DOUBT,
@@ -267,44 +266,3 @@ def test_what_becomes_of_a_delivery(case: Case, bench: Bench) -> None:
 def unread(entry: Any) -> object:
     """Make entries comparable that were read at different times."""
     return None if entry is None else (entry.state, entry.outcome, entry.owner, entry.fence)
-
-
-def test_in_doubt_is_parked_with_what_is_known_of_the_earlier_run(bench: Bench) -> None:
-    bench.leave(STARTED)
-
-    bench.deliver(bench.trigger(Effects()), order(delivery_count=2))
-
-    entry = bench.entry()
-    (parked,) = bench.parked()
-    assert entry is not None
-    assert parked.evidence.owner == DEAD
-    assert parked.evidence.fence == entry.fence
-    assert parked.evidence.started_at == entry.started_at
-    assert parked.evidence.delivery_count == 2
-
-
-def test_a_resolvers_new_takes_the_entry_over_under_a_greater_fence(bench: Bench) -> None:
-    bench.leave(STARTED)
-    earlier = bench.entry()
-    effects = Effects()
-
-    bench.deliver(bench.trigger(effects, resolver=NEW), order(delivery_count=2))
-
-    entry = bench.entry()
-    assert earlier is not None
-    assert entry is not None
-    assert entry.fence == effects.runs[0].fence
-    assert entry.fence > earlier.fence
-
-
-def test_a_lease_is_waited_for_and_then_the_message_is_in_doubt(bench: Bench) -> None:
-    bench.leave(timedelta(seconds=20))
-    book = bench.trigger(Effects(), lease=timedelta(seconds=20))
-
-    while_alive = bench.deliver(book, order(delivery_count=2))
-    bench.end_lease()
-    afterwards = bench.deliver(book, order(delivery_count=3))
-
-    assert (while_alive.row, while_alive.acknowledge) == (12, False)
-    assert 0 < while_alive.recover_after <= 20
-    assert (afterwards.row, afterwards.status, afterwards.parked) == (10, Status.IN_DOUBT, True)

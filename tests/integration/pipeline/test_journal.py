@@ -1,12 +1,10 @@
 """The journal on real servers: beside the history, elsewhere, of atomic triggers, and while it is away."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import Connection, text
 
 from history.bridge import drive
@@ -27,23 +25,6 @@ def lines_at(url: str, uuid: str = "u-1") -> Sequence[JournalLine]:
 
 def order(**more: Any) -> Message:
     return Message(body=b"{}", uuid="u-1", **more)
-
-
-def test_blocking_and_asyncio_write_the_same_journal(history_url: str) -> None:
-    @trigger("orders", name="book", history=history_url, journal=True)
-    def book(body: bytes) -> None: ...
-
-    async def twice() -> None:
-        for _ in range(2):
-            await book.ahandle(order())
-        await book.aclose()
-
-    with closing(book):
-        book.handle(order())
-        book.handle(order())
-    asyncio.run(twice())
-
-    assert [line.verdict for line in lines_at(history_url)] == ["duplicate"] * 3
 
 
 def test_an_atomic_trigger_has_a_journal(tmp_path: Path) -> None:
@@ -74,17 +55,3 @@ def test_a_journal_elsewhere_is_written_there_and_closed_with_the_trigger(
 
     assert [line.verdict for line in lines_at(elsewhere)] == ["duplicate"]
     assert lines_at(redis_url) == []
-
-
-def test_while_the_journal_is_away_messages_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    nobody = f"unix://{tmp_path}/nobody.sock"
-
-    @trigger("orders", name="book", history=f"sqlite:///{tmp_path}/history.sqlite3", journal=nobody)
-    def book(body: bytes) -> None: ...
-
-    with closing(book):
-        outcomes = [book.handle(order()) for _ in range(3)]
-
-    assert [outcome.kind for outcome in outcomes] == ["ok", "duplicate", "duplicate"]
-    said = [record for record in caplog.records if "journal of book cannot be written" in record.getMessage()]
-    assert len(said) == 1

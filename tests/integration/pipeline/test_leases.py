@@ -137,27 +137,6 @@ def test_a_run_that_lost_its_lease_can_stop_and_leaves_the_message_to_its_new_ow
     assert (left.state, left.owner) == (State.STARTED, "somebody else")
 
 
-def test_a_late_completion_is_refused_with_both_owners_named(history_url: str, store: HistoryStore) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    @trigger("orders", name="book", history=history_url, lease=LEASE)
-    def book(message: Message) -> None:
-        begun.set()
-        may_end.wait(PATIENCE)
-
-    with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
-        first = eventually(lambda: entry_of(store)).owner
-        take_over(store, begun)
-        may_end.set()
-
-    (outcome,) = outcomes
-    assert f"{first} lost the fence" in outcome.reason
-    assert "to somebody else: its end is not recorded" in outcome.reason
-    left = entry_of(store)
-    assert left is not None
-    assert left.state is State.STARTED
-
-
 def test_a_failure_after_the_lease_was_lost_is_the_new_owners_business(
     history_url: str, store: HistoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -177,16 +156,6 @@ def test_a_failure_after_the_lease_was_lost_is_the_new_owners_business(
     (outcome,) = outcomes
     assert isinstance(outcome.error, ValueError)
     assert (outcome.acknowledge, outcome.parked, outcome.event) == (False, False, None)
-
-
-def test_a_delivery_without_a_lease_can_be_checked_as_well(history_url: str) -> None:
-    @trigger("orders", name="book", history=history_url)
-    def book(message: Message, delivery: Delivery) -> str:
-        delivery.check()
-        return "done"
-
-    with closing(book):
-        assert book.handle(Message(uuid="u-1", body="x")).result == "done"
 
 
 def test_a_run_that_outlives_its_time_to_live_is_not_forgotten(history_url: str) -> None:

@@ -69,32 +69,6 @@ def test_each_message_reaches_the_service_it_is_for_once(
     assert parked_in(history_url, "orders") == []
 
 
-def test_what_a_filter_fails_for_is_parked_whole(lane: Lane, redis_url: str, history_url: str) -> None:
-    ran: list[str] = []
-    book = lane.trigger("orders", lambda message: ran.append(str(message.uuid)))
-
-    def wanted(message: Message) -> bool:
-        return message.properties["region"] == "EU"
-
-    add_route(lane, book, "eu", wanted, ran)
-    send(
-        redis_url,
-        Message(uuid="1", body=b"\x00body"),
-        Message(uuid="2", body="{}", properties={"region": "EU"}),
-    )
-
-    with lane.run([book], redis_url, history=history_url) as running:
-        eventually(lambda: is_drained(redis_url, "orders"))
-
-    assert ran == ["eu 2"]
-    assert running.counts == {"orders": {"rejected": 1, "ok": 1}}
-    [parked] = parked_in(history_url, "orders")
-    assert parked.message is not None
-    assert (parked.message.uuid, parked.message.body) == ("1", b"\x00body")
-    assert (parked.reason, parked.error_class) == ("a filter failed", "builtins.KeyError")
-    assert entry_in(history_url, "orders", "1") is None
-
-
 def test_a_message_that_nobody_wants_is_acknowledged_while_the_history_is_away(
     lane: Lane, redis_url: str
 ) -> None:

@@ -1,14 +1,10 @@
 """A trigger whose process or history goes away while its service runs, on real servers."""
 
 import logging
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,12 +14,11 @@ import pytest
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.store.parking import ParkedKind
-from tests import ROOT
-from tests.fixtures.histories import FragileHistory, wait_for_circuits
+from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.rows import NAME, UUID, Bench, Effects, order
+from tests.integration.helpers.rows import UUID, Bench, Effects, order
 from triggers.detection.table import Status
 from triggers.events import Cause
 from triggers.pipeline.completion import EntryCompletion
@@ -46,41 +41,6 @@ def bench(history_url: str, tmp_path: Path, closing: ExitStack) -> Bench:
 @pytest.fixture
 def fragile(form: str, fragile_history: FragileHistory, tmp_path: Path, closing: ExitStack) -> Bench:
     return Bench(fragile_history.url, tmp_path, form == "asyncio", closing)
-
-
-def die_in_the_service(url: str, lease: float) -> None:
-    """Let another process handle the message, and be killed by its own service."""
-    words = [sys.executable, "-m", "tests.integration.pipeline.dying_service", url, str(lease)]
-    died = subprocess.run(words, cwd=ROOT, check=False, capture_output=True)
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
-
-
-class TestProcessDeath:
-    def test_a_message_whose_process_was_killed_is_in_doubt_and_never_runs_again(self, bench: Bench) -> None:
-        die_in_the_service(bench.url, 0)
-        left = bench.state()
-        effects = Effects()
-        book = bench.trigger(effects)
-
-        outcomes = [bench.deliver(book, order(delivery_count=count)) for count in (2, 3)]
-
-        assert left is State.STARTED
-        assert [(outcome.row, outcome.status) for outcome in outcomes] == [(10, Status.IN_DOUBT)] * 2
-        assert effects.runs == []
-        (parked,) = bench.parked()
-        assert (parked.kind, parked.message) == (ParkedKind.IN_DOUBT, order(delivery_count=3))
-        assert bench.heard == []
-
-    def test_with_a_lease_it_is_waited_for_first(self, bench: Bench) -> None:
-        die_in_the_service(bench.url, 60)
-        book = bench.trigger(Effects(), lease=timedelta(seconds=60))
-
-        first = bench.deliver(book, order(delivery_count=2))
-        bench.end_lease()
-        second = bench.deliver(book, order(delivery_count=3))
-
-        assert (first.row, first.acknowledge) == (12, False)
-        assert (second.row, second.parked) == (10, True)
 
 
 class TestHistoryGoesAway:
@@ -193,23 +153,6 @@ class TestHistoryGoesAway:
 
 
 class TestRedis:
-    def test_a_server_that_is_killed_while_the_service_runs_costs_a_parked_copy_and_no_second_run(
-        self, private_redis: RedisServer, tmp_path: Path, closing: ExitStack
-    ) -> None:
-        bench = Bench(private_redis.url, tmp_path, asyncio=False, closing=closing)
-        effects = Effects(meanwhile=private_redis.kill)
-        book = bench.trigger(effects, lease=None)
-
-        outcome = bench.deliver(book, order())
-        private_redis.start()
-        wait_for_circuits()
-        again = bench.deliver(book, order(delivery_count=2))
-
-        assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, True, True)
-        assert [parked.message for parked in bench.parked_locally()] == [order()]
-        assert (again.row, again.status) == (10, Status.IN_DOUBT)
-        assert len(effects.runs) == 1
-
     def test_an_end_whose_reply_is_lost_is_recorded_once(
         self, redis_url: str, tmp_path: Path, closing: ExitStack
     ) -> None:
@@ -267,31 +210,3 @@ def fill_disk(client: Any, folder: Path) -> None:
     folder.rmdir()
     client.bgsave()
     eventually(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
-
-
-class TestLostFence:
-    def test_a_late_worker_gives_back_and_records_nothing(self, bench: Bench) -> None:
-        def take_over() -> None:
-            entry = bench.entry()
-            assert entry is not None
-            assert drive(bench.store.take_over(NAME, UUID, "successor", None, entry.fence)) is not None
-
-        book = bench.trigger(Effects(meanwhile=take_over))
-
-        outcome = bench.deliver(book, order())
-
-        entry = bench.entry()
-        assert entry is not None
-        assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, False, False)
-        assert "to successor: its end is not recorded" in outcome.reason
-        assert (entry.state, entry.owner) == (State.STARTED, "successor")
-
-    def test_an_end_that_was_forgotten_is_recorded_anew(self, bench: Bench) -> None:
-        effects = Effects(meanwhile=lambda: drive(bench.store.forget(NAME, UUID)))
-        book = bench.trigger(effects)
-
-        outcome, again = bench.deliver(book, order()), bench.deliver(book, order(delivery_count=2))
-
-        assert outcome.acknowledge
-        assert (again.row, again.status) == (8, Status.DUPLICATE)
-        assert len(effects.runs) == 1

@@ -102,17 +102,6 @@ class TestAnOutage:
         assert behind.queued
         assert list(dict.fromkeys(uuids_in(private_redis.url))) == [str(number) for number in range(100)]
 
-    async def test_under_asyncio_as_well(self, private_redis: RedisServer, tmp_path: Path) -> None:
-        async with producer_of(private_redis.url, tmp_path) as producer:
-            private_redis.stop()
-            assert (await producer.asend("orders", "x", uuid="a")).queued
-            private_redis.start()
-            while (await producer.adrain()).left:
-                pass
-            await producer.asend("orders", "x", uuid="b")
-
-        assert uuids_in(private_redis.url) == ["a", "b"]
-
     def test_a_reply_that_is_lost_makes_a_second_copy_that_the_history_drops(
         self, redis_url: str, network_before: NetworkBefore, lane: Lane
     ) -> None:
@@ -299,40 +288,6 @@ class TestRequests:
                     [(_, first), *others] = client.xrange(asked[b"JMSReplyTo"])
 
         assert [fields[b"uuid"] for _, fields in others].count(first[b"uuid"]) == 1
-
-    @pytest.mark.parametrize("history", ["redis_url", "postgres_url"])
-    def test_a_client_that_asks_again_gets_the_first_reply_and_the_service_runs_once(
-        self, redis_url: str, history: str, lane: Lane, request: pytest.FixtureRequest
-    ) -> None:
-        ran: list[str | None] = []
-        with Producer(redis_url) as answerer:
-
-            def quote(message: Message) -> dict[str, int]:
-                ran.append(message.uuid)
-                answer = {"price": len(ran)}
-                answerer.reply(message, answer)
-                return answer
-
-            answering = lane.trigger("prices", quote, keep_result=True, on_duplicate=answerer.reply_again)
-            with lane.run([answering], redis_url, history=request.getfixturevalue(history)):
-                replies: list[Message | None] = []
-                for uuid in ("r-1", "r-2", "r-1"):
-                    with Producer(redis_url) as client:  # each with a destination for replies of its own
-                        replies.append(client.request("prices", "?", timeout=SOON, uuid=uuid))
-
-        assert [one and one.body for one in replies] == [{"price": 1}, {"price": 2}, {"price": 1}]
-        assert [one and one.correlation_id for one in replies] == ["r-1", "r-2", "r-1"]
-        assert ran == ["r-1", "r-2"]
-
-    async def test_requests_under_asyncio(self, redis_url: str, lane: Lane) -> None:
-        async with Producer(redis_url) as producer:
-            with Producer(redis_url) as answerer:
-                answer = lane.trigger("questions", lambda message: answerer.reply(message, "!"))
-                with lane.run([answer], redis_url, history=redis_url):
-                    reply = await producer.arequest("questions", "?", timeout=SOON)
-
-        assert reply is not None
-        assert reply.body == "!"
 
     def test_the_stream_for_replies_expires_and_is_deleted_and_not_made_again(self, redis_url: str) -> None:
         with connected(redis_url) as client:

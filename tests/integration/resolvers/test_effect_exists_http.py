@@ -97,12 +97,6 @@ def test_a_server_that_is_away_is_a_reason_to_try_again() -> None:
         ask(http_resource_exists(f"http://127.0.0.1:{closed_port()}/orders/{{uuid}}"))
 
 
-def test_an_absent_resource_means_in_doubt_where_the_effect_is_not_the_last_step(server: HttpServer) -> None:
-    answer = ask(http_resource_exists(orders(server), absent=Resolution.IN_DOUBT))
-
-    assert answer.resolution is Resolution.IN_DOUBT
-
-
 def test_a_redirect_to_a_login_page_can_be_told_from_a_resource(server: HttpServer) -> None:
     server.statuses["/orders/o1"] = 302
 
@@ -218,11 +212,6 @@ def test_a_url_that_cannot_work_is_refused(url: str, told: str) -> None:
         http_resource_exists(url)
 
     assert "secret" not in str(raised.value)
-
-
-def test_absence_can_never_mean_duplicate() -> None:
-    with pytest.raises(ConfigurationError, match="would drop every message"):
-        http_resource_exists("https://host/orders/{uuid}", absent=Resolution.DUPLICATE)
 
 
 def python(program: str) -> str:

@@ -19,13 +19,6 @@ def url(redis_url: str) -> str:
     return redis_url
 
 
-def test_a_key_means_duplicate_and_no_key_means_new(url: str) -> None:
-    resolver = redis_key_exists(url, "booking:{uuid}")
-
-    assert resolver("done", "book", MESSAGE).resolution is Resolution.DUPLICATE
-    assert resolver("undone", "book", MESSAGE).resolution is Resolution.NEW
-
-
 def test_no_key_means_in_doubt_where_the_effect_is_not_the_last_step(url: str) -> None:
     resolver = redis_key_exists(url, "booking:{uuid}", absent=Resolution.IN_DOUBT)
 

@@ -213,17 +213,6 @@ def test_a_url_is_connected_anew_for_each_question(url: str, file: Path) -> None
     assert ask(resolver, "done").resolution is Resolution.NEW
 
 
-async def test_an_asyncio_engine_makes_an_asyncio_resolver(url: str) -> None:
-    engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
-    try:
-        resolver = sql_row_exists(engine, BY_UUID)
-
-        assert (await resolver("done", "book", message("done"))).resolution is Resolution.DUPLICATE
-        assert (await resolver("undone", "book", message("undone"))).resolution is Resolution.NEW
-    finally:
-        await engine.dispose()
-
-
 async def test_asyncio_tells_a_wrong_statement_from_a_busy_database_too(url: str, file: Path) -> None:
     engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"), connect_args={"timeout": 0})
     try:

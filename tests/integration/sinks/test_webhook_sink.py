@@ -8,7 +8,6 @@ from email.utils import format_datetime
 
 import pytest
 
-from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.http_server import HANG, HANG_UP
 from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.fixtures.waiting import eventually
@@ -126,14 +125,6 @@ class TestTryingAgain:
         sink.close()
 
         assert len(server.posted) == 2
-
-    def test_nobody_there_is_tried_again_and_comes_to_an_end(self) -> None:
-        sink = WebhookSink(f"http://127.0.0.1:{closed_port()}/", retry=THRICE_MORE)
-
-        with pytest.raises(WebhookUnavailableError, match="ConnectError"):
-            sink(event())
-
-        sink.close()
 
     def test_retry_after_is_waited_for(self, server: WebhookServer, caplog: pytest.LogCaptureFixture) -> None:
         server.answers += [429]

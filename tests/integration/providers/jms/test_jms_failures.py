@@ -21,13 +21,11 @@ from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
 from tests.fixtures.servers.certificates import make_certificate, showing
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, Running, parked_in
+from tests.integration.helpers.consumers import Running, parked_in
 from tests.integration.helpers.jms_queues import depth
 from tests.integration.providers.jms.test_jms import bodies, nothing_comes, opened, take
-from triggers import Producer, RetrievalFailureEvent, TransientError, on_retrieval_failure, trigger
+from triggers import Producer, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.consumer import Consumer
-from triggers.providers.brokers.trust import ACTIVEMQ as PROFILE
-from triggers.providers.brokers.trust import Effect, Happening
 from triggers.providers.jms import JmsProvider
 from triggers.providers.provider import Arrival, ProviderUnavailableError
 
@@ -228,31 +226,6 @@ def test_a_java_machine_that_does_not_start_is_told_of(activemq: ActiveMqServer)
     assert "the Java virtual machine cannot be started" in said.stdout
 
 
-FORK = """
-import os, sys
-from history.bridge import drive
-from history.errors import ConfigurationError
-from triggers.providers.opening import open_provider
-drive(open_provider(sys.argv[1]).ping())
-child = os.fork()
-if child == 0:
-    try:
-        drive(open_provider(sys.argv[1]).ping())
-    except ConfigurationError as error:
-        print(error, flush=True)
-    os._exit(0)
-os.waitpid(child, 0)
-"""
-
-
-def test_a_process_forked_after_the_first_use_is_told_why_it_cannot(activemq: ActiveMqServer) -> None:
-    said = ended(FORK, activemq.url)
-
-    assert said.stdout.startswith(
-        "provider: this process was forked after the Java virtual machine was started"
-    )
-
-
 DEEP = """
 import sys
 from history.bridge import drive
@@ -309,52 +282,6 @@ def test_what_nobody_should_send_is_parked_with_an_event_and_loses_nothing(
     assert letter["message"] == "ActiveMQObjectMessage"
     assert "never opened" in letter["property dead_letter_reason"]
     assert depth(activemq.url, f"DLQ.{queue}") == 1  # the one that Java could not read
-
-
-def test_a_message_larger_than_the_triggers_limit_is_parked(
-    activemq: ActiveMqServer, queue: str, tmp_path: Path
-) -> None:
-    history = f"sqlite:///{tmp_path}/history.sqlite3"
-
-    @trigger(queue, name=queue, max_body_size=1000)
-    def work(message: Message) -> None:
-        raise AssertionError("it is too large")
-
-    provider = JmsProvider.from_url(activemq.url)
-    drive(provider.send(queue, [Message(uuid="large", body="x" * 1001)]))
-    drive(provider.close())
-    Consumer([work], activemq.url, history=history).run(until_idle=1)
-
-    assert [one.uuid for one in parked_in(history, queue)] == ["large"]
-    assert depth(activemq.url, queue) == 0
-
-
-def test_a_message_over_the_delivery_limit_is_parked_with_its_event_and_leaves_the_queue(
-    lane: Lane, activemq: ActiveMqServer, queue: str
-) -> None:
-    history = f"sqlite:///{lane.folder}/history.sqlite3"
-    runs: list[str | None] = []
-    told: list[tuple[str, int]] = []
-
-    def work(message: Message) -> None:
-        runs.append(message.uuid)
-        raise TransientError("not now")
-
-    @on_retrieval_failure(trigger=queue)
-    def note(event: RetrievalFailureEvent) -> None:
-        told.append((event.cause.name, event.delivery_count))
-
-    provider = JmsProvider.from_url(activemq.url)
-    drive(provider.send(queue, [Message(uuid="poison", body="")]))
-    drive(provider.close())
-    doomed = lane.trigger(queue, work, transacted=True, max_delivery_count=3)
-    with lane.run([doomed], activemq.url, history=history):
-        eventually(lambda: told)
-
-    assert runs == ["poison"] * 3
-    assert told == [("MAX_DELIVERY_COUNT", 4)]
-    assert [(one.uuid, one.kind) for one in parked_in(history, queue)] == [("poison", ParkedKind.REJECTED)]
-    assert depth(activemq.url, queue) == 0
 
 
 @pytest.mark.parametrize("session", ["client", "transacted"])
@@ -456,45 +383,6 @@ def test_what_arrives_for_a_wait_that_was_cancelled_is_given_back(
     assert asyncio.run(cancelled()) == ["late"]
 
 
-#: A consumer that dies with a message in its hands.
-DYING = """
-import os, signal, sys
-from datetime import timedelta
-from history.bridge import drive
-from triggers.providers.opening import open_provider
-receiver = drive(open_provider(sys.argv[1]).open_receiver(sys.argv[2], subscription="s", name="a"))
-received = drive(receiver.receive(1, timedelta(seconds=20)))
-os.kill(os.getpid(), signal.SIGKILL if received else signal.SIGTERM)
-"""
-
-
-@pytest.mark.prove
-def test_activemq_counts_as_its_profile_says(private_activemq: ActiveMqServer, queue: str) -> None:
-    told = JmsProvider.from_url(f"{private_activemq.url}&first_count=as_told")
-    drive(told.send(queue, [Message(uuid="u1", body="x")]))
-
-    def next_count() -> tuple[int, bool]:
-        receiver = opened(told, queue)
-        [arrival] = take(receiver)
-        drive(receiver.close())
-        return arrival.message.delivery_count, arrival.message.redelivered
-
-    assert next_count() == (1, False)
-    assert next_count() == (2, True)  # given back by its consumer's close
-    assert ended(DYING, told_url(private_activemq), queue).returncode == -9
-    assert next_count() == (4, True)
-    private_activemq.kill()
-    private_activemq.start()
-    assert _patiently(lambda: [next_count()]) == [(1, False)]
-    assert PROFILE.effects == {
-        Happening.RETURNED: Effect.COUNTED,
-        Happening.RELEASED: Effect.COUNTED,
-        Happening.CONSUMER_KILLED: Effect.COUNTED,
-        Happening.BROKER_KILLED: Effect.FORGOTTEN,
-    }
-    drive(told.close())
-
-
 def told_url(server: ActiveMqServer) -> str:
     return f"{server.url}&first_count=as_told"
 
@@ -516,21 +404,3 @@ def test_a_first_count_is_undefined_unless_the_setting_says_that_it_is_believed(
         drive(provider.close())
 
     assert counts == [-1, 2, 1, 2]
-
-
-def test_a_consumer_goes_on_when_its_broker_is_back(private_activemq: ActiveMqServer, queue: str) -> None:
-    read: list[Any] = []
-
-    @trigger(queue, name=queue)
-    def work(message: Message) -> None:
-        read.append(message.body)
-
-    provider = JmsProvider.from_url(private_activemq.url)
-    with Running(Consumer([work], private_activemq.url, history="memory://")):
-        drive(provider.send(queue, [Message(body="before")]))
-        eventually(lambda: read == ["before"])
-        private_activemq.stop()
-        private_activemq.start()
-        _patiently(lambda: drive(provider.send(queue, [Message(body="after")])))
-        eventually(lambda: read == ["before", "after"])
-    drive(provider.close())

@@ -1,12 +1,8 @@
 """Share groups of Kafka: what their counts are worth, and how a message is given up before it is lost."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -14,15 +10,12 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
-from history.store.parking import ParkedKind
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer, ends_of
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.consumers import Running, parked_in
-from triggers import Consumer, TransientError, trigger
-from triggers.providers.brokers.trust import KAFKA_SHARE, Effect, Happening
-from triggers.providers.contract.common import SOON, arrivals, numbered, take
+from triggers import Consumer, trigger
+from triggers.providers.contract.common import arrivals, numbered, take
 from triggers.providers.kafka import share
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.provider import Arrival, Limits, ProviderUnavailableError, Receiver, capabilities_of
@@ -62,57 +55,6 @@ def first_of(receiver: Receiver) -> Arrival:
     return arrival
 
 
-def test_what_is_given_back_as_failed_is_counted(kafka: KafkaServer, topic: str) -> None:
-    sender = send(kafka, topic, numbered(1))
-    receiver = opened(kafka.share_url, topic)
-    drive(receiver.recover([first_of(receiver)]))
-
-    again = first_of(receiver).message
-
-    assert KAFKA_SHARE.effects[Happening.RETURNED] is Effect.COUNTED
-    assert (again.delivery_count, again.redelivered) == (2, True)
-    drive(receiver.close())
-    drive(sender.close())
-
-
-def test_what_is_given_back_unseen_is_counted(kafka: KafkaServer, topic: str) -> None:
-    sender = send(kafka, topic, numbered(2))
-    receiver = opened(kafka.share_url, topic)
-    drive(receiver.acknowledge([first_of(receiver)]))  # it has fetched both
-    drive(receiver.close())
-    receiver = opened(kafka.share_url, topic)
-
-    again = first_of(receiver).message
-
-    assert KAFKA_SHARE.effects[Happening.RELEASED] is Effect.COUNTED
-    assert (again.uuid, again.delivery_count, again.redelivered) == ("u1", 2, True)
-    drive(receiver.close())
-    drive(sender.close())
-
-
-@pytest.mark.crash
-def test_what_a_killed_consumer_had_is_counted(topic: str) -> None:
-    with KafkaServer(brokers=2) as server:
-        server.create(topic, 1)
-        server.forget_after(4)
-        sender = send(server, topic, numbered(1))
-        killed(server.share_url, topic)
-        receiver = opened(server.share_url, topic)
-
-        again = first_of(receiver).message
-
-        drive(receiver.close())
-        drive(sender.close())
-    assert KAFKA_SHARE.effects[Happening.CONSUMER_KILLED] is Effect.COUNTED
-    assert again.delivery_count > 1
-    assert again.redelivered
-
-
-def killed(url: str, topic: str) -> None:
-    taker = [sys.executable, "-m", "tests.integration.providers.rabbitmq.taker", url, topic]
-    assert subprocess.run(taker, check=False, timeout=SOON).returncode == -signal.SIGKILL
-
-
 def test_a_first_delivery_has_no_count_that_could_prove_anything(kafka: KafkaServer, topic: str) -> None:
     sender = send(kafka, topic, numbered(1))
     receiver = opened(f"kafka://{kafka.address}?share=true&record_lock=600", topic)
@@ -137,71 +79,6 @@ class TestApacheKafka:
         apache_kafka.create(name, 1)
         apache_kafka.set_group(f"{name}:s", share_auto_offset_reset="earliest", **SHORT)
         return name
-
-    def test_what_is_given_back_as_failed_is_counted(
-        self, apache_kafka: ApacheKafkaServer, topic: str
-    ) -> None:
-        sender = send(apache_kafka, topic, numbered(1))
-        receiver = opened(apache_kafka.share_url, topic)
-        drive(receiver.recover([first_of(receiver)]))
-
-        again = first_of(receiver).message
-
-        assert KAFKA_SHARE.effects[Happening.RETURNED] is Effect.COUNTED
-        assert (again.delivery_count, again.redelivered) == (2, True)
-        drive(receiver.close())
-        drive(sender.close())
-
-    def test_what_is_given_back_unseen_is_counted(self, apache_kafka: ApacheKafkaServer, topic: str) -> None:
-        sender = send(apache_kafka, topic, numbered(1))
-        receiver = opened(apache_kafka.share_url, topic)
-        first_of(receiver)
-        drive(receiver.close())
-        receiver = opened(apache_kafka.share_url, topic)
-
-        again = first_of(receiver).message
-
-        assert KAFKA_SHARE.effects[Happening.RELEASED] is Effect.COUNTED
-        assert (again.delivery_count, again.redelivered) == (2, True)
-        drive(receiver.close())
-        drive(sender.close())
-
-    @pytest.mark.crash
-    def test_what_a_killed_consumer_had_is_counted(self, apache_kafka: ApacheKafkaServer, topic: str) -> None:
-        sender = send(apache_kafka, topic, numbered(1))
-        killed(apache_kafka.share_url, topic)
-        receiver = opened(apache_kafka.share_url, topic)
-
-        again = first_of(receiver).message
-
-        assert KAFKA_SHARE.effects[Happening.CONSUMER_KILLED] is Effect.COUNTED
-        assert (again.delivery_count, again.redelivered) == (2, True)
-        drive(receiver.close())
-        drive(sender.close())
-
-    @pytest.mark.crash
-    @pytest.mark.prove
-    def test_a_killed_broker_forgets_a_delivery_that_nobody_had_answered(
-        self, private_apache_kafka: ApacheKafkaServer, topic: str
-    ) -> None:
-        server = private_apache_kafka
-        server.create(topic, 1)
-        server.set_group(f"{topic}:s", share_auto_offset_reset="earliest", **SHORT)
-        sender = send(server, topic, numbered(1))
-        receiver = opened(server.share_url, topic)
-        first_of(receiver)
-        server.kill()
-        server.start()
-        with suppress(ProviderUnavailableError):
-            drive(receiver.close())
-        receiver = opened(server.share_url, topic)
-
-        again = first_of(receiver).message
-
-        assert KAFKA_SHARE.effects[Happening.BROKER_KILLED] is Effect.FORGOTTEN
-        assert (again.delivery_count, again.redelivered) == (1, False)
-        drive(receiver.close())
-        drive(sender.close())
 
     def test_the_brokers_write_no_second_dead_letter(
         self, apache_kafka: ApacheKafkaServer, topic: str
@@ -281,26 +158,6 @@ def test_a_group_that_cannot_be_joined_is_named_with_what_it_needs(
 
         assert "Kafka 4.2 or later" in caplog.text
         drive(receiver.close())
-
-
-def test_a_message_over_the_limit_is_parked_before_the_brokers_drop_it(
-    kafka: KafkaServer, topic: str, tmp_path: Path
-) -> None:
-    tried: list[str] = []
-
-    @trigger(topic, name="book", max_delivery_count=2, transacted=True)
-    def book(message: Message) -> None:
-        tried.append(message.uuid or "")
-        raise TransientError("not today")
-
-    history = f"sqlite:///{tmp_path}/history.sqlite3"
-    sender = send(kafka, topic, [Message(body="", uuid=Uuid("poison"))])
-    with Running(Consumer([book], f"kafka://{kafka.address}?share=true&record_lock=600", history=history)):
-        eventually(lambda: parked_in(history, "book"))
-
-    assert len(tried) <= 2
-    assert [(one.uuid, one.kind) for one in parked_in(history, "book")] == [("poison", ParkedKind.REJECTED)]
-    drive(sender.close())
 
 
 def test_messages_of_two_partitions_go_back_at_once(kafka: KafkaServer) -> None:

@@ -13,30 +13,24 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from proton import Message as ProtonMessage
-from proton import symbol
-from proton.utils import BlockingConnection
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
-from history.store.parking import ParkedKind
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.certificates import Certificate, make_certificate, showing
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually, measured
-from tests.integration.helpers.consumers import Lane, parked_in
+from tests.integration.helpers.consumers import Lane
 from tests.integration.helpers.rabbitmq_queues import depth, raw, subscribe
-from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
 from triggers.producer.producer import Producer
 from triggers.providers.amqp.links import ReceiverLink
-from triggers.providers.amqp.management import queue_address
 from triggers.providers.brokers import connection as broker_connection
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
-from triggers.providers.provider import Arrival, Provider, ProviderUnavailableError, Receiver, Unreadable
+from triggers.providers.provider import Arrival, Provider, ProviderUnavailableError, Receiver
 from triggers.providers.rabbitmq.frames import driver
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
@@ -338,117 +332,6 @@ def test_a_deleted_queue_is_declared_again(site: Site) -> None:
     drive(provider.send(site.name, numbered(1)))
 
     assert bodies(drive(take(receiver, 1))) == ["0"]
-
-
-def _send_strange(site: Site, *strange: tuple[dict[str, Any], bytes]) -> None:
-    """Send what no provider of ours would: properties and bodies of AMQP that JMS does not know."""
-    queue = f"{site.name}:{site.name}"
-    if site.wire == "rabbitmq":
-        from triggers.providers.rabbitmq.frames import driver  # noqa: PLC0415
-
-        connection = raw(site.server)
-        for words, body in strange:
-            connection.channel().basic_publish("", queue, body, driver.BasicProperties(**words))
-        connection.close()
-        return
-    account: Any = {"user": site.server.user, "password": site.server.password}
-    link: Any = BlockingConnection(f"amqp://127.0.0.1:{site.server.port}", allowed_mechs="PLAIN", **account)
-    sender = link.create_sender(queue_address(queue))
-    for words, body in strange:
-        sender.send(ProtonMessage(**{"body": body, "inferred": True, **words}))
-    link.close()
-
-
-STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
-    "rabbitmq": {
-        "a header that is an array": ({"headers": {"amounts": [1, 2]}}, b"x"),
-        "a header that is bytes": ({"headers": {"amount": b"\xff"}}, b"x"),
-        "an id that is empty": ({"headers": {"uuid": ""}}, b"x"),
-        "a compressed body": ({"content_encoding": "gzip"}, b"\x1f\x8b"),
-        "no JSON": ({"content_type": "application/json"}, b"{"),
-        "no text": ({"content_type": "text/plain"}, b"\xff"),
-        "a charset that is none": ({"content_type": "text/plain; charset=undefined"}, b"x"),
-        "a charset with a NUL in it": ({"content_type": "text/plain; charset=a\x00b"}, b"x"),
-        "a charset that takes for ever": ({"content_type": "text/plain; charset=punycode"}, b"a-" * 100_000),
-        "a type that is no UTF-8": ({"content_type": b"text/\xff"}, b"x"),
-        "a Java object": ({"content_type": "application/x-java-serialized-object"}, b"\xac\xed"),
-        "an expiration that is no number": ({"headers": {"JMSExpiration": "soon"}}, b"x"),
-    },
-    "amqp": {
-        "a property that is bytes": ({"properties": {"amount": b"\xff"}}, b"x"),
-        "an id that is empty": ({"properties": {"uuid": ""}}, b"x"),
-        "a compressed body": ({"content_encoding": symbol("gzip")}, b"\x1f\x8b"),
-        "no JSON": ({"content_type": symbol("application/json")}, b"{"),
-        "a charset that is none": ({"content_type": symbol("text/plain; charset=undefined")}, b"x"),
-        "a charset that takes for ever": (
-            {"content_type": symbol("text/plain; charset=idna")},
-            b"a" * 200_000,
-        ),
-        "a map that is no JSON": ({"body": {1: "x"}, "inferred": False}, b""),
-        "a Java object": ({"content_type": symbol("application/x-java-serialized-object")}, b"\xac\xed"),
-        "an expiration that is no number": ({"properties": {"JMSExpiration": "soon"}}, b"x"),
-    },
-}
-
-
-def test_what_is_no_message_is_parked_whole_with_an_event_and_leaves_the_queue(
-    site: Site, lane: Lane
-) -> None:
-    strange = STRANGE[site.wire]
-    subscribe(site.url(), site.name)
-    _send_strange(site, *strange.values())
-    heard: list[RetrievalFailureEvent] = []
-    ran: list[Message] = []
-    site.closing.callback(on_retrieval_failure(site.name)(heard.append).cancel)
-    lot = f"sqlite:///{lane.folder}/parked.sqlite3"
-
-    with lane.run([lane.trigger(site.name, ran.append, history=None, parking=lot)], site.url()):
-        eventually(lambda: len(heard) == len(strange))
-        eventually(lambda: depth(site.server, site.name) == 0)
-
-    parked = parked_in(lot, site.name)
-    assert [one.kind for one in parked] == [ParkedKind.UNREADABLE] * len(strange)
-    assert all(one.raw for one in parked)
-    assert ran == []
-
-
-def test_an_unreadable_delivery_can_be_dead_lettered(site: Site) -> None:
-    provider = site.open()
-    undertaker = site.receive(provider, f"DLQ.{site.name}")
-    receiver = site.receive(provider)
-    _send_strange(site, next(iter(STRANGE[site.wire].values())))
-    [one] = drive(receiver.receive(1, timedelta(seconds=10)))
-    assert isinstance(one, Unreadable)
-
-    drive(receiver.dead_letter([one], "no message"))
-    [letter] = drive(take(undertaker, 1))
-
-    assert "no message" in str(letter.message.properties["dead-letter-reason"])
-    assert drive(receiver.receive(1, A_WHILE)) == []
-
-
-def test_a_message_over_the_delivery_limit_is_parked_with_its_event_and_leaves_the_queue(
-    site: Site, lane: Lane
-) -> None:
-    subscribe(site.url(), site.name)
-    drive(site.open().send(site.name, [Message(uuid="poison", body="x")]))
-    heard: list[RetrievalFailureEvent] = []
-    site.closing.callback(on_retrieval_failure(site.name)(heard.append).cancel)
-    runs: list[int] = []
-    lot = f"sqlite:///{lane.folder}/parked.sqlite3"
-
-    def fail(message: Message) -> None:
-        runs.append(message.delivery_count)
-        raise TransientError("not now")
-
-    settings: dict[str, Any] = {"transacted": True, "history": None, "max_delivery_count": 3, "parking": lot}
-    with lane.run([lane.trigger(site.name, fail, **settings)], site.url()):
-        eventually(lambda: heard)
-        eventually(lambda: depth(site.server, site.name) == 0)
-
-    assert runs == [1, 2, 3]
-    assert [(event.cause.name, event.delivery_count) for event in heard] == [("MAX_DELIVERY_COUNT", 4)]
-    assert [(one.uuid, one.kind) for one in parked_in(lot, site.name)] == [("poison", ParkedKind.REJECTED)]
 
 
 def test_a_request_is_answered_over_a_temporary_destination(site: Site, lane: Lane) -> None:

@@ -1,8 +1,8 @@
-"""RabbitMQ keeps messages until they are due: through its own death, for others' queues, out of order."""
+"""RabbitMQ keeps messages until they are due, over both wires: through its own death, for others' queues."""
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,15 @@ from pika.exceptions import ChannelClosedByBroker
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from history.message import Message, Uuid
 from tests.fixtures.servers.rabbitmq import new_rabbitmq
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rabbitmq_queues import later, raw
-from triggers.providers.contract.common import A_WHILE, bodies, take
+from triggers.providers.amqp.connection import Connection
+from triggers.providers.amqp.provider import Amqp
+from triggers.providers.contract.common import A_WHILE, arrivals, bodies, take
+from triggers.providers.opening import open_provider
 from triggers.providers.rabbitmq.later import Slot
 from triggers.providers.rabbitmq.provider import RabbitMQ
 
@@ -51,19 +55,15 @@ def test_a_queue_of_others_gets_its_messages_when_they_are_due(
     drive(receiver.close())
 
 
-def test_what_is_due_first_comes_first_whatever_was_sent_first(provider: RabbitMQ) -> None:
-    receiver = drive(provider.open_receiver("sooner", subscription="s", name="a"))
-    for body, seconds in (("third", 1.5), ("first", 0.5), ("second", 1.0)):
-        drive(provider.send("sooner", [later(body, seconds)]))
-
-    assert bodies(drive(take(receiver, 3))) == ["first", "second", "third"]
-    drive(receiver.close())
-
-
-def test_nothing_waits_for_a_destination_that_nobody_has_declared(provider: RabbitMQ) -> None:
+@pytest.mark.parametrize("wire", ["rabbitmq_url", "amqp_url"])
+def test_nothing_waits_for_a_destination_that_nobody_has_declared(
+    wire: str, request: pytest.FixtureRequest
+) -> None:
+    provider = open_provider(request.getfixturevalue(wire))
     for nowhere in ("nowhere", "queue:nowhere"):
         with pytest.raises(ConfigurationError, match="declare it, or start its consumer first"):
             drive(provider.send(nowhere, [later("order-1", 1)]))
+    drive(provider.close())
 
 
 def test_what_a_policy_of_the_broker_expelled_says_so_as_ever(
@@ -136,3 +136,77 @@ def depth_of(server: RabbitmqServer, queue: str) -> int | None:
         return None
     finally:
         connection.close()
+
+
+@pytest.fixture
+def amqp(amqp_url: str) -> Iterator[Amqp]:
+    """A provider of RabbitMQ 4, over AMQP 1.0."""
+    made = Amqp.from_url(amqp_url)
+    yield made
+    drive(made.close())
+
+
+def test_both_protocols_wait_in_the_same_queues(amqp: Amqp, rabbitmq4_server: RabbitmqServer) -> None:
+    classic = RabbitMQ.from_url(f"rabbitmq://{rabbitmq4_server.address}/")
+    receiver = drive(classic.open_receiver("both", subscription="s", name="a"))
+    due = datetime.now(UTC) + timedelta(seconds=1)
+    # A text of AMQP 1.0 is a typed value, which RabbitMQ hands on to the older protocol as its bytes.
+    order = Message(body=b"order-1", uuid=Uuid("order-1"), delivery_time=due)
+    another = Message(body=b"order-2", uuid=Uuid("order-2"), delivery_time=due)
+    drive(amqp.send("both", [order]))
+    drive(classic.send("both", [another]))
+
+    early = arrivals(drive(receiver.receive(2, A_WHILE)))
+    assert not early or datetime.now(UTC) >= due
+    arrived = early + drive(take(receiver, 2 - len(early)))
+
+    assert datetime.now(UTC) >= due
+    assert bodies(arrived) == [b"order-1", b"order-2"]
+    assert not [name for one in arrived for name in one.message.properties if "death" in name]
+    drive(receiver.acknowledge(arrived))
+    drive(receiver.close())
+    drive(classic.close())
+
+
+def test_each_slot_gives_its_link_back(amqp: Amqp) -> None:
+    drive(drive(amqp.open_receiver("slots", subscription="s", name="a")).close())
+    drive(amqp.send("slots", [later("order-1", 1)]))
+    connection = amqp._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (it counts them)
+    assert connection is not None
+    links = len(connection.links)
+
+    drive(amqp.send("slots", [later(f"order-{slot}", slot) for slot in range(2, 6)]))
+
+    assert len(connection.links) == links
+
+
+def test_what_is_too_far_ahead_is_refused_before_anything_is_sent(amqp: Amqp) -> None:
+    receiver = drive(amqp.open_receiver("far", subscription="s", name="a"))
+
+    with pytest.raises(ConfigurationError, match=r"^delivery_time: "):
+        drive(amqp.send("far", [Message(body="now"), later("order-1", 86_400 * 365)]))
+
+    assert list(drive(receiver.receive(1, A_WHILE))) == []
+    drive(receiver.close())
+
+
+def test_a_temporary_queue_may_be_gone_by_then(amqp: Amqp) -> None:
+    name, receiver = drive(amqp.open_temporary("replies"))
+
+    with pytest.raises(ConfigurationError, match=r"^delivery_time: "):
+        drive(amqp.send(name, [later("order-1", 1)]))
+
+    drive(receiver.close())
+
+
+def test_another_broker_would_deliver_at_once(amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver = drive(amqp.open_receiver("orders", subscription="s", name="a"))
+    # What RabbitMQ says of itself, as another broker would.
+    monkeypatch.setattr(Connection, "is_rabbitmq", False)
+
+    with pytest.raises(ConfigurationError, match=r"^delivery_time: "):
+        drive(amqp.send("orders", [Message(body="now"), later("order-1", 1)]))
+
+    monkeypatch.undo()
+    assert list(drive(receiver.receive(2, A_WHILE))) == []
+    drive(receiver.close())

@@ -98,19 +98,6 @@ def test_what_a_killed_consumer_held_is_taken_over(provider: RedisStreams, redis
 
 
 @pytest.mark.crash
-@pytest.mark.prove
-def test_the_count_is_exact_over_several_deaths(provider: RedisStreams, redis_url: str) -> None:
-    send(provider)
-
-    deaths = [die_holding(redis_url + QUICK, f"victim {number}", 1) for number in range(3)]
-
-    survivor = receiver_of(provider, "survivor")
-    assert deaths == [[1], [2], [3]]
-    assert counts(receive(survivor)) == [4]
-    drive(survivor.close())
-
-
-@pytest.mark.crash
 def test_a_restarted_consumer_gets_its_own_messages_back(provider: RedisStreams, redis_url: str) -> None:
     send(provider, 2)
     die_holding(redis_url + QUICK, "the one", 2)

@@ -130,13 +130,6 @@ class TestSending:
 
 
 class TestDestinations:
-    def test_what_is_sent_before_the_first_subscription_waits_for_it(self, database: Database) -> None:
-        provider = database.provider()
-        send(provider, "orders", Message(body="early"))
-
-        assert bodies(database, "orders", subscription="first") == ["early"]
-        assert bodies(database, "orders", subscription="second") == []
-
     def test_a_topic_of_jms_keeps_nothing_for_nobody(self, database: Database) -> None:
         provider = database.provider()
         send(provider, "topic://orders", Message(body="early"))
@@ -177,15 +170,6 @@ class TestDestinations:
     def test_a_destination_without_a_name_is_refused(self, database: Database, destination: str) -> None:
         with pytest.raises(ConfigurationError, match="destination"):
             send(database.provider(), destination, Message(body="x"))
-
-    def test_a_row_that_is_no_message_is_unreadable(self, database: Database) -> None:
-        provider = database.provider()
-        send(provider, QUEUE, Message(body="x"))
-        database.rows("UPDATE dms_msg SET msg_class = 'StreamMessage'")
-
-        [found] = drive(opened(provider, QUEUE).receive(1, timedelta(0)))
-
-        assert "StreamMessage" in getattr(found, "problem", "")
 
 
 class TestWaking:

@@ -12,7 +12,7 @@ from history.errors import ConfigurationError
 from history.sql.links.history import uuid_of
 from history.sql.links.watermark import reset_on
 from history.store.watermark import Epoch, Offset
-from tests.integration.providers.sqlremote.link_ends import ORDERS, POLL, Side, both, insert, linked
+from tests.integration.providers.sqlremote.link_ends import ORDERS, Side, both, insert, linked
 from triggers import Message, Status
 from triggers.cli.rerun import run_parked
 from triggers.providers.sqlremote.agent.end import LinkBusyError
@@ -365,20 +365,6 @@ def test_the_gate_opens_every_so_often(link_databases: Sequence[str]) -> None:
         assert (x.p[0], y.got) == (2, ["a", "b"])
 
 
-def test_the_gate_opens_at_a_time_of_the_day(link_databases: Sequence[str]) -> None:
-    with linked(link_databases, send="at 12:30") as (x, y):
-        x.commit("a")
-        both(x, y, rounds=29)
-        assert x.p[0] == 0
-
-        both(x, y, rounds=3)
-        assert y.got == ["a"]
-
-        x.commit("b")
-        both(x, y, rounds=30)
-        assert x.p[0] == 1, "the next one is tomorrow"
-
-
 def test_a_message_from_nobody_is_kept_aside_and_told_of(
     link_databases: Sequence[str], tmp_path: Any
 ) -> None:
@@ -466,16 +452,3 @@ def failing_on(poison: str) -> Any:
             raise ValueError(poison)
 
     return service
-
-
-def test_polls_keep_to_their_interval(pair: tuple[Side, Side]) -> None:
-    x, _ = pair
-    x.run()
-    agent = x.receiver().agent
-
-    x.run()
-    assert agent.polls == 1
-
-    x.clock.pass_by(POLL)
-    x.run()
-    assert agent.polls == 2

@@ -50,31 +50,6 @@ class TestStates:
 
         assert gate.state is TriggerState.RUNNING
 
-    def test_what_a_command_suspended_is_resumed_by_a_command_only(self, gate: Gate) -> None:
-        gate.suspend("maintenance", COMMAND)
-        gate.suspend("an error of what still ran", RESOURCE)
-        assert not gate.wakes, "nobody need look whether it may go on"
-
-        gate.resume()
-        assert gate.suspended == "maintenance"
-        gate.resume(by_command=True)
-        assert gate.state is TriggerState.RUNNING
-
-    def test_a_command_takes_over_what_an_error_suspended(self, gate: Gate) -> None:
-        gate.suspend("the database is away", HISTORY)
-
-        gate.suspend("maintenance", COMMAND)
-
-        gate.resume()
-        assert (gate.suspended, gate.suspension) == ("maintenance", COMMAND)
-
-    def test_a_command_resumes_what_an_error_suspended(self, gate: Gate) -> None:
-        gate.suspend("the database is away", HISTORY)
-
-        gate.resume(by_command=True)
-
-        assert gate.state is TriggerState.RUNNING
-
     def test_a_disabled_trigger_stays_so_until_it_is_enabled(self, gate: Gate) -> None:
         gate.disable("moved")
         gate.disable("once more")

@@ -1,6 +1,5 @@
 """In shadow every message runs; what would have been stopped is said, and no entry is spoilt by it."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -242,19 +241,6 @@ def test_a_consumer_keeps_what_has_failed_for_nobody_else_has_it(store: MemoryHi
 
     assert ran == ["a", "a", "b"]
     assert [one.uuid for one in drive(store.parking.list(trigger="charge"))] == ["b"]
-
-
-def test_under_asyncio_it_is_the_same(store: MemoryHistory, service: Service) -> None:
-    async def twice() -> tuple[Outcome, Outcome]:
-        guard = shadowing(store)
-        first, again = await guard.ahandle("a", service), await guard.ahandle("a", service)
-        await guard.aclose()
-        return first, again
-
-    first, again = asyncio.run(twice())
-
-    assert told(first) == (*RAN, None)
-    assert told(again) == (*RAN, "duplicate")
 
 
 def test_a_with_statement_has_its_turn(store: MemoryHistory) -> None:

@@ -12,7 +12,6 @@ from history.errors import ConfigurationError
 from history.memory import MemoryHistory, MemoryParking
 from resolvers.resolution import Resolution
 from tests.unit.helpers.in_memory import (
-    AT_ONCE,
     NAME,
     Clock,
     Effects,
@@ -227,74 +226,26 @@ class TestMisuse:
             made(Effects(), history=url).handle(message())
 
     @pytest.mark.parametrize(
-        ("resolver", "wrong"),
-        [
-            ("nowhere.to_be_found:resolve", "no module 'nowhere'"),
-            ("json:resolve", "json has no 'resolve'"),
-            ("json:__name__", "cannot be called"),
-            ("json:loads:", "malformed"),
-            (lambda: None, "cannot take uuid, trigger_name and message"),
-        ],
-    )
-    def test_a_resolver_that_cannot_be_asked_is_refused_at_decoration(
-        self, resolver: Any, wrong: str
-    ) -> None:
-        with pytest.raises(ConfigurationError, match=wrong):
-            made(Effects(), resolver=resolver)
-
-    @pytest.mark.parametrize(
         ("settings", "wrong"),
         [
-            ({"max_delivery_count": 0}, "max_delivery_count: must be 1 or more, not 0"),
-            ({"max_delivery_count": "100"}, "max_delivery_count: must be 1 or more, not '100'"),
-            ({"max_delivery_count": True}, "max_delivery_count: must be 1 or more, not True"),
-            ({"concurrency": 0}, "concurrency"),
-            ({"prefetch": 0}, "prefetch"),
-            ({"max_body_size": 0}, "max_body_size"),
-            ({"in_doubt": "guess"}, "in_doubt: 'guess' is unknown; use 'park' or 'execute' or 'acknowledge'"),
-            ({"on_retry_failure": "retry"}, "on_retry_failure: 'retry' is unknown; use 'throw' or 'suspend'"),
-            ({"on_history_error": None}, "on_history_error: None is unknown"),
-            ({"history_time_to_live": AT_ONCE}, "history_time_to_live: must be a millisecond or longer"),
-            ({"history_time_to_live": 60}, "history_time_to_live: must be a timedelta, not 60; use one"),
-            ({"lease": 60}, "lease: must be a timedelta, not 60"),
-            ({"lease": -timedelta(1)}, "lease"),
-            ({"lease": timedelta.max}, "lease: .* is out of range; use 1 millisecond to 36,525 days"),
-            ({"history_time_to_live": timedelta.max}, "history_time_to_live: .* is out of range"),
-            (
-                {"history_time_to_live": timedelta(days=8000 * 366)},
-                "history_time_to_live: .* is out of range",
-            ),
+            ({"lease": timedelta.max}, "lease"),
+            ({"history_time_to_live": timedelta.max}, "history_time_to_live"),
+            ({"history_time_to_live": timedelta(days=8000 * 366)}, "history_time_to_live"),
             (
                 {"lease": timedelta(minutes=2), "history_time_to_live": timedelta(minutes=1)},
-                "history_time_to_live: 0:01:00 is less than the lease of 0:02:00",
+                "history_time_to_live",
             ),
-            ({"monitor_interval": AT_ONCE}, "monitor_interval"),
-            ({"name": ""}, "name: must be text, neither empty"),
-            ({"name": "x" * 201}, "name: .*too long"),
-            (
-                {"transacted": True, "retry": Retry(max_attempts=1)},
-                "retry: a transacted trigger is tried again",
-            ),
-            (
-                {"transient": ("ConnectionError",)},
-                "transient: must be exception classes",
-            ),
-            (
-                {"transient": (KeyboardInterrupt,)},
-                "transient: .*, not .*KeyboardInterrupt",
-            ),
-            (
-                {"transient": ConnectionError},
-                r"transient: must be a tuple or a function of \(error\), .*; write \(Conn",
-            ),
+            ({"transacted": True, "retry": Retry(max_attempts=1)}, "retry"),
         ],
         ids=repr,
     )
     def test_a_setting_that_cannot_work_is_refused_by_its_name(
         self, settings: dict[str, Any], wrong: str
     ) -> None:
-        with pytest.raises(ConfigurationError, match=wrong):
+        with pytest.raises(ConfigurationError) as caught:
             made(Effects(), **settings)
+
+        assert caught.value.setting == wrong
 
     @pytest.mark.parametrize(
         "settings",

@@ -1,7 +1,6 @@
 """Messages that an earlier run has left behind: leases, In Doubt and the resolver."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
@@ -36,7 +35,6 @@ from triggers.detection.table import Status
 from triggers.events import Cause
 from triggers.service.delivery import Delivery
 from triggers.service.failures import TransientError
-from triggers.service.outcome import Outcome
 
 
 class TestInDoubt:
@@ -122,19 +120,6 @@ class TestInDoubt:
         assert (vars(record)["trigger"], vars(record)["uuid"]) == (NAME, "u-1")
         assert "secret" not in caplog.text
 
-    def test_a_message_without_identity_is_rejected_and_does_not_run(self) -> None:
-        effects = Effects()
-        book = made(effects)
-
-        outcome = book.handle(message(None, b"orphan"))
-
-        assert outcome.rejected
-        assert (outcome.row, outcome.status, outcome.acknowledge) == (19, None, True)
-        assert outcome.event is not None
-        assert outcome.event.cause is Cause.NO_IDENTITY
-        assert effects.runs == []
-        assert [parked.message for parked in parked_of(book)] == [message(None, b"orphan")]
-
     def test_the_last_delivery_that_is_allowed_is_remembered_like_any_other(self) -> None:
         book = made(Effects(), max_delivery_count=3)
 
@@ -178,20 +163,6 @@ class Noting(MemoryHistory):
 
 
 class TestLease:
-    def test_a_run_that_is_presumed_alive_is_waited_for(self) -> None:
-        clock, effects = Clock(), Effects()
-        book = made(effects, history=MemoryHistory(clock=clock), lease=timedelta(seconds=20))
-        started_by_another(book, lease=timedelta(seconds=20))
-        clock.now += timedelta(seconds=15)
-
-        outcome = book.handle(message(delivery_count=2))
-
-        assert (outcome.row, outcome.status, outcome.rejected) == (12, None, False)
-        assert (outcome.executed, outcome.acknowledge, outcome.parked) == (False, False, False)
-        assert outcome.recover_after == 5.0
-        assert not outcome.suspend
-        assert effects.runs == []
-
     def test_the_wait_is_never_longer_than_ten_minutes_nor_a_busy_loop(self) -> None:
         clock = Clock()
         book = made(Effects(), history=MemoryHistory(clock=clock), lease=timedelta(hours=1))
@@ -241,16 +212,6 @@ class TestLease:
 
         assert 0 < pause <= 600.0
         assert deliveries <= 100
-
-    def test_when_it_is_over_the_message_is_in_doubt(self) -> None:
-        clock = Clock()
-        book = made(Effects(), history=MemoryHistory(clock=clock), lease=timedelta(seconds=20))
-        started_by_another(book, lease=timedelta(seconds=20))
-        clock.now += timedelta(seconds=20)
-
-        outcome = book.handle(message(delivery_count=2))
-
-        assert (outcome.row, outcome.status, outcome.parked) == (10, Status.IN_DOUBT, True)
 
 
 class TestResolver:
@@ -384,14 +345,3 @@ class TestResolver:
         started_by_another(book)
 
         assert (await book.ahandle(message())).executed
-
-
-def test_an_outcome_says_nothing_that_could_be_mistaken_for_a_verdict_when_it_is_recovered() -> None:
-    book = made(Effects(), on_retry_failure="suspend", resolver=resolving(TransientError()))
-    started_by_another(book)
-
-    outcome = book.handle(message())
-
-    assert isinstance(outcome, Outcome)
-    assert outcome.status is None
-    assert json.loads(json.dumps({"reason": outcome.reason}))["reason"].endswith(" (row 16)")

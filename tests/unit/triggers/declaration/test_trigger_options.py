@@ -202,10 +202,6 @@ class TestAcknowledgeModes:
         with pytest.raises(ConfigurationError, match="acknowledge_mode='client'"):
             made(Effects(), acknowledge_mode="auto", **settings)
 
-    def test_an_unknown_mode_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="acknowledge_mode: 'lazy' is unknown"):
-            made(Effects(), acknowledge_mode="lazy")
-
 
 class TestExpiration:
     def test_what_has_expired_is_acknowledged_and_leaves_nothing_behind(self) -> None:

@@ -136,22 +136,6 @@ def test_a_delayed_message_carries_its_delivery_time() -> None:
     assert sent.message.delivery_time > datetime.now(UTC) + timedelta(minutes=59)
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"queue_limit": -2}, "queue_limit"),
-        ({"max_redelivery_count": 0}, "max_redelivery_count"),
-        ({"alias": ""}, "alias"),
-        ({"queue": "/nowhere/at/all/queue.db"}, "queue"),
-        ({"provider": "amqp-of-old://x"}, "provider"),
-    ],
-    ids=["limit", "count", "alias", "folder", "scheme"],
-)
-def test_wrong_settings_are_refused_by_name(settings: dict[str, object], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        Producer(**{"provider": MemoryProvider(), **settings})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-
-
 def test_there_is_nothing_to_drain_without_a_queue() -> None:
     with Producer(MemoryProvider()) as producer, pytest.raises(ConfigurationError, match="queue"):
         producer.drain()

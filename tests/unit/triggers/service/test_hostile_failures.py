@@ -26,7 +26,6 @@ from tests.unit.helpers.in_memory import (
 )
 from tests.unit.triggers.service.hostile_exceptions import (
     MaskedError,
-    SilentError,
     hostile_errors,
     is_storable,
 )
@@ -285,16 +284,6 @@ class TestGroups:
         book = made(effects, retry=Retry(max_attempts=1, interval=AT_ONCE), transient=(ExceptionGroup,))
 
         assert book.handle(message()).error is None
-
-
-def test_a_stop_iteration_arrives_as_what_it_is() -> None:
-    error = StopIteration("no more")
-
-    assert made(raising(error)).handle(message()).error is error
-
-
-def failing() -> None:
-    raise SilentError
 
 
 class TestTracebacks:

@@ -93,6 +93,7 @@ class TestSettings:
         ("settings", "problem"),
         [
             pytest.param({"transacted": True}, "transacted", id="transacted"),
+            pytest.param({"batch": 10}, "one message at a time", id="batch"),
             pytest.param({"detect_duplicates": False}, "copies", id="no detection"),
             pytest.param({"on_history_error": "resolve"}, "cannot do without", id="history error"),
             pytest.param({"history": None}, "there is none", id="no history"),
@@ -117,15 +118,6 @@ class TestSettings:
 
         with pytest.raises(ConfigurationError, match="the service takes a Connection"):
             Bench().trigger(ship, join=join)
-
-    @pytest.mark.parametrize("join", ["all", "one"])
-    def test_a_batch_service_is_refused(self, join: Any) -> None:
-        with pytest.raises(ConfigurationError, match="one message at a time"):
-            Bench().trigger(whole, join=join, batch=10)
-
-    def test_an_unknown_join_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="'xor' is unknown"):
-            Bench().trigger(Effects(), join="xor")
 
     def test_a_history_without_joins_is_refused_before_the_first_message(self) -> None:
         class Bare:

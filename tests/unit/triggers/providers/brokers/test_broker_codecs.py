@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from proton import Message as ProtonMessage
+from proton import symbol
 
 from history.errors import ConfigurationError
 from history.json_text import JsonText
@@ -252,3 +253,55 @@ def test_a_body_that_is_nested_without_end_is_undecodable() -> None:
 
     with pytest.raises(UndecodableError):
         amqp_codec.decode(b"\x00\x53\x77" + value, origin)
+
+
+#: Properties and bodies that others may send, and that are no messages, by wire.
+STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
+    "rabbitmq": {
+        "a header that is an array": ({"headers": {"amounts": [1, 2]}}, b"x"),
+        "a header that is bytes": ({"headers": {"amount": b"\xff"}}, b"x"),
+        "an id that is empty": ({"headers": {"uuid": ""}}, b"x"),
+        "a compressed body": ({"content_encoding": "gzip"}, b"\x1f\x8b"),
+        "no JSON": ({"content_type": "application/json"}, b"{"),
+        "no text": ({"content_type": "text/plain"}, b"\xff"),
+        "a charset that is none": ({"content_type": "text/plain; charset=undefined"}, b"x"),
+        "a charset with a NUL in it": ({"content_type": "text/plain; charset=a\x00b"}, b"x"),
+        "a charset that takes for ever": ({"content_type": "text/plain; charset=punycode"}, b"a-" * 9),
+        "a type that is no UTF-8": ({"content_type": b"text/\xff"}, b"x"),
+        "a Java object": ({"content_type": "application/x-java-serialized-object"}, b"\xac\xed"),
+        "an expiration that is no number": ({"headers": {"JMSExpiration": "soon"}}, b"x"),
+    },
+    "amqp": {
+        "a property that is bytes": ({"properties": {"amount": b"\xff"}}, b"x"),
+        "an id that is empty": ({"properties": {"uuid": ""}}, b"x"),
+        "a compressed body": ({"content_encoding": symbol("gzip")}, b"\x1f\x8b"),
+        "no JSON": ({"content_type": symbol("application/json")}, b"{"),
+        "a charset that is none": ({"content_type": symbol("text/plain; charset=undefined")}, b"x"),
+        "a charset that takes for ever": (
+            {"content_type": symbol("text/plain; charset=idna")},
+            b"a" * 200_000,
+        ),
+        "a map that is no JSON": ({"body": {1: "x"}, "inferred": False}, b""),
+        "a Java object": ({"content_type": symbol("application/x-java-serialized-object")}, b"\xac\xed"),
+        "an expiration that is no number": ({"properties": {"JMSExpiration": "soon"}}, b"x"),
+    },
+}
+
+
+@pytest.mark.parametrize("name", STRANGE["rabbitmq"])
+def test_what_others_send_over_amqp_0_9_1_may_be_no_message(name: str) -> None:
+    words, body = STRANGE["rabbitmq"][name]
+    properties = b"".join(driver.BasicProperties(**words).encode())
+    origin = rabbitmq_codec.Origin(destination="orders", quorum=True)
+
+    with pytest.raises(UndecodableError):
+        rabbitmq_codec.decode(properties, body, redelivered=False, origin=origin)
+
+
+@pytest.mark.parametrize("name", STRANGE["amqp"])
+def test_what_others_send_over_amqp_1_0_may_be_no_message(name: str) -> None:
+    words, body = STRANGE["amqp"][name]
+    encoded = ProtonMessage(**{"body": body, "inferred": True, **words}).encode()
+
+    with pytest.raises(UndecodableError):
+        amqp_codec.decode(encoded, amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM))

@@ -1,0 +1,38 @@
+"""Providers of one server, which are opened by a URL, for the conformance suite."""
+
+from collections.abc import AsyncIterator
+from typing import ClassVar
+
+import pytest
+
+from triggers.providers.contract.common import ContractTools
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider
+
+
+class OpenedContract(ContractTools):
+    """What opens two providers of one URL; a subclass says which, and whether they are for asyncio."""
+
+    asyncio: ClassVar[bool] = False
+
+    @property
+    def url(self) -> str:
+        """The URL of both providers."""
+        raise NotImplementedError
+
+    def opened(self) -> Provider:
+        """Open a provider."""
+        provider = open_provider(self.url)
+        return provider.for_asyncio() if self.asyncio else provider
+
+    @pytest.fixture
+    async def provider(self) -> AsyncIterator[Provider]:
+        provider = self.opened()
+        yield provider
+        await provider.close()
+
+    @pytest.fixture
+    async def another(self) -> AsyncIterator[Provider]:
+        provider = self.opened()
+        yield provider
+        await provider.close()
