@@ -1,15 +1,20 @@
-"""Fail if too many sentences of README, docs and the package ``doubtless`` are hard to read.
+"""Fail if too many sentences of the documentation or of the code are hard to read.
 
 It looks for patterns, so it is a reminder and not a judge. ``--list`` prints each sentence that it finds.
 """
 
 import ast
+import io
 import re
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+#: The packages whose docstrings, comments and messages are looked at.
+CODE = ("resolvers", "triggers")
 
 #: The largest share of sentences that may be hard to read.
 MOST = 0.015
@@ -32,11 +37,11 @@ PATTERNS = {
 _COMPILED = {name: re.compile(pattern) for name, pattern in PATTERNS.items()}
 
 
-def pages() -> Iterator[Path]:
-    """Yield what users read."""
-    yield ROOT / "README.md"
-    yield from sorted((ROOT / "docs").rglob("*.md"))
-    yield from sorted((ROOT / "doubtless").rglob("*.py"))
+def groups() -> Iterator[tuple[str, list[Path]]]:
+    """Yield what users read, and what contributors read."""
+    docs = sorted((ROOT / "docs").rglob("*.md"))
+    yield "the documentation", [ROOT / "README.md", *docs, *sorted((ROOT / "doubtless").rglob("*.py"))]
+    yield "the code", [file for package in CODE for file in sorted((ROOT / package).rglob("*.py"))]
 
 
 def sentences_of(page: Path) -> Iterator[str]:
@@ -46,6 +51,10 @@ def sentences_of(page: Path) -> Iterator[str]:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield from _split(node.value)
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        yield from _split(
+            " ".join(one.string.lstrip("#: ") for one in tokens if one.type == tokenize.COMMENT)
+        )
         return
     text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
     for block in (block.strip() for block in re.split(r"\n\s*\n", text)):
@@ -64,7 +73,11 @@ def _split(text: str) -> Iterator[str]:
 
 def main() -> int:
     """Print what was found; return the exit code."""
-    sentences = [(page, sentence) for page in pages() for sentence in sentences_of(page)]
+    return max([_look(name, pages) for name, pages in groups()])
+
+
+def _look(group: str, pages: Iterable[Path]) -> int:
+    sentences = [(page, sentence) for page in pages for sentence in sentences_of(page)]
     hard = [
         (page, name, sentence)
         for page, sentence in sentences
@@ -76,7 +89,7 @@ def main() -> int:
         for page, name, sentence in hard:
             sys.stdout.write(f"{page.relative_to(ROOT)}: {name}: {sentence[:160]}\n")
     sys.stdout.write(
-        f"{len(hard)} of {len(sentences)} sentences are hard to read: {share:.1%} of {MOST:.1%}\n"
+        f"{group}: {len(hard)} of {len(sentences)} sentences are hard to read: {share:.1%} of {MOST:.1%}\n"
     )
     return int(share > MOST)
 
