@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ class Layer:
     file: Path | None
     values: Mapping[str, Any]
     triggers: Mapping[str, Mapping[str, Any]]
-    defaults: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def origin(self, *path: str) -> str:
         """Return the name of a key in this source."""

@@ -92,7 +92,7 @@ def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:
     from triggers.configuration.complaints import complaint  # noqa: PLC0415  (as above)
     from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
 
-    empty = Layer(file, {}, {}, {})
+    empty = Layer(file, {}, {})
     try:
         keys = Keys.model_validate(said)
     except ValidationError as error:
