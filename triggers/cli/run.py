@@ -139,15 +139,15 @@ def _summary(
     total, waiting = sum(counts.values(), Counter[str]()), sum(parked.values())
     number = _messages(total)
     if waiting:
-        yield f"Parked: {waiting} of {_several(number, 'message')}. {_told(total)}"
+        yield f"Parked: {waiting} of {_several(number, 'message')}. {_verdicts_of(total)}"
     elif total["failed"]:
-        yield f"Failed: {total['failed']} of {_several(number, 'message')}. {_told(total)}"
+        yield f"Failed: {total['failed']} of {_several(number, 'message')}. {_verdicts_of(total)}"
     else:
-        yield f"Done: {_several(number, 'message')}. {_told(total)}".rstrip()
+        yield f"Done: {_several(number, 'message')}. {_verdicts_of(total)}".rstrip()
     if len(counts) > 1:
         for name, count in counts.items():
             kept = f" Parked: {parked[name]}." if parked[name] else ""
-            yield f"  {name}: {_told(count) or 'no messages.'}{kept}"
+            yield f"  {name}: {_verdicts_of(count) or 'no messages.'}{kept}"
     asked = [name for name, number in parked.items() if number]
     for place in sorted({places.get(name) or "" for name in asked}):
         here = [name for name in asked if (places.get(name) or "") == place]
@@ -161,16 +161,16 @@ def _messages(count: Counter[str]) -> int:
     return count.total() - count["recovered"]
 
 
-def _told(count: Counter[str]) -> str:
+def _verdicts_of(count: Counter[str]) -> str:
     """Return what became of messages, as sentences; empty if there was none."""
-    told = [
+    verdicts = [
         f"{count[kind]} {verb if count[kind] == 1 else verbs}"
         for kind, (verb, verbs) in _VERBS.items()
         if count[kind]
     ]
-    told += [f"{number} {kind}" for kind, number in count.items() if number and kind not in _KNOWN]
+    verdicts += [f"{number} {kind}" for kind, number in count.items() if number and kind not in _KNOWN]
     back = count["recovered"]
-    sentences = [f"{', '.join(told)}."] * bool(told)
+    sentences = [f"{', '.join(verdicts)}."] * bool(verdicts)
     sentences += [f"{_several(back, 'delivery', 'deliveries')} went back to the broker."] * bool(back)
     return " ".join(sentences)
 

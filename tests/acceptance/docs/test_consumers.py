@@ -102,14 +102,14 @@ def test_the_consumer_of_a_page_books_a_message(
             if runs is not None:
                 eventually(lambda: process.poll() is not None or _is_booked(runs[1], source, redis_url, shop))
                 process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=PATIENCE)
+            _, said = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
             shop.dispose()
 
     expected = {0} if runs is None else {-signal.SIGINT, 128 + signal.SIGINT}
-    assert process.returncode in expected, told
-    assert "Warning" not in told
+    assert process.returncode in expected, said
+    assert "Warning" not in said
 
 
 def _is_booked(url: str, source: str, redis_url: str, shop: Engine) -> bool:

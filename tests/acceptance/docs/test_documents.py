@@ -127,7 +127,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, 
     follow(page, tmp_path, redis_url, {**environment, "XDG_STATE_HOME": str(tmp_path / "state")})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("examples/*/README.md")], ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
