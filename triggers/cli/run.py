@@ -144,7 +144,7 @@ def _summary(
         yield f"Failed: {total['failed']} of {_several(number, 'message')}. {_verdicts_of(total)}"
     else:
         yield f"Done: {_several(number, 'message')}. {_verdicts_of(total)}".rstrip()
-    if len(counts) > 1:
+    if len(counts) > 1 and total:
         for name, count in counts.items():
             kept = f" Parked: {parked[name]}." if parked[name] else ""
             yield f"  {name}: {_verdicts_of(count) or 'no messages.'}{kept}"
