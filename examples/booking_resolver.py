@@ -29,21 +29,38 @@ CREATE TABLE IF NOT EXISTS held_seats (uuid TEXT NOT NULL, seat TEXT NOT NULL);
 """
 
 
-def already_booked(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolved:
+def already_booked(
+    uuid: str, trigger_name: str, message: Message, evidence: Evidence
+) -> Resolved:
     """Say whether the trip of ``uuid`` is booked, and undo half a booking."""
-    del trigger_name, message  # one trigger books trips, and it books them under the uuid
+    del (
+        trigger_name,
+        message,
+    )  # one trigger books trips, and it books them under the uuid
     with closing(connect()) as database, database:
-        if database.execute("SELECT 1 FROM bookings WHERE uuid = ?", [uuid]).fetchone():
+        if database.execute(
+            "SELECT 1 FROM bookings WHERE uuid = ?", [uuid]
+        ).fetchone():
             return Resolved(Resolution.DUPLICATE, "the booking is confirmed")
         if may_be_running(evidence):
-            return Resolved(Resolution.IN_DOUBT, "no booking yet, but its worker may still be at work")
-        freed = database.execute("DELETE FROM held_seats WHERE uuid = ?", [uuid]).rowcount
-        return Resolved(Resolution.NEW, f"no booking; gave back {freed} held seats")
+            return Resolved(
+                Resolution.IN_DOUBT,
+                "no booking yet, but its worker may still be at work",
+            )
+        freed = database.execute(
+            "DELETE FROM held_seats WHERE uuid = ?", [uuid]
+        ).rowcount
+        return Resolved(
+            Resolution.NEW, f"no booking; gave back {freed} held seats"
+        )
 
 
 def may_be_running(evidence: Evidence) -> bool:
     """Whether an earlier run is too young to be presumed dead. Unknown (no history, say) counts as young."""
-    return evidence.started_at is None or datetime.now(UTC) - evidence.started_at < LONGEST_RUN
+    return (
+        evidence.started_at is None
+        or datetime.now(UTC) - evidence.started_at < LONGEST_RUN
+    )
 
 
 def connect() -> sqlite3.Connection:

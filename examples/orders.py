@@ -50,9 +50,14 @@ class Order(BaseModel):
 
 def already_booked(uuid: str, trigger_name: str, message: Message) -> Resolved:
     """Say whether the booking of ``uuid`` is in the table; it is the only effect, in one transaction."""
-    del trigger_name, message  # only this trigger books, and it books under the uuid
+    del (
+        trigger_name,
+        message,
+    )  # only this trigger books, and it books under the uuid
     with connected() as bookings:
-        found = bookings.execute("SELECT fence FROM bookings WHERE uuid = ?", [uuid]).fetchone()
+        found = bookings.execute(
+            "SELECT fence FROM bookings WHERE uuid = ?", [uuid]
+        ).fetchone()
     if found is None:
         return Resolved(Resolution.NEW, "no such booking")
     return Resolved(Resolution.DUPLICATE, f"booked under fence {found[0]}")
@@ -69,20 +74,33 @@ def already_booked(uuid: str, trigger_name: str, message: Message) -> Resolved:
 def book(order: Order, delivery: Delivery) -> None:
     """Book one order."""
     with connected() as bookings:
-        bookings.execute(BOOK, {"uuid": delivery.uuid, "fence": delivery.fence, **order.model_dump()})
+        bookings.execute(
+            BOOK,
+            {
+                "uuid": delivery.uuid,
+                "fence": delivery.fence,
+                **order.model_dump(),
+            },
+        )
 
 
 @on_retrieval_failure("book-shop-order")
 def tell(event: RetrievalFailureEvent) -> None:
     """Tell somebody that an order was given up; here, the log."""
-    _log.error("%s: %s (%s)", event.trigger_name, event.cause, event.exception_message)
+    _log.error(
+        "%s: %s (%s)", event.trigger_name, event.cause, event.exception_message
+    )
 
 
 @contextmanager
 def connected() -> Generator[sqlite3.Connection]:
     """Open the bookings, in one transaction."""
     with (
-        closing(sqlite3.connect(os.environ.get("BOOKINGS", "bookings.db"), timeout=30)) as bookings,
+        closing(
+            sqlite3.connect(
+                os.environ.get("BOOKINGS", "bookings.db"), timeout=30
+            )
+        ) as bookings,
         bookings,
     ):
         bookings.execute(TABLE)

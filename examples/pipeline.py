@@ -27,7 +27,12 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from doubtless import Consumer, Message, trigger
 from doubtless.history import drive
 from doubtless.providers import RedisStreams
-from doubtless.spark import BatchInfo, ForeachBatch, RedisStreamSource, foreach_batch
+from doubtless.spark import (
+    BatchInfo,
+    ForeachBatch,
+    RedisStreamSource,
+    foreach_batch,
+)
 from doubtless.testing import RedisServer
 
 CUSTOMERS = ("Garcia", "Sato", "Okafor", "Kaya", "Silva")
@@ -54,31 +59,55 @@ def book_at_the_counter(order: Order) -> None:
         book.write(order.model_dump_json() + "\n")
 
 
-def make_pipeline(spark: SparkSession, redis_url: str, folder: Path) -> ForeachBatch:
+def make_pipeline(
+    spark: SparkSession, redis_url: str, folder: Path
+) -> ForeachBatch:
     """Return what enriches a batch of orders and writes it into its folder."""
-    countries = spark.sql(f"SELECT * FROM VALUES {COUNTRIES} AS known (customer, country)")  # noqa: S608  (ours)
+    countries = spark.sql(
+        f"SELECT * FROM VALUES {COUNTRIES} AS known (customer, country)"  # noqa: S608  (ours)
+    )
 
-    @foreach_batch("orders", name="book-order", uuid="uuid", history=redis_url, on_replay="execute")
+    @foreach_batch(
+        "orders",
+        name="book-order",
+        uuid="uuid",
+        history=redis_url,
+        on_replay="execute",
+    )
     def book(new: DataFrame, batch: BatchInfo) -> None:
         order = F.from_json("body", "id string, customer string, amount double")
-        orders = new.select("uuid", order.alias("order")).select("uuid", "order.*")
+        orders = new.select("uuid", order.alias("order")).select(
+            "uuid", "order.*"
+        )
         enriched = orders.join(F.broadcast(countries), "customer", "left")
-        enriched.write.mode("overwrite").json(str(folder / batch.lineage / f"batch={batch.batch_id}"))
+        enriched.write.mode("overwrite").json(
+            str(folder / batch.lineage / f"batch={batch.batch_id}")
+        )
 
     return book
 
 
 def run_pipeline(redis_url: str, folder: Path) -> dict[str, int]:
     """Read all that is in the stream, and return the sum of the reports."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the tasks need what is installed here
+    os.environ.setdefault(
+        "PYSPARK_PYTHON", sys.executable
+    )  # the tasks need what is installed here
     builder = SparkSession.Builder().master("local[2]").appName("orders")
-    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config(
+        "spark.ui.enabled", "false"
+    )
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     session.dataSource.register(RedisStreamSource)
     source = session.readStream.format("redis_streams").option("body", "string")
-    stream = source.option("url", redis_url).option("destination", "orders").option("maxRowsPerBatch", 200)
+    stream = (
+        source.option("url", redis_url)
+        .option("destination", "orders")
+        .option("maxRowsPerBatch", 200)
+    )
     book = make_pipeline(session, redis_url, folder)
-    query = book.write_stream(stream.load()).option("checkpointLocation", str(folder / "checkpoint"))
+    query = book.write_stream(stream.load()).option(
+        "checkpointLocation", str(folder / "checkpoint")
+    )
     query.trigger(availableNow=True).start().awaitTermination()
     session.stop()
     counts = Counter[str]()
@@ -90,9 +119,15 @@ def run_pipeline(redis_url: str, folder: Path) -> dict[str, int]:
 def send(redis_url: str) -> None:
     """Send the orders of the web shop, some of them twice, and those of the counter."""
     provider = RedisStreams.from_url(redis_url)
-    from_the_web = [_order(number) for number in (*range(ORDERS), *range(AGAIN))]
+    from_the_web = [
+        _order(number) for number in (*range(ORDERS), *range(AGAIN))
+    ]
     drive(provider.send("orders", from_the_web))
-    drive(provider.send("counter-orders", [_order(number) for number in AT_THE_COUNTER]))
+    drive(
+        provider.send(
+            "counter-orders", [_order(number) for number in AT_THE_COUNTER]
+        )
+    )
     drive(provider.close())
 
 
@@ -106,19 +141,32 @@ def main(redis_url: str) -> None:
     """Send, let the counter book, let the pipeline book, and count what was booked."""
     folder = Path("booked")
     send(redis_url)
-    Consumer([book_at_the_counter], redis_url, history=redis_url).run(until_idle=1.0)
+    Consumer([book_at_the_counter], redis_url, history=redis_url).run(
+        until_idle=1.0
+    )
     counted = run_pipeline(redis_url, folder)
-    booked: list[str] = [json.loads(line)["id"] for line in COUNTER_BOOK.read_text().splitlines()]
+    booked: list[str] = [
+        json.loads(line)["id"] for line in COUNTER_BOOK.read_text().splitlines()
+    ]
     print(f"counter: {len(booked)} booked")
-    print(f"pipeline: {counted['rows']} rows, {counted['new']} new, {counted['duplicate']} duplicate")
+    print(
+        f"pipeline: {counted['rows']} rows, {counted['new']} new, {counted['duplicate']} duplicate"
+    )
     for file in folder.glob("*/batch=*/*.json"):
-        booked += [json.loads(line)["id"] for line in file.read_text().splitlines()]
-    print(f"booked: {len(booked)} orders, {len(booked) - len(set(booked))} of them twice")
+        booked += [
+            json.loads(line)["id"] for line in file.read_text().splitlines()
+        ]
+    print(
+        f"booked: {len(booked)} orders, {len(booked) - len(set(booked))} of them twice"
+    )
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         main(sys.argv[1])
     else:
-        with tempfile.TemporaryDirectory() as name, RedisServer(Path(name), appendfsync="everysec") as server:
+        with (
+            tempfile.TemporaryDirectory() as name,
+            RedisServer(Path(name), appendfsync="everysec") as server,
+        ):
             main(server.url)

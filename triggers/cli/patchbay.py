@@ -10,6 +10,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, open_history
 from history.support.private_files import create_private
+from triggers.cli.run import report
 from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
@@ -83,12 +84,8 @@ def run(
         with listening(sink or [], next(iter(bay.outputs.providers.values()))):
             state.say(f"running {', '.join(component.name for component in file.components)}; Ctrl-C drains")
             bay.run(signals=True, until_idle=until_idle)
-        counts = bay.counts
-    columns = sorted({kind for count in counts.values() for kind in count})
-    rows: list[dict[str, Any]] = [
-        {"input": key, "messages": count.total(), **count} for key, count in counts.items()
-    ]
-    state.show("handled", ["input", "messages", *columns], rows, none="it has no input")
+        ran = bay.counts, bay.parked
+    report(state, "input", ran, prefix="" if parent is None else f"{consumer}: ")
 
 
 @app.command()

@@ -1,15 +1,17 @@
 """``doubtless run``: consume with the triggers of a module."""
 
 import asyncio
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import typer
 
 from history.bridge import drive
 from history.opening import HISTORY_URLS, open_history
-from triggers.cli.shared.configured import configuration_of
+from triggers.cli.shared.configured import configuration_of, is_on_command_line
 from triggers.cli.shared.embedded import URL, provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
@@ -32,6 +34,24 @@ from triggers.consumer.supervisor import supervise
 from triggers.consumer.tasks import AsyncConsumer
 from triggers.consumer.threads import Consumer
 from triggers.providers.opening import PROVIDER_URLS
+
+#: What became of the messages of each trigger, and how many of them were parked.
+Ran = tuple[Mapping[str, Counter[str]], Mapping[str, int]]
+
+#: How the summary says what became of one message, and of several; in this order.
+_VERBS = {
+    "ok": ("succeeded", "succeeded"),
+    "duplicate": ("was a duplicate", "were duplicates"),
+    "failed": ("failed", "failed"),
+    "rejected": ("was rejected", "were rejected"),
+    "in doubt": ("is In Doubt", "are In Doubt"),
+    "unreadable": ("was unreadable", "were unreadable"),
+    "waiting": ("waited for a join", "waited for a join"),
+    "discarded": ("was not needed by its join", "were not needed by their joins"),
+    "expired": ("had expired", "had expired"),
+    "unmatched": ("matched no rule", "matched no rule"),
+}
+_KNOWN = {*_VERBS, "recovered"}
 
 
 @with_general_options
@@ -78,12 +98,97 @@ def run(
     if processes > 1:
         raise typer.Exit(supervise(processes, name, metrics))
     options = {"history": history, "name": consumer, "parent": parent, "metrics": metrics}
-    counts = _consume(state, triggers, provider, until_idle, sink or [], **options)
-    columns = sorted({kind for count in counts.values() for kind in count})
-    rows: list[dict[str, Any]] = [
-        {"trigger": key, "messages": count.total(), **count} for key, count in counts.items()
+    typed = is_on_command_line(context, "history")
+    ran = _consume(state, triggers, provider, until_idle, sink or [], **options)
+    report(
+        state,
+        "trigger",
+        ran,
+        prefix="" if parent is None else f"{consumer}: ",
+        places={trigger.name: _parked_at(trigger, history if typed else None) for trigger in triggers},
+    )
+
+
+def report(
+    state: State,
+    title: str,
+    ran: Ran,
+    *,
+    prefix: str = "",
+    places: Mapping[str, str | None] = MappingProxyType({}),
+) -> None:
+    """Print what became of the messages: a summary for people, or one row for each trigger as JSON.
+
+    ``prefix`` is what each line begins with. ``places`` are the URLs of the histories with parked messages,
+    for each trigger whose history the environment does not name.
+    """
+    counts, parked = ran
+    if state.as_json:
+        state.document(
+            [{title: name, "messages": _messages(count), **count} for name, count in counts.items()]
+        )
+        return
+    for line in _summary(counts, parked, places):
+        state.say(prefix + line)
+
+
+def _summary(
+    counts: Mapping[str, Counter[str]], parked: Mapping[str, int], places: Mapping[str, str | None]
+) -> Iterator[str]:
+    """Yield the lines of the summary: the verdict on all triggers, then each of several, then what to do."""
+    total, waiting = sum(counts.values(), Counter[str]()), sum(parked.values())
+    number = _messages(total)
+    if waiting:
+        yield f"Parked: {waiting} of {_several(number, 'message')}. {_verdicts_of(total)}"
+    elif total["failed"]:
+        yield f"Failed: {total['failed']} of {_several(number, 'message')}. {_verdicts_of(total)}"
+    else:
+        yield f"Done: {_several(number, 'message')}. {_verdicts_of(total)}".rstrip()
+    if len(counts) > 1 and total:
+        for name, count in counts.items():
+            kept = f" Parked: {parked[name]}." if parked[name] else ""
+            yield f"  {name}: {_verdicts_of(count) or 'no messages.'}{kept}"
+    asked = [name for name, number in parked.items() if number]
+    for place in sorted({places.get(name) or "" for name in asked}):
+        here = [name for name in asked if (places.get(name) or "") == place]
+        words = ["doubtless", "parked", "list"]
+        words += ["--trigger", here[0]] * (len(here) == 1) + ["--history", place] * bool(place)
+        yield f"Next: {shlex.join(words)}"
+
+
+def _messages(count: Counter[str]) -> int:
+    """Return how many messages were handled: the deliveries without those that went back to the broker."""
+    return count.total() - count["recovered"]
+
+
+def _verdicts_of(count: Counter[str]) -> str:
+    """Return what became of messages, as sentences; empty if there was none."""
+    verdicts = [
+        f"{count[kind]} {verb if count[kind] == 1 else verbs}"
+        for kind, (verb, verbs) in _VERBS.items()
+        if count[kind]
     ]
-    state.show("handled", ["trigger", "messages", *columns], rows)
+    verdicts += [f"{number} {kind}" for kind, number in count.items() if number and kind not in _KNOWN]
+    back = count["recovered"]
+    sentences = [f"{', '.join(verdicts)}."] * bool(verdicts)
+    sentences += [f"{_several(back, 'delivery', 'deliveries')} went back to the broker."] * bool(back)
+    return " ".join(sentences)
+
+
+def _several(number: int, noun: str, nouns: str | None = None) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {nouns or noun + 's'}"
+
+
+def _parked_at(trigger: AnyTrigger, history: str | None) -> str | None:
+    """Return the history with the parked messages of a trigger, unless the commands find it by themselves.
+
+    A URL with an account is not printed, because it may have a password.
+    """
+    own = trigger.settings.parking or trigger.history_source
+    place = own if isinstance(own, str) else history
+    if place is None or place == URL:
+        return None
+    return place if "@" not in place else "URL"
 
 
 def _consume(
@@ -93,7 +198,7 @@ def _consume(
     until_idle: float | None,
     sinks: Sequence[str],
     **options: Any,
-) -> dict[str, Counter[str]]:
+) -> Ran:
     """Run a consumer with these options, of the class that the services need, until it is over."""
     started = f"running {', '.join(trigger.name for trigger in triggers)}; Ctrl-C drains"
     if not any(trigger.is_async for trigger in triggers):
@@ -102,14 +207,14 @@ def _consume(
         with listening(sinks, consumer.provider):
             state.say(started)
             consumer.run(signals=True, until_idle=until_idle)
-        return consumer.counts
+        return consumer.counts, consumer.parked
 
-    async def consume() -> dict[str, Counter[str]]:
+    async def consume() -> Ran:
         with named("--provider", PROVIDER_URLS):
             consumer = AsyncConsumer(triggers, provider, **options)
         with listening(sinks, consumer.provider):
             state.say(started)
             await consumer.run(signals=True, until_idle=until_idle)
-        return consumer.counts
+        return consumer.counts, consumer.parked
 
     return asyncio.run(consume())

@@ -120,6 +120,11 @@ class ConsumerCore(Controllable):
         """The results of the messages so far, by trigger."""
         return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
 
+    @property
+    def parked(self) -> dict[str, int]:
+        """How many messages were parked so far, by trigger."""
+        return {gate.trigger.name: gate.parked for gate in self.gates}
+
     async def _run(self, *, signals: bool, until_idle: float | None) -> None:
         check_run(signals=signals, until_idle=until_idle)
         if self._has_run:

@@ -27,6 +27,8 @@ class Gate:
     def __init__(self, trigger: Trigger[..., Any]) -> None:
         self.trigger = trigger
         self.counts: Counter[str] = Counter()
+        #: How many of these messages were parked.
+        self.parked = 0
         #: Grows with every suspension, so that a new suspension is not mistaken for an old one.
         self.suspensions = 0
         #: The log lines of the trigger's workers.
@@ -136,6 +138,7 @@ class Gate:
         """Count an outcome, and suspend the trigger if it says so."""
         with self._lock:
             self.counts[outcome.kind] += 1
+            self.parked += outcome.parked
             _count(self._statistics, outcome)
         if outcome.suspension is not None:
             self.suspend(outcome.reason, outcome.suspension)
@@ -143,9 +146,10 @@ class Gate:
                 self.word = (Verb.HOLD, outcome.reason)
 
     def note_unreadable(self) -> None:
-        """Count a delivery that was not a message."""
+        """Count a delivery that was not a message. The pipeline has parked it."""
         with self._lock:
             self.counts["unreadable"] += 1
+            self.parked += 1
             self._statistics["unreadable"] += 1
 
     def note_refusals(self, number: int) -> None:

@@ -168,6 +168,11 @@ class PatchBay:
         """The results of the messages so far, by trigger."""
         return {} if self._consumer is None else self._consumer.counts
 
+    @property
+    def parked(self) -> dict[str, int]:
+        """How many messages were parked so far, by trigger."""
+        return {} if self._consumer is None else self._consumer.parked
+
     def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
         """Run until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
 

@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests import ROOT
-from tests.acceptance.docs.pages import READERS_REDIS, blocks, follow, in_path, pages, program
+from tests.acceptance.docs.pages import READERS_REDIS, Block, blocks, follow, in_path, pages, program, typed
 from tests.fixtures.servers.spark import LONGEST, SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import PATIENCE
 
@@ -69,6 +69,48 @@ def test_the_python_blocks_that_are_not_run_compile(page: Path) -> None:
             compile("\n".join(block.lines), name_of(page), "exec")
 
 
+@pytest.mark.parametrize("page", pages_with("python no-run"), ids=name_of)
+def test_readers_are_told_why_no_test_runs_a_block(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    of_the_page = "No test runs the blocks of this page" in " ".join(text.partition("\n## ")[0].split())
+
+    silent = [
+        block.line
+        for block in blocks(page)
+        if block.kind == "python no-run"
+        and not of_the_page
+        and "No test runs this block" not in _paragraph_before(text, block)
+    ]
+
+    assert silent == []
+
+
+def _paragraph_before(text: str, block: Block) -> str:
+    before = "\n".join(text.splitlines()[: block.line - 2]).rstrip()
+    return " ".join(before.rpartition("\n\n")[2].split())
+
+
+@pytest.mark.parametrize("page", pages_with("python file"), ids=name_of)
+def test_a_file_of_a_page_is_used_by_its_commands(page: Path) -> None:
+    files = {block.file: block for block in blocks(page) if block.kind == "python file"}
+    commands = " ".join(
+        shown for block in blocks(page) if block.kind == "console" for shown, _ in typed(block)
+    )
+    texts = {file: " ".join(block.lines) for file, block in files.items()}
+
+    unused = [
+        file
+        for file in files
+        if file is None
+        or not any(
+            Path(file).stem in text
+            for text in (commands, *(text for name, text in texts.items() if name != file))
+        )
+    ]
+
+    assert unused == []
+
+
 def test_every_block_of_a_page_about_guards_runs() -> None:
     guards = {ROOT / "docs" / "how-to" / "protect-your-own-code.md", *ROOT.glob("docs/how-to/guard-*.md")}
 
@@ -85,7 +127,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, 
     follow(page, tmp_path, redis_url, {**environment, "XDG_STATE_HOME": str(tmp_path / "state")})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("examples/*/README.md")], ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]

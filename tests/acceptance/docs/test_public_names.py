@@ -12,7 +12,7 @@ import pytest
 from tests import ROOT
 from tests.acceptance.docs.pages import pages
 
-SOURCES = [*pages(), *sorted((ROOT / "examples").glob("*.py"))]
+SOURCES = [*pages(), *sorted((ROOT / "examples").rglob("*.py"))]
 
 #: Packages whose public names are those in their ``__all__``, and modules whose names are public without one.
 PUBLIC = (
