@@ -44,6 +44,7 @@ from history.contract.journal import JournalContract, SecurityLogContract
 from history.contract.parking import ParkingContract
 from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.races import RaceContract
+from history.contract.records import RecordContract
 from history.contract.results import ResultContract
 from history.contract.rollback import RollbackContract
 from history.contract.runs import RunContract
@@ -67,6 +68,7 @@ class HistoryContract(
     ControlContract,
     AdoptionContract,
     ProgressContract,
+    RecordContract,
     ResultContract,
     FingerprintContract,
     JournalContract,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from history.beside.kept import OF_ENTRIES, KeepsBeside
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -31,7 +32,7 @@ from history.memory.joining import MemoryJoining
 from history.memory.journal import MemoryJournal, MemorySecurityLog
 from history.memory.parking import MemoryParking
 from history.memory.progress import MemoryProgress
-from history.memory.results import MemoryResults
+from history.memory.records import MemoryRecords
 from history.store import (
     WHOLE,
     BatchOwner,
@@ -50,7 +51,6 @@ from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
-from history.store.results import Results
 from history.store.security import SecurityLog
 
 #: How many entries or batches a piece of a purge looks at.
@@ -102,7 +102,7 @@ def shared_history(name: str) -> "MemoryHistory":
         return _shared.setdefault(name, MemoryHistory())
 
 
-class MemoryHistory(SingleVerbs):
+class MemoryHistory(SingleVerbs, KeepsBeside):
     """A document history that lives and dies with its process; safe to share between threads.
 
     ``clock`` stands for the server's clock and returns aware UTC.
@@ -119,7 +119,8 @@ class MemoryHistory(SingleVerbs):
         self._parking = MemoryParking(self._settle_one, clock)
         self._control = MemoryControl(clock)
         self._progress = MemoryProgress()
-        self._results = MemoryResults(clock)
+        self._memory = MemoryRecords(clock)
+        self.keep_beside(self._memory)
         self._fingerprints = MemoryFingerprints(clock)
         self._journal = MemoryJournal(clock)
         self._security_log = MemorySecurityLog(clock)
@@ -145,11 +146,6 @@ class MemoryHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same memory."""
         return self._joining
-
-    @property
-    def results(self) -> Results:
-        """The kept results in the same memory."""
-        return self._results
 
     @property
     def fingerprints(self) -> Fingerprints:
@@ -411,7 +407,10 @@ class MemoryHistory(SingleVerbs):
             space, key = self._namespace(trigger), digest(uuid)
             there = space.read(key, self._clock()) is not None
             space.write(key, None)
-            beside = [self._fingerprints.forget(trigger, uuid), self._results.forget(trigger, uuid)]
+            beside = [
+                self._fingerprints.forget(trigger, uuid),
+                self._memory.take(trigger, OF_ENTRIES, key),
+            ]
             return there or any(beside)
 
     async def stats(self, trigger: str) -> HistoryStats:

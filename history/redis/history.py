@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import redis
 
+from history.beside.kept import KeepsBeside
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     DIGEST_SIZE,
@@ -39,6 +40,7 @@ from history.redis.joining import RedisJoining
 from history.redis.journal import RedisJournal, RedisSecurityLog
 from history.redis.parking import RedisParking
 from history.redis.progress import RedisProgress, record_words
+from history.redis.records import RedisRecords
 from history.redis.replies import (
     BATCH_CLAIMS,
     CLAIMS,
@@ -50,7 +52,6 @@ from history.redis.replies import (
     read_packed_claims,
     rounds,
 )
-from history.redis.results import RedisResults
 from history.redis.scripts import Scripts
 from history.store import (
     CLAIM_BATCH,
@@ -74,7 +75,6 @@ from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
-from history.store.results import Results
 from history.store.security import SecurityLog
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
@@ -96,7 +96,7 @@ _YES, _UNDECIDED = b"1?"
 _FENCE = struct.Struct(">Q")
 
 
-class RedisHistory(SingleVerbs):
+class RedisHistory(SingleVerbs, KeepsBeside):
     """A document history in Redis 6.2 or later, blocking or asyncio.
 
     Give it a URL (:meth:`from_url`), or a ``redis.Redis``, ``redis.asyncio.Redis`` or ``redis.RedisCluster``
@@ -137,7 +137,7 @@ class RedisHistory(SingleVerbs):
         self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis, self._cipher)
         self._progress = RedisProgress(self._redis)
-        self._results = RedisResults(self._redis, self._cipher)
+        self.keep_beside(RedisRecords(self._redis), self._cipher)
         self._fingerprints = RedisFingerprints(self._redis)
         self._journal = RedisJournal(self._redis)
         self._security_log = RedisSecurityLog(self._redis)
@@ -167,11 +167,6 @@ class RedisHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same Redis."""
         return self._joining
-
-    @property
-    def results(self) -> Results:
-        """The kept results in the same Redis."""
-        return self._results
 
     @property
     def fingerprints(self) -> Fingerprints:

@@ -16,7 +16,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.CONTROL: ("control/",),
     Capability.UPKEEP: ("entries/purge",),
     Capability.JOINING: ("joining/",),
-    Capability.RESULTS: ("results/",),
+    Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("fingerprints/",),
     Capability.BATCHES: (
         "entries/adopt",
@@ -37,7 +37,7 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
-    Capability.RESULTS: ("GET",),
+    Capability.RESULTS: ("MGET",),
     Capability.LOOKING: ("SSCAN",),
 }
 
@@ -95,6 +95,6 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
 def _scripts_of(capability: Capability) -> Sequence[str]:
     names = script_names(DEFAULT_PACKAGE)
     if capability is Capability.MESSAGES:
-        others = tuple(name for names in _SCRIPTS.values() for name in names)
+        others = ("records/", *(name for names in _SCRIPTS.values() for name in names))
         return [name for name in names if not name.startswith(others)]
     return [name for name in names if name.startswith(_SCRIPTS.get(capability, ()))]

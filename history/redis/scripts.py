@@ -43,6 +43,7 @@ WAITED_FOR = GRANTING | {
     "joining/first",
     "parking/decide",
     "progress/write",
+    "records/apply",
 }
 
 #: How a script says that a key is gone; see ``lua/shared/head.lua``.

@@ -11,6 +11,7 @@ from typing import Self, TypedDict, TypeVar
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from history.beside.kept import OF_ENTRIES, KeepsBeside
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -59,7 +60,7 @@ from history.sql.joining import SqlJoining
 from history.sql.journal import SqlJournal, SqlSecurityLog
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
-from history.sql.results import SqlResults, forget_result
+from history.sql.records import SqlRecords, delete
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
     FORGET,
@@ -87,7 +88,7 @@ from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
-from history.store.results import Results
+from history.store.records import Delete
 from history.store.security import SecurityLog
 from history.support.encryption import SETTING, Cipher, cipher_of
 
@@ -108,7 +109,7 @@ class SqlOptions(TypedDict, total=False):
     encrypt: str | Cipher | None
 
 
-class SqlHistory(SingleVerbs):
+class SqlHistory(SingleVerbs, KeepsBeside):
     """A document history in a SQL database; its tables are created at first use.
 
     ``engine`` is a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg; the
@@ -149,7 +150,7 @@ class SqlHistory(SingleVerbs):
         self._parking = SqlParking(self._database, self._cipher)
         self._joining = SqlJoining(self._database, self._cipher)
         self._progress = SqlProgress(self._database)
-        self._results = SqlResults(self._database, self._cipher)
+        self.keep_beside(SqlRecords(self._database), self._cipher)
         self._fingerprints = SqlFingerprints(self._database)
         self._journal = SqlJournal(self._database)
         self._security_log = SqlSecurityLog(self._database)
@@ -237,11 +238,6 @@ class SqlHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
-
-    @property
-    def results(self) -> Results:
-        """The kept results in the same database."""
-        return self._results
 
     @property
     def fingerprints(self) -> Fingerprints:
@@ -472,7 +468,7 @@ class SqlHistory(SingleVerbs):
             gone = [
                 bool(await fetch(connection, FORGET, trigger=trigger, key=key)),
                 await forget_fingerprint(connection, trigger=trigger, key=key),
-                await forget_result(connection, trigger=trigger, key=key),
+                *[await delete(connection, trigger, Delete(kind, key)) for kind in OF_ENTRIES],
             ]
             return any(gone)
 

@@ -13,6 +13,8 @@
                        :class:`BatchLeases`, which it may lack, too: the lease of a whole batch
 ``packed_claims.py``   :class:`PackedClaims`, which a store may lack: claims by digests, for many rows
 ``turning.py``         its ``Turning``, which a store may lack: from one message to the next in one call
+``records.py``         :class:`Records`, which a store may lack: keyed records and logs, over which
+                       :mod:`history.beside` keeps what comes next
 ``results.py``         what a store may keep besides: what the first run of a uuid answered,
 ``fingerprints.py``    the fingerprint of the first body that came with it,
 ``journal.py``         and one line for each verdict that is not plain

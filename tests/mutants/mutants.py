@@ -24,7 +24,7 @@ _SETTLE = "history/redis/lua/entries/settle.lua"
 _TAKE_OVER = "history/redis/lua/entries/take_over.lua"
 _FIRST = "history/redis/lua/fingerprints/first.lua"
 _DECIDE = "history/redis/lua/parking/decide.lua"
-_PUT = "history/redis/lua/results/put.lua"
+_RECORDS = "history/redis/lua/shared/records.lua"
 _LOOK = "history/redis/lua/shared/look.lua"
 _SETTLING = "history/redis/lua/shared/settling.lua"
 _SLICES = "history/redis/lua/shared/slices.lua"
@@ -238,8 +238,14 @@ MUTANTS = (
         f"{_STORES}::test_the_first_fingerprint_of_a_uuid_stays[redis]",
     ),
     Mutant(
-        _PUT,
-        "held > ARGV[1]",
+        _RECORDS,
+        "if not (each or made) then return held, false end",
+        "",
+        f"{_STORES}::test_of_a_step_with_one_refused_change_nothing_is_made[redis-alone]",
+    ),
+    Mutant(
+        _RECORDS,
+        "is_less(ARGV[at + 5], version)",
         "false",
         f"{_STORES}::test_a_late_run_does_not_replace_the_result_of_its_successor[redis]",
     ),

@@ -15,7 +15,7 @@ from history.sql.statements import (
     journal,
     parking,
     progress,
-    results,
+    records,
 )
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.sql.tables.history import READ_META, Prepared
@@ -39,6 +39,8 @@ _NOTHING = statement("SELECT 1")
 
 _OTHERS = [*_UPKEEP, *_LOOKING, *_BATCHES]
 
+_RECORDS = [records.PUT, records.GET, records.DELETE, records.PURGE]
+
 _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.MESSAGES: [
         *(one for one in statements_of(entries) if one not in _OTHERS),
@@ -50,7 +52,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.JOURNAL: [journal.APPEND, journal.READ, journal.LATEST, journal.TRIM],
     Capability.SECURITY: [journal.APPEND, journal.SECURITY, journal.DELETE_SECURITY],
     Capability.JOINING: list(statements_of(joining)),
-    Capability.RESULTS: list(statements_of(results)),
+    Capability.RESULTS: _RECORDS,
     Capability.FINGERPRINTS: list(statements_of(fingerprints)),
     Capability.BATCHES: [*_BATCHES, *statements_of(progress)],
     Capability.LOOKING: _LOOKING,

@@ -2,5 +2,5 @@
 
 ``dialects.py`` makes one text serve SQLite and PostgreSQL. ``entries.py``, ``control.py``,
 ``fingerprints.py``, ``joining.py``, ``journal.py``, ``offsets.py``, ``parking.py``, ``progress.py``,
-``results.py`` and ``watermark.py`` have the statements of one protocol or table each.
+``records.py`` and ``watermark.py`` have the statements of one protocol or table each.
 """

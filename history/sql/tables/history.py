@@ -20,8 +20,9 @@ doubtless_joins       one row per period of a join: open, late (its time-out is 
 doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_join_firsts who is the first of an activation, for a join of only one
 doubtless_progress    one row per batch of a query of Spark, a JSON document
-doubtless_results     what the first run of a uuid answered, for a guard that keeps it, with that run's fence
 doubtless_journal     one line for each verdict that is not plain, a JSON document; the youngest of a trigger
+doubtless_records     what is kept beside the entries: one row per record, by its kind and key
+doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
                       fence (SQLite only, PostgreSQL has the sequence ``doubtless_fences``)
 ====================  ===============================================================================
@@ -255,17 +256,6 @@ PROGRESS = Table(
     Column("document", Text, nullable=False),
 )
 
-RESULTS = Table(
-    "doubtless_results",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("digest", LargeBinary, primary_key=True),
-    Column("fence", BigInteger, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Index("doubtless_results_expiry", "expires_at"),
-)
-
 FINGERPRINTS = Table(
     "doubtless_fingerprints",
     METADATA,
@@ -286,6 +276,32 @@ JOURNAL = Table(
     Column("document", Text, nullable=False),
     Index("doubtless_journal_times", "trigger_name", "written_at", "id"),
     Index("doubtless_journal_uuids", "trigger_name", "digest", "written_at"),
+)
+
+RECORDS = Table(
+    "doubtless_records",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("kind", NAME, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Index("doubtless_records_expiry", "expires_at"),
+)
+
+LOG = Table(
+    "doubtless_log",
+    METADATA,
+    Column("id", NAME, primary_key=True),
+    Column("trigger_name", NAME, nullable=False),
+    Column("kind", NAME, nullable=False),
+    Column("about", LargeBinary, nullable=False),
+    Column("written_at", BigInteger, nullable=False),
+    Column("line", Text, nullable=False),
+    Index("doubtless_log_times", "trigger_name", "kind", "written_at", "id"),
+    Index("doubtless_log_about", "trigger_name", "kind", "about", "written_at"),
 )
 
 META = Table(

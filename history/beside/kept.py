@@ -1,0 +1,28 @@
+"""All that a store keeps beside its entries, once it has records."""
+
+from history.beside.results import RESULTS, RecordedResults
+from history.store.records import Records
+from history.store.results import Results
+from history.support.encryption import Cipher
+
+#: The kinds whose key is the digest of a uuid: they are forgotten with its entry.
+OF_ENTRIES = (RESULTS,)
+
+
+class KeepsBeside:
+    """A store that keeps everything over its records: it says which, when it is made."""
+
+    def keep_beside(self, records: Records, cipher: Cipher | None = None) -> None:
+        """Keep everything in these records, encrypted if there is a cipher."""
+        self._records = records
+        self._results: Results = RecordedResults(records, cipher)
+
+    @property
+    def records(self) -> Records:
+        """What is kept beside the entries, in the same place as they are."""
+        return self._records
+
+    @property
+    def results(self) -> Results:
+        """The kept results."""
+        return self._results

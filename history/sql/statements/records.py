@@ -1,0 +1,157 @@
+"""Every SQL statement on records and logs, each a named block with its purpose.
+
+PostgreSQL takes many records at once, SQLite, whose statements travel nowhere, one.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from history.sql.statements.dialects import Dialect, Words, statement
+from history.store.records import Record
+
+_WORDS: Words = {
+    "puts": {
+        Dialect.SQLITE: "(SELECT :key AS key, :version AS version, :value AS value) AS w",
+        Dialect.POSTGRESQL: """unnest(
+            CAST(:keys AS BYTEA[]), CAST(:versions AS BIGINT[]), CAST(:values AS BYTEA[])
+        ) AS w (key, version, value)""",
+    },
+    "any_key": {Dialect.SQLITE: ":key", Dialect.POSTGRESQL: "ANY (CAST(:keys AS BYTEA[]))"},
+    "for_update": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE"},
+    "skip_locked": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE SKIP LOCKED"},
+    "lives": "(r.expires_at IS NULL OR r.expires_at > {now})",
+    "same": "({lives} AND r.version = excluded.version AND r.value = excluded.value)",
+    "taken": """(NOT {same} AND CASE CAST(:expects AS TEXT)
+        WHEN 'any' THEN TRUE
+        WHEN 'not newer' THEN NOT {lives} OR r.version <= excluded.version
+        ELSE CASE WHEN {lives} THEN r.version ELSE 0 END = excluded.version - 1 END)""",
+}
+
+# Keep records, each where the one that is held is as expected, and return those that are held then. One that
+# is held already lives longer. In the order of the keys, so that two calls never wait for each other.
+PUT = statement(
+    """
+    INSERT INTO doubtless_records AS r (trigger_name, kind, key, version, value, changed_at, expires_at)
+    SELECT CAST(:trigger AS TEXT), CAST(:kind AS TEXT), w.key, w.version, w.value, {now},
+        {now} + CAST(:time_to_live AS BIGINT)
+    FROM {puts}
+    WHERE CAST(:expects AS TEXT) <> 'follows' OR w.version = 1 OR (
+        SELECT r.version FROM doubtless_records AS r
+        WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key {for_update}) IS NOT NULL
+    ORDER BY w.key
+    ON CONFLICT (trigger_name, kind, key) DO UPDATE
+    SET version = CASE WHEN {taken} THEN excluded.version ELSE r.version END,
+        value = CASE WHEN {taken} THEN excluded.value ELSE r.value END,
+        changed_at = CASE WHEN {taken} THEN excluded.changed_at ELSE r.changed_at END,
+        expires_at = CASE WHEN {taken} OR ({same} AND (
+                r.expires_at < excluded.expires_at OR excluded.expires_at IS NULL))
+            THEN excluded.expires_at ELSE r.expires_at END
+    RETURNING key, version, value, COALESCE(expires_at > {now}, TRUE) AS lives
+    """,
+    words=_WORDS,
+)
+
+# What is held under keys and still lives.
+GET = statement(
+    """
+    SELECT r.key, r.version, r.value FROM doubtless_records AS r
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = {any_key} AND {lives}
+    """,
+    words=_WORDS,
+)
+
+# Some records of a kind, the greatest key first.
+PAGE = statement(
+    """
+    SELECT r.key, r.version, r.value FROM doubtless_records AS r
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key >= :first AND r.key < :end AND {lives}
+    ORDER BY r.key DESC LIMIT :limit
+    """,
+    words=_WORDS,
+)
+
+# Delete the records of some keys; only those that still lived come back as such.
+DELETE = statement(
+    """
+    DELETE FROM doubtless_records AS r
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key >= :key AND r.key <= :last
+    RETURNING COALESCE(expires_at > {now}, TRUE) AS lives
+    """,
+    words=_WORDS,
+)
+
+# Some whose time to live is over; two that do this at once do not wait for each other.
+PURGE = statement(
+    """
+    DELETE FROM doubtless_records WHERE (trigger_name, kind, key) IN (
+        SELECT trigger_name, kind, key FROM doubtless_records WHERE expires_at <= {now}
+        ORDER BY expires_at LIMIT :limit {skip_locked})
+    """,
+    words=_WORDS,
+)
+
+# Some that have not changed for long.
+FORGET = statement("""
+    DELETE FROM doubtless_records WHERE trigger_name = :trigger AND kind = :kind AND key IN (
+        SELECT key FROM doubtless_records
+        WHERE trigger_name = :trigger AND kind = :kind AND changed_at < {now} - CAST(:age AS BIGINT)
+        LIMIT :limit)
+    RETURNING key
+""")
+
+# What undoes the changes of a step of which one is refused, in whosever transaction it is.
+SAVE, UNDO = statement("SAVEPOINT doubtless_step"), statement("ROLLBACK TO SAVEPOINT doubtless_step")
+
+# Add a line; one that is sent twice stands there once.
+APPEND = statement("""
+    INSERT INTO doubtless_log (id, trigger_name, kind, about, written_at, line)
+    VALUES (:id, :trigger, :kind, :about, {now}, :line)
+    ON CONFLICT (id) DO NOTHING
+""")
+
+# Some lines of a log, the newest first.
+LATEST = statement("""
+    SELECT id, written_at, line FROM doubtless_log
+    WHERE trigger_name = :trigger AND kind = :kind AND (written_at, id) < (:at, :id)
+    ORDER BY written_at DESC, id DESC LIMIT :limit
+""")
+
+# Some lines about something, the newest first.
+ABOUT = statement("""
+    SELECT id, written_at, line FROM doubtless_log
+    WHERE trigger_name = :trigger AND kind = :kind AND about = :about AND (written_at, id) < (:at, :id)
+    ORDER BY written_at DESC, id DESC LIMIT :limit
+""")
+
+# Forget the lines before the last so many of a log; two that do this at once find less to do.
+TRIM = statement("""
+    DELETE FROM doubtless_log WHERE trigger_name = :trigger AND kind = :kind AND written_at < (
+        SELECT written_at FROM doubtless_log WHERE trigger_name = :trigger AND kind = :kind
+        ORDER BY written_at DESC, id DESC LIMIT 1 OFFSET :kept)
+""")
+
+# Delete the lines that are too old.
+CUT = statement("""
+    DELETE FROM doubtless_log
+    WHERE trigger_name = :trigger AND kind = :kind AND written_at < {now} - CAST(:age AS BIGINT)
+    RETURNING id
+""")
+
+
+def puts(dialect: str, records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    """Yield the parameters of ``{puts}``, of one statement each."""
+    if dialect == Dialect.POSTGRESQL:
+        keys, values, versions = zip(*records, strict=True)
+        yield {"keys": list(keys), "versions": list(versions), "values": list(values)}
+    else:
+        for record in records:
+            yield record._asdict()
+
+
+def keys_in(dialect: str, keys: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the parameters of ``{any_key}``, of one statement each."""
+    if dialect == Dialect.POSTGRESQL:
+        yield {"keys": list(keys)}
+    else:
+        for key in keys:
+            yield {"key": key}
