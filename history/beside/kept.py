@@ -1,12 +1,14 @@
 """All that a store keeps beside its entries, once it has records."""
 
+from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
 from history.beside.results import RESULTS, RecordedResults
+from history.store.fingerprints import Fingerprints
 from history.store.records import Records
 from history.store.results import Results
 from history.support.encryption import Cipher
 
 #: The kinds whose key is the digest of a uuid: they are forgotten with its entry.
-OF_ENTRIES = (RESULTS,)
+OF_ENTRIES = (RESULTS, FINGERPRINTS)
 
 
 class KeepsBeside:
@@ -16,6 +18,7 @@ class KeepsBeside:
         """Keep everything in these records, encrypted if there is a cipher."""
         self._records = records
         self._results: Results = RecordedResults(records, cipher)
+        self._fingerprints: Fingerprints = RecordedFingerprints(records)
 
     @property
     def records(self) -> Records:
@@ -26,3 +29,8 @@ class KeepsBeside:
     def results(self) -> Results:
         """The kept results."""
         return self._results
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """The fingerprints of first bodies."""
+        return self._fingerprints

@@ -27,7 +27,6 @@ from history.entry import (
     take_over,
 )
 from history.memory.control import MemoryControl
-from history.memory.fingerprints import MemoryFingerprints
 from history.memory.joining import MemoryJoining
 from history.memory.journal import MemoryJournal, MemorySecurityLog
 from history.memory.parking import MemoryParking
@@ -46,7 +45,6 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.control import Control
-from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
@@ -121,7 +119,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         self._progress = MemoryProgress()
         self._memory = MemoryRecords(clock)
         self.keep_beside(self._memory)
-        self._fingerprints = MemoryFingerprints(clock)
         self._journal = MemoryJournal(clock)
         self._security_log = MemorySecurityLog(clock)
         self._joining = MemoryJoining(
@@ -146,11 +143,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same memory."""
         return self._joining
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """The fingerprints of first bodies, in the same place as the entries."""
-        return self._fingerprints
 
     @property
     def journal(self) -> Journal:
@@ -407,11 +399,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             space, key = self._namespace(trigger), digest(uuid)
             there = space.read(key, self._clock()) is not None
             space.write(key, None)
-            beside = [
-                self._fingerprints.forget(trigger, uuid),
-                self._memory.take(trigger, OF_ENTRIES, key),
-            ]
-            return there or any(beside)
+            return self._memory.take(trigger, OF_ENTRIES, key) or there
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state."""

@@ -35,7 +35,6 @@ from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
-from history.redis.fingerprints import RedisFingerprints
 from history.redis.joining import RedisJoining
 from history.redis.journal import RedisJournal, RedisSecurityLog
 from history.redis.parking import RedisParking
@@ -69,7 +68,6 @@ from history.store import (
     milliseconds,
 )
 from history.store.control import Control
-from history.store.fingerprints import Fingerprints
 from history.store.inspection import Capability, Refusal
 from history.store.joining import Joining
 from history.store.journal import Journal
@@ -138,7 +136,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         self._joining = RedisJoining(self._redis, self._cipher)
         self._progress = RedisProgress(self._redis)
         self.keep_beside(RedisRecords(self._redis), self._cipher)
-        self._fingerprints = RedisFingerprints(self._redis)
         self._journal = RedisJournal(self._redis)
         self._security_log = RedisSecurityLog(self._redis)
         self._checked = False
@@ -167,11 +164,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same Redis."""
         return self._joining
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """The fingerprints of first bodies, in the same place as the entries."""
-        return self._fingerprints
 
     @property
     def journal(self) -> Journal:

@@ -17,7 +17,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.UPKEEP: ("entries/purge",),
     Capability.JOINING: ("joining/",),
     Capability.RESULTS: ("records/apply",),
-    Capability.FINGERPRINTS: ("fingerprints/",),
+    Capability.FINGERPRINTS: ("records/apply",),
     Capability.BATCHES: (
         "entries/adopt",
         "entries/claim_batch",

@@ -55,7 +55,6 @@ from history.sql.entries.settlements import (
     settle_entries,
     turns_of,
 )
-from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
 from history.sql.joining import SqlJoining
 from history.sql.journal import SqlJournal, SqlSecurityLog
 from history.sql.parking import SqlParking, known_triggers
@@ -82,7 +81,6 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.control import Control
-from history.store.fingerprints import Fingerprints
 from history.store.inspection import Capability, Refusal, Room
 from history.store.joining import Joining
 from history.store.journal import Journal
@@ -151,7 +149,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         self._joining = SqlJoining(self._database, self._cipher)
         self._progress = SqlProgress(self._database)
         self.keep_beside(SqlRecords(self._database), self._cipher)
-        self._fingerprints = SqlFingerprints(self._database)
         self._journal = SqlJournal(self._database)
         self._security_log = SqlSecurityLog(self._database)
 
@@ -238,11 +235,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """The fingerprints of first bodies, in the same place as the entries."""
-        return self._fingerprints
 
     @property
     def journal(self) -> Journal:
@@ -467,7 +459,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         async def forget(connection: AnyConnection) -> bool:
             gone = [
                 bool(await fetch(connection, FORGET, trigger=trigger, key=key)),
-                await forget_fingerprint(connection, trigger=trigger, key=key),
                 *[await delete(connection, trigger, Delete(kind, key)) for kind in OF_ENTRIES],
             ]
             return any(gone)

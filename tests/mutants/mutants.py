@@ -22,7 +22,6 @@ _FORGET = "history/redis/lua/entries/forget.lua"
 _RENEW = "history/redis/lua/entries/renew.lua"
 _SETTLE = "history/redis/lua/entries/settle.lua"
 _TAKE_OVER = "history/redis/lua/entries/take_over.lua"
-_FIRST = "history/redis/lua/fingerprints/first.lua"
 _DECIDE = "history/redis/lua/parking/decide.lua"
 _RECORDS = "history/redis/lua/shared/records.lua"
 _LOOK = "history/redis/lua/shared/look.lua"
@@ -230,12 +229,6 @@ MUTANTS = (
         "if not is_held(entry, fence, owner) then return '0' end",
         "",
         f"{_STORES}::test_another_owner_of_the_same_fence_is_left_alone[redis]",
-    ),
-    Mutant(
-        _FIRST,
-        "if held and held ~= mine then",
-        "if false then",
-        f"{_STORES}::test_the_first_fingerprint_of_a_uuid_stays[redis]",
     ),
     Mutant(
         _RECORDS,

@@ -10,7 +10,6 @@ from history.sql.entries.lineage import HISTORY
 from history.sql.statements import (
     control,
     entries,
-    fingerprints,
     joining,
     journal,
     parking,
@@ -53,7 +52,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.SECURITY: [journal.APPEND, journal.SECURITY, journal.DELETE_SECURITY],
     Capability.JOINING: list(statements_of(joining)),
     Capability.RESULTS: _RECORDS,
-    Capability.FINGERPRINTS: list(statements_of(fingerprints)),
+    Capability.FINGERPRINTS: _RECORDS,
     Capability.BATCHES: [*_BATCHES, *statements_of(progress)],
     Capability.LOOKING: _LOOKING,
 }

@@ -256,16 +256,6 @@ PROGRESS = Table(
     Column("document", Text, nullable=False),
 )
 
-FINGERPRINTS = Table(
-    "doubtless_fingerprints",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("digest", LargeBinary, primary_key=True),
-    Column("fingerprint", LargeBinary, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Index("doubtless_fingerprints_expiry", "expires_at"),
-)
-
 JOURNAL = Table(
     "doubtless_journal",
     METADATA,
