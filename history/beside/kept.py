@@ -1,10 +1,13 @@
 """All that a store keeps beside its entries, once it has records."""
 
 from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
+from history.beside.journal import RecordedJournal, RecordedSecurityLog
 from history.beside.results import RESULTS, RecordedResults
 from history.store.fingerprints import Fingerprints
+from history.store.journal import Journal
 from history.store.records import Records
 from history.store.results import Results
+from history.store.security import SecurityLog
 from history.support.encryption import Cipher
 
 #: The kinds whose key is the digest of a uuid: they are forgotten with its entry.
@@ -19,6 +22,8 @@ class KeepsBeside:
         self._records = records
         self._results: Results = RecordedResults(records, cipher)
         self._fingerprints: Fingerprints = RecordedFingerprints(records)
+        self._journal: Journal = RecordedJournal(records)
+        self._security_log: SecurityLog = RecordedSecurityLog(records)
 
     @property
     def records(self) -> Records:
@@ -34,3 +39,13 @@ class KeepsBeside:
     def fingerprints(self) -> Fingerprints:
         """The fingerprints of first bodies."""
         return self._fingerprints
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of each trigger."""
+        return self._journal
+
+    @property
+    def security_log(self) -> SecurityLog:
+        """The security log, which is of no trigger."""
+        return self._security_log

@@ -28,7 +28,6 @@ from history.entry import (
 )
 from history.memory.control import MemoryControl
 from history.memory.joining import MemoryJoining
-from history.memory.journal import MemoryJournal, MemorySecurityLog
 from history.memory.parking import MemoryParking
 from history.memory.progress import MemoryProgress
 from history.memory.records import MemoryRecords
@@ -46,10 +45,8 @@ from history.store import (
 )
 from history.store.control import Control
 from history.store.joining import Joining
-from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
-from history.store.security import SecurityLog
 
 #: How many entries or batches a piece of a purge looks at.
 PIECE = 1000
@@ -119,8 +116,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         self._progress = MemoryProgress()
         self._memory = MemoryRecords(clock)
         self.keep_beside(self._memory)
-        self._journal = MemoryJournal(clock)
-        self._security_log = MemorySecurityLog(clock)
         self._joining = MemoryJoining(
             lock=self._lock,
             clock=clock,
@@ -143,16 +138,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same memory."""
         return self._joining
-
-    @property
-    def journal(self) -> Journal:
-        """The journal in the same memory."""
-        return self._journal
-
-    @property
-    def security_log(self) -> SecurityLog:
-        """The security log in the same memory."""
-        return self._security_log
 
     @property
     def progress(self) -> Progress:

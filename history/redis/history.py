@@ -36,7 +36,6 @@ from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
 from history.redis.joining import RedisJoining
-from history.redis.journal import RedisJournal, RedisSecurityLog
 from history.redis.parking import RedisParking
 from history.redis.progress import RedisProgress, record_words
 from history.redis.records import RedisRecords
@@ -70,10 +69,8 @@ from history.store import (
 from history.store.control import Control
 from history.store.inspection import Capability, Refusal
 from history.store.joining import Joining
-from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
-from history.store.security import SecurityLog
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.urls import split_option
@@ -136,8 +133,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         self._joining = RedisJoining(self._redis, self._cipher)
         self._progress = RedisProgress(self._redis)
         self.keep_beside(RedisRecords(self._redis), self._cipher)
-        self._journal = RedisJournal(self._redis)
-        self._security_log = RedisSecurityLog(self._redis)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -164,16 +159,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same Redis."""
         return self._joining
-
-    @property
-    def journal(self) -> Journal:
-        """The journal in the same Redis."""
-        return self._journal
-
-    @property
-    def security_log(self) -> SecurityLog:
-        """The security log in the same Redis."""
-        return self._security_log
 
     @property
     def progress(self) -> Progress:

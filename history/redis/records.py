@@ -66,7 +66,9 @@ class RedisRecords:
             pipeline = self._redis.client.pipeline(transaction=False)
             for one in lines:
                 fields, most = {b"about": one.about, b"line": one.line}, one.log.most
-                pipeline.xadd(_key(trigger, one.log.name), fields, maxlen=most, approximate=most is not None)
+                pipeline.xadd(
+                    key_of(trigger, one.log.name), fields, maxlen=most, approximate=most is not None
+                )
             return pipeline.execute()
 
         await self._redis.call("writing a log", add)
@@ -77,9 +79,9 @@ class RedisRecords:
             return []
         client: Any = self._redis.client
         if kind.listed:
-            read = partial(client.hmget, _key(trigger, kind.name), keys)
+            read = partial(client.hmget, key_of(trigger, kind.name), keys)
         else:
-            read = partial(client.mget, [_key(trigger, _place(kind, key)) for key in keys])
+            read = partial(client.mget, [key_of(trigger, _place(kind, key)) for key in keys])
         texts: Sequence[bytes | None] = await self._redis.call(f"reading records ({kind.name})", read)
         return [_record(key, text or b"") for key, text in zip(keys, texts, strict=True)]
 
@@ -87,7 +89,7 @@ class RedisRecords:
         self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
     ) -> Sequence[Record]:
         """Return some records, the greatest key first: their keys, then what is held under them."""
-        names, end = _key(trigger, f"{kind.name}:keys"), b"(" + (before or end_of(prefix))
+        names, end = key_of(trigger, f"{kind.name}:keys"), b"(" + (before or end_of(prefix))
         read = partial(self._redis.client.zrevrangebylex, names, end, b"[" + prefix, start=0, num=limit)
         keys: Sequence[bytes] = await self._redis.call(f"reading records ({kind.name})", read)
         return [record for record in await self.get(trigger, kind, keys) if record is not None]
@@ -122,7 +124,7 @@ class RedisRecords:
     async def _latest(
         self, trigger: str, log: Log, last: str, limit: int
     ) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
-        read = partial(self._redis.client.xrevrange, _key(trigger, log.name), last, "-", count=limit)
+        read = partial(self._redis.client.xrevrange, key_of(trigger, log.name), last, "-", count=limit)
         found: Sequence[tuple[bytes, dict[bytes, bytes]]] = await self._redis.call("reading a log", read)
         return found
 
@@ -135,7 +137,7 @@ class RedisRecords:
         if not newest:
             return 0
         oldest = milliseconds_of(_at(newest[0][0]) - age)
-        cut = partial(self._redis.client.xtrim, _key(trigger, kind.name), minid=oldest, approximate=False)
+        cut = partial(self._redis.client.xtrim, key_of(trigger, kind.name), minid=oldest, approximate=False)
         return int(await self._redis.call("deleting old lines of a log", cut))
 
 
@@ -194,5 +196,6 @@ def _place(kind: Kind, key: bytes) -> str:
     return f"{kind.name}:{key.hex()}"
 
 
-def _key(trigger: str, name: str) -> str:
+def key_of(trigger: str, name: str) -> str:
+    """Return the key of what a trigger, or none, keeps under a name."""
     return f"doubtless:{name}" if trigger == NO_TRIGGER else keys_of(trigger, name)[0]

@@ -56,7 +56,6 @@ from history.sql.entries.settlements import (
     turns_of,
 )
 from history.sql.joining import SqlJoining
-from history.sql.journal import SqlJournal, SqlSecurityLog
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.records import SqlRecords, delete
@@ -83,11 +82,9 @@ from history.store import (
 from history.store.control import Control
 from history.store.inspection import Capability, Refusal, Room
 from history.store.joining import Joining
-from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.records import Delete
-from history.store.security import SecurityLog
 from history.support.encryption import SETTING, Cipher, cipher_of
 
 T = TypeVar("T")
@@ -149,8 +146,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         self._joining = SqlJoining(self._database, self._cipher)
         self._progress = SqlProgress(self._database)
         self.keep_beside(SqlRecords(self._database), self._cipher)
-        self._journal = SqlJournal(self._database)
-        self._security_log = SqlSecurityLog(self._database)
 
     @classmethod
     def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
@@ -235,16 +230,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
-
-    @property
-    def journal(self) -> Journal:
-        """The journal in the same database."""
-        return self._journal
-
-    @property
-    def security_log(self) -> SecurityLog:
-        """The security log in the same database."""
-        return self._security_log
 
     @property
     def progress(self) -> Progress:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from history.sql.database.encoding import in_ascii
-from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, execute_each, fetch
+from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, fetch
 from history.sql.statements.dialects import Dialect, Statement
 from history.sql.statements.records import (
     ABOUT,
@@ -25,8 +25,7 @@ from history.sql.statements.records import (
     SAVE,
     TRIM,
     UNDO,
-    keys_in,
-    puts,
+    parameters,
 )
 from history.sql.tables.history import LOG, RECORDS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
@@ -90,8 +89,10 @@ class SqlRecords:
     ) -> Sequence[Record | None]:
         """Make changes in one transaction; see :class:`~history.store.records.Records`."""
         held: list[Record | None] = []
-        # Changes that stand for themselves are one statement of PostgreSQL's.
-        atomic = len(changes) > 1 and not (each and self.database.dialect is Dialect.POSTGRESQL)
+        lines = all(isinstance(change, Append) for change in changes)
+        # What stands for itself is one statement of PostgreSQL's, and so are all lines of a log.
+        one = (each or lines) and self.database.dialect is Dialect.POSTGRESQL
+        atomic = len(changes) > 1 and not one
         size = MOST if each else max(len(changes), 1)
         for start in range(0, len(changes), size):
             piece = changes[start : start + size]
@@ -119,7 +120,7 @@ class SqlRecords:
             named = {"trigger": trigger, "kind": kind.name}
             return [
                 row
-                for asked in keys_in(connection.dialect.name, keys)
+                for asked in parameters(connection.dialect.name, [{"key": key} for key in keys])
                 for row in await fetch(connection, GET, **named, **asked)
             ]
 
@@ -190,9 +191,15 @@ async def apply_changes(
             if several:
                 await execute(connection, UNDO)
             return held
-    lines = [_row(trigger, change) for change in changes if isinstance(change, Append)]
-    if lines:
-        await execute_each(connection, APPEND, lines)
+    appends = [change for change in changes if isinstance(change, Append)]
+    for log in dict.fromkeys(change.log for change in appends):
+        lines = [
+            {"id": one.id, "about": one.about, "line": in_ascii(one.line)}
+            for one in appends
+            if one.log == log
+        ]
+        for values in parameters(connection.dialect.name, lines):
+            await execute(connection, APPEND, trigger=trigger, kind=log.name, **values)
     for change in changes:
         if isinstance(change, Delete):
             await delete(connection, trigger, change)
@@ -227,7 +234,7 @@ async def _put(
         "time_to_live": None if lasting is None else milliseconds(lasting),
     }
     held: dict[bytes, Record] = {}
-    for values in puts(connection.dialect.name, records):
+    for values in parameters(connection.dialect.name, [record._asdict() for record in records]):
         held |= {
             bytes(row.key): _record(row)
             for row in await fetch(connection, PUT, **named, **values)
@@ -244,16 +251,6 @@ def _group(write: tuple[int, Put]) -> tuple[bool, str, str, timedelta]:
 def _terms(write: tuple[int, Put]) -> tuple[Kind, Expects, timedelta | None]:
     _, put = write
     return put.kind, put.expects, put.time_to_live
-
-
-def _row(trigger: str, line: Append) -> dict[str, object]:
-    return {
-        "id": line.id,
-        "trigger": trigger,
-        "kind": line.log.name,
-        "about": line.about,
-        "line": in_ascii(line.line),
-    }
 
 
 def _record(row: AnyRow) -> Record:

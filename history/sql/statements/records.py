@@ -3,11 +3,10 @@
 PostgreSQL takes many records at once, SQLite, whose statements travel nowhere, one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from history.sql.statements.dialects import Dialect, Words, statement
-from history.store.records import Record
 
 _WORDS: Words = {
     "puts": {
@@ -15,6 +14,12 @@ _WORDS: Words = {
         Dialect.POSTGRESQL: """unnest(
             CAST(:keys AS BYTEA[]), CAST(:versions AS BIGINT[]), CAST(:values AS BYTEA[])
         ) AS w (key, version, value)""",
+    },
+    "lines": {
+        Dialect.SQLITE: "(SELECT :id AS id, :about AS about, :line AS line) AS w",
+        Dialect.POSTGRESQL: """unnest(
+            CAST(:ids AS TEXT[]), CAST(:abouts AS BYTEA[]), CAST(:lines AS TEXT[])
+        ) AS w (id, about, line)""",
     },
     "any_key": {Dialect.SQLITE: ":key", Dialect.POSTGRESQL: "ANY (CAST(:keys AS BYTEA[]))"},
     "for_update": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE"},
@@ -102,12 +107,16 @@ FORGET = statement("""
 # What undoes the changes of a step of which one is refused, in whosever transaction it is.
 SAVE, UNDO = statement("SAVEPOINT doubtless_step"), statement("ROLLBACK TO SAVEPOINT doubtless_step")
 
-# Add a line; one that is sent twice stands there once.
-APPEND = statement("""
+# Add lines; one that is sent twice stands there once.
+APPEND = statement(
+    """
     INSERT INTO doubtless_log (id, trigger_name, kind, about, written_at, line)
-    VALUES (:id, :trigger, :kind, :about, {now}, :line)
+    SELECT w.id, CAST(:trigger AS TEXT), CAST(:kind AS TEXT), w.about, {now}, w.line FROM {lines}
+    WHERE TRUE
     ON CONFLICT (id) DO NOTHING
-""")
+    """,
+    words=_WORDS,
+)
 
 # Some lines of a log, the newest first.
 LATEST = statement("""
@@ -138,20 +147,9 @@ CUT = statement("""
 """)
 
 
-def puts(dialect: str, records: Sequence[Record]) -> Iterator[dict[str, Any]]:
-    """Yield the parameters of ``{puts}``, of one statement each."""
-    if dialect == Dialect.POSTGRESQL:
-        keys, values, versions = zip(*records, strict=True)
-        yield {"keys": list(keys), "versions": list(versions), "values": list(values)}
-    else:
-        for record in records:
-            yield record._asdict()
-
-
-def keys_in(dialect: str, keys: Sequence[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the parameters of ``{any_key}``, of one statement each."""
-    if dialect == Dialect.POSTGRESQL:
-        yield {"keys": list(keys)}
-    else:
-        for key in keys:
-            yield {"key": key}
+def parameters(dialect: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield what ``{puts}``, ``{lines}`` or ``{any_key}`` take, of one statement each."""
+    if dialect == Dialect.SQLITE:
+        yield from rows
+    elif rows:
+        yield {f"{name}s": [row[name] for row in rows] for name in rows[0]}

@@ -20,7 +20,6 @@ doubtless_joins       one row per period of a join: open, late (its time-out is 
 doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_join_firsts who is the first of an activation, for a join of only one
 doubtless_progress    one row per batch of a query of Spark, a JSON document
-doubtless_journal     one line for each verdict that is not plain, a JSON document; the youngest of a trigger
 doubtless_records     what is kept beside the entries: one row per record, by its kind and key
 doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
@@ -254,18 +253,6 @@ PROGRESS = Table(
     Column("revision", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
     Column("document", Text, nullable=False),
-)
-
-JOURNAL = Table(
-    "doubtless_journal",
-    METADATA,
-    Column("id", NAME, primary_key=True),
-    Column("trigger_name", NAME, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("written_at", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
-    Index("doubtless_journal_times", "trigger_name", "written_at", "id"),
-    Index("doubtless_journal_uuids", "trigger_name", "digest", "written_at"),
 )
 
 RECORDS = Table(
