@@ -2,9 +2,11 @@
 
 from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
 from history.beside.journal import RecordedJournal, RecordedSecurityLog
+from history.beside.progress import RecordedProgress
 from history.beside.results import RESULTS, RecordedResults
 from history.store.fingerprints import Fingerprints
 from history.store.journal import Journal
+from history.store.progress import Progress
 from history.store.records import Records
 from history.store.results import Results
 from history.store.security import SecurityLog
@@ -24,6 +26,7 @@ class KeepsBeside:
         self._fingerprints: Fingerprints = RecordedFingerprints(records)
         self._journal: Journal = RecordedJournal(records)
         self._security_log: SecurityLog = RecordedSecurityLog(records)
+        self._progress: Progress = RecordedProgress(records)
 
     @property
     def records(self) -> Records:
@@ -49,3 +52,8 @@ class KeepsBeside:
     def security_log(self) -> SecurityLog:
         """The security log, which is of no trigger."""
         return self._security_log
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches."""
+        return self._progress

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from history.beside.kept import OF_ENTRIES, KeepsBeside
+from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -29,7 +30,6 @@ from history.entry import (
 from history.memory.control import MemoryControl
 from history.memory.joining import MemoryJoining
 from history.memory.parking import MemoryParking
-from history.memory.progress import MemoryProgress
 from history.memory.records import MemoryRecords
 from history.store import (
     WHOLE,
@@ -46,7 +46,8 @@ from history.store import (
 from history.store.control import Control
 from history.store.joining import Joining
 from history.store.parking import Parking
-from history.store.progress import BatchRecord, Progress
+from history.store.progress import BatchRecord
+from history.store.records import is_done
 
 #: How many entries or batches a piece of a purge looks at.
 PIECE = 1000
@@ -113,7 +114,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         self._namespaces: dict[str, _Namespace] = {}
         self._parking = MemoryParking(self._settle_one, clock)
         self._control = MemoryControl(clock)
-        self._progress = MemoryProgress()
         self._memory = MemoryRecords(clock)
         self.keep_beside(self._memory)
         self._joining = MemoryJoining(
@@ -138,11 +138,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same memory."""
         return self._joining
-
-    @property
-    def progress(self) -> Progress:
-        """The records of batches in the same memory."""
-        return self._progress
 
     def for_asyncio(self) -> HistoryStore:
         """Return itself: nothing here waits."""
@@ -331,7 +326,8 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
                 if not settled:
                     return False
                 entries.append((owner, batch.fence, entry))
-            if record is not None and not self._progress.keep(trigger, record):
+            changes = [] if record is None else changes_of(record)
+            if not is_done(changes, self._memory.apply_now(trigger, changes)):
                 return False
             for owner, number, entry in entries:
                 if entry is not None:

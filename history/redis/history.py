@@ -17,6 +17,7 @@ from typing import Any, Self
 import redis
 
 from history.beside.kept import KeepsBeside
+from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     DIGEST_SIZE,
@@ -37,8 +38,7 @@ from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
 from history.redis.joining import RedisJoining
 from history.redis.parking import RedisParking
-from history.redis.progress import RedisProgress, record_words
-from history.redis.records import RedisRecords
+from history.redis.records import RedisRecords, words_of
 from history.redis.replies import (
     BATCH_CLAIMS,
     CLAIMS,
@@ -70,7 +70,7 @@ from history.store.control import Control
 from history.store.inspection import Capability, Refusal
 from history.store.joining import Joining
 from history.store.parking import Parking
-from history.store.progress import BatchRecord, Progress
+from history.store.progress import BatchRecord
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.urls import split_option
@@ -131,7 +131,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         self._parking = RedisParking(self._redis, self._cipher)
         self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis, self._cipher)
-        self._progress = RedisProgress(self._redis)
         self.keep_beside(RedisRecords(self._redis), self._cipher)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
@@ -159,11 +158,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same Redis."""
         return self._joining
-
-    @property
-    def progress(self) -> Progress:
-        """The records of batches in the same Redis."""
-        return self._progress
 
     def for_asyncio(self) -> HistoryStore:
         """Return the same history through redis.asyncio."""
@@ -430,7 +424,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     ) -> bool:
         """Settle the one ledger record of each batch, and keep the record, in one script."""
         tokens = [owner.token.encode() for owner in owners]
-        noted = [] if record is None else record_words(record)
+        noted = [] if record is None else words_of(changes_of(record))
         words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
         return bool(await self._scripts(trigger).run("entries/settle_batches", words))
 

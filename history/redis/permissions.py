@@ -25,7 +25,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
         "entries/claim_batch",
         "entries/renew_batch",
         "entries/settle_batches",
-        "progress/",
+        "records/",
     ),
     Capability.LOOKING: ("entries/forget", "entries/scan", "entries/stats"),
 }
@@ -40,6 +40,7 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
     Capability.RESULTS: ("MGET",),
+    Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.LOOKING: ("SSCAN",),
 }
 
@@ -97,6 +98,6 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
 def _scripts_of(capability: Capability) -> Sequence[str]:
     names = script_names(DEFAULT_PACKAGE)
     if capability is Capability.MESSAGES:
-        others = ("records/", *(name for names in _SCRIPTS.values() for name in names))
+        others = tuple(name for names in _SCRIPTS.values() for name in names)
         return [name for name in names if not name.startswith(others)]
     return [name for name in names if name.startswith(_SCRIPTS.get(capability, ()))]

@@ -42,7 +42,6 @@ WAITED_FOR = GRANTING | {
     "joining/finish",
     "joining/first",
     "parking/decide",
-    "progress/write",
     "records/apply",
 }
 

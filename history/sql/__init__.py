@@ -1,7 +1,7 @@
 """The document history in SQLite and PostgreSQL.
 
 ``history.py`` is the store, and ``entries/`` has its steps; ``records.py`` keeps what :mod:`history.beside`
-keeps. ``control.py``, ``joining.py``, ``parking.py`` and ``progress.py``
+keeps. ``control.py``, ``joining.py``, and ``parking.py``
 are its other protocols. ``transaction.py`` is one transaction for a service's effects and their entry.
 ``database/`` has the connections, ``tables/`` what lies in the database, ``statements/`` the SQL. ``links/``
 is the history of ordered links and ``offsets/`` that of consumers of Kafka that keep their offsets here;

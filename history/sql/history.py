@@ -12,6 +12,7 @@ from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.beside.kept import OF_ENTRIES, KeepsBeside
+from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -57,7 +58,6 @@ from history.sql.entries.settlements import (
 )
 from history.sql.joining import SqlJoining
 from history.sql.parking import SqlParking, known_triggers
-from history.sql.progress import SqlProgress
 from history.sql.records import SqlRecords, delete
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
@@ -83,7 +83,7 @@ from history.store.control import Control
 from history.store.inspection import Capability, Refusal, Room
 from history.store.joining import Joining
 from history.store.parking import Parking
-from history.store.progress import BatchRecord, Progress
+from history.store.progress import BatchRecord
 from history.store.records import Delete
 from history.support.encryption import SETTING, Cipher, cipher_of
 
@@ -144,7 +144,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         self._granted = Granted()
         self._parking = SqlParking(self._database, self._cipher)
         self._joining = SqlJoining(self._database, self._cipher)
-        self._progress = SqlProgress(self._database)
         self.keep_beside(SqlRecords(self._database), self._cipher)
 
     @classmethod
@@ -230,11 +229,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
-
-    @property
-    def progress(self) -> Progress:
-        """The records of batches in the same database."""
-        return self._progress
 
     @property
     def control(self) -> Control:
@@ -395,14 +389,9 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         record: BatchRecord | None = None,
     ) -> bool:
         """Settle the one row of each batch, and keep the record, in one transaction."""
-        step = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, record=record)
-        if record is not None:
-            # A view inside somebody's transaction is another database.
-            progress = (
-                self._progress if self._progress.database is self._database else SqlProgress(self._database)
-            )
-            return await progress.run("settling batches", step)
-        atomic = self._in_steps or len(owners) > 1
+        changes = [] if record is None else changes_of(record)
+        step = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, changes=changes)
+        atomic = self._in_steps or len(owners) > 1 or bool(changes)
         return await self._database.run("settling a batch", step, atomic=atomic)
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:

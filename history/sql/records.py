@@ -98,7 +98,7 @@ class SqlRecords:
             piece = changes[start : start + size]
             step = partial(apply_changes, trigger=trigger, changes=piece, each=each)
             held += await self.run("keeping records", step, atomic=atomic)
-        if expiring := sum(isinstance(one, Put) and one.time_to_live is not None for one in changes):
+        if expiring := sum(_expires(one) for one in changes):
             purge = partial(execute, statement=PURGE, limit=max(PIECE, expiring))
             await self.run("forgetting records", purge)
         for log in {change.log for change in changes if isinstance(change, Append)}:
@@ -204,6 +204,11 @@ async def apply_changes(
         if isinstance(change, Delete):
             await delete(connection, trigger, change)
     return held
+
+
+def _expires(change: Change) -> bool:
+    """Whether a change leaves something behind that nobody else would delete when its time is over."""
+    return isinstance(change, Put) and change.time_to_live is not None and not change.kind.listed
 
 
 async def delete(connection: AnyConnection, trigger: str, change: Delete) -> bool:

@@ -12,7 +12,6 @@ from history.sql.statements import (
     entries,
     joining,
     parking,
-    progress,
     records,
 )
 from history.sql.statements.dialects import Dialect, Statement, statement
@@ -52,7 +51,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.JOINING: list(statements_of(joining)),
     Capability.RESULTS: _RECORDS,
     Capability.FINGERPRINTS: _RECORDS,
-    Capability.BATCHES: [*_BATCHES, *statements_of(progress)],
+    Capability.BATCHES: [*_BATCHES, *_RECORDS, records.PAGE, records.FORGET],
     Capability.LOOKING: _LOOKING,
 }
 

@@ -47,7 +47,7 @@ PUT = statement(
     ON CONFLICT (trigger_name, kind, key) DO UPDATE
     SET version = CASE WHEN {taken} THEN excluded.version ELSE r.version END,
         value = CASE WHEN {taken} THEN excluded.value ELSE r.value END,
-        changed_at = CASE WHEN {taken} THEN excluded.changed_at ELSE r.changed_at END,
+        changed_at = CASE WHEN {taken} OR {same} THEN excluded.changed_at ELSE r.changed_at END,
         expires_at = CASE WHEN {taken} OR ({same} AND (
                 r.expires_at < excluded.expires_at OR excluded.expires_at IS NULL))
             THEN excluded.expires_at ELSE r.expires_at END

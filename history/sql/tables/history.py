@@ -19,7 +19,6 @@ doubtless_statistics  what all consumers of a trigger have counted together
 doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
 doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_join_firsts who is the first of an activation, for a join of only one
-doubtless_progress    one row per batch of a query of Spark, a JSON document
 doubtless_records     what is kept beside the entries: one row per record, by its kind and key
 doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
@@ -243,17 +242,6 @@ JOIN_FIRSTS = Table(
 
 #: What else came after the first version, in the order in which it is made.
 JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
-
-PROGRESS = Table(
-    "doubtless_progress",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("query", NAME, primary_key=True),
-    Column("batch", BigInteger, primary_key=True),
-    Column("revision", BigInteger, nullable=False),
-    Column("changed_at", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
-)
 
 RECORDS = Table(
     "doubtless_records",
