@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.contract.common import SHORT, TRIGGER, eventually, together
+from history.beside.kept import OF_ENTRIES
+from history.contract.common import SHORT, TRIGGER, claim_one, eventually, together
+from history.entry import digest
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.journal import line_id
@@ -252,3 +254,20 @@ class RecordContract:
         assert (await records.log(NO_TRIGGER, _LOG)).lines == []
         with pytest.raises(ConfigurationError, match="cursor"):
             await records.log(TRIGGER, _LOG, cursor="x")
+
+    async def test_what_is_forgotten_takes_its_records_along(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        records = _records(store)
+        for kind in OF_ENTRIES:
+            for uuid in (f"both {kind.name}", f"alone {kind.name}", f"other {kind.name}"):
+                await records.apply(TRIGGER, [Put(kind, Record(digest(uuid), b"x"), time_to_live=_DAY)])
+            await claim_one(store, f"both {kind.name}", "worker-1")
+
+            for uuid in (f"both {kind.name}", f"alone {kind.name}"):
+                assert await another.forget(TRIGGER, uuid)
+                assert not await another.forget(TRIGGER, uuid)
+                assert await records.get(TRIGGER, kind, [digest(uuid)]) == [None]
+
+            key = digest(f"other {kind.name}")
+            assert await records.get(TRIGGER, kind, [key]) == [Record(key, b"x")]

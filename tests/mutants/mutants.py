@@ -240,7 +240,7 @@ MUTANTS = (
         _RECORDS,
         "is_less(ARGV[at + 5], version)",
         "false",
-        f"{_STORES}::test_a_late_run_does_not_replace_the_result_of_its_successor[redis]",
+        f"{_STORES}::test_a_record_that_is_not_as_expected_stays[redis-alone]",
     ),
     Mutant(
         _DECIDE,

@@ -20,7 +20,7 @@ FULLER = {
     "history/store": 21,
     "history/support": 17,
     "history/redis/lua/entries": 18,
-    "history/contract": 21,
+    "history/contract": 18,
 }
 
 #: Folders of many modules of one kind, each of which its name explains; their docstrings say that.
