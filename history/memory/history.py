@@ -326,7 +326,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
                 if not settled:
                     return False
                 entries.append((owner, batch.fence, entry))
-            changes = [] if record is None else changes_of(record)
+            changes = () if record is None else changes_of(record)
             if not is_done(changes, self._memory.apply_now(trigger, changes)):
                 return False
             for owner, number, entry in entries:

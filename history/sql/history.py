@@ -389,7 +389,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         record: BatchRecord | None = None,
     ) -> bool:
         """Settle the one row of each batch, and keep the record, in one transaction."""
-        changes = [] if record is None else changes_of(record)
+        changes = () if record is None else changes_of(record)
         step = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, changes=changes)
         atomic = self._in_steps or len(owners) > 1 or bool(changes)
         return await self._database.run("settling a batch", step, atomic=atomic)

@@ -16,6 +16,7 @@ from history.sql.statements.records import (
     APPEND,
     CUT,
     DELETE,
+    FOLLOW,
     FORGET,
     GET,
     LATEST,
@@ -25,6 +26,7 @@ from history.sql.statements.records import (
     SAVE,
     TRIM,
     UNDO,
+    lines_of,
     parameters,
 )
 from history.sql.tables.history import LOG, RECORDS
@@ -117,12 +119,8 @@ class SqlRecords:
         """Return what is held under each key."""
 
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
-            named = {"trigger": trigger, "kind": kind.name}
-            return [
-                row
-                for asked in parameters(connection.dialect.name, [{"key": key} for key in keys])
-                for row in await fetch(connection, GET, **named, **asked)
-            ]
+            asked = parameters(connection.dialect.name, [Record(key, b"") for key in keys])
+            return await fetch(connection, GET, trigger=trigger, kind=kind.name, **asked)
 
         rows = await self.run(f"reading records ({kind.name})", read)
         held = {record.key: record for record in map(_record, rows)}
@@ -198,7 +196,7 @@ async def apply_changes(
             for one in appends
             if one.log == log
         ]
-        for values in parameters(connection.dialect.name, lines):
+        for values in lines_of(connection.dialect.name, lines):
             await execute(connection, APPEND, trigger=trigger, kind=log.name, **values)
     for change in changes:
         if isinstance(change, Delete):
@@ -238,14 +236,17 @@ async def _put(
         "expects": expects.value,
         "time_to_live": None if lasting is None else milliseconds(lasting),
     }
-    held: dict[bytes, Record] = {}
-    for values in parameters(connection.dialect.name, [record._asdict() for record in records]):
-        held |= {
-            bytes(row.key): _record(row)
-            for row in await fetch(connection, PUT, **named, **values)
-            if row.lives
-        }
-    return held
+    # With the version 1 it follows nothing, as whatever is put where nothing is held.
+    later = [one for one in records if expects is Expects.FOLLOWS and one.version > 1]
+    first = [one for one in records if expects is not Expects.FOLLOWS or one.version == 1]
+    rows: list[AnyRow] = []
+    for statement, some in ((PUT, first), (FOLLOW, later)):
+        if some:
+            rows += await fetch(connection, statement, **named, **parameters(connection.dialect.name, some))
+    written = {bytes(row.key) for row in rows}
+    if refused := [one for one in later if one.key not in written]:
+        rows += await fetch(connection, GET, **named, **parameters(connection.dialect.name, refused))
+    return {bytes(row.key): _record(row) for row in rows if row.lives}
 
 
 def _group(write: tuple[int, Put]) -> tuple[bool, str, str, timedelta]:

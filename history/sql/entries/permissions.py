@@ -36,7 +36,7 @@ _NOTHING = statement("SELECT 1")
 
 _OTHERS = [*_UPKEEP, *_LOOKING, *_BATCHES]
 
-_RECORDS = [records.PUT, records.GET, records.DELETE, records.PURGE]
+_RECORDS = [records.PUT, records.FOLLOW, records.GET, records.DELETE, records.PURGE]
 
 _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.MESSAGES: [

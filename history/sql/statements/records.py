@@ -1,16 +1,23 @@
 """Every SQL statement on records and logs, each a named block with its purpose.
 
-PostgreSQL takes many records at once, SQLite, whose statements travel nowhere, one.
+SQLite gets the keys and values of records as one BLOB, and where each of them stands in it as a JSON array.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from history.sql.statements.dialects import Dialect, Words, statement
+from history.store.records import Record
 
 _WORDS: Words = {
     "puts": {
-        Dialect.SQLITE: "(SELECT :key AS key, :version AS version, :value AS value) AS w",
+        Dialect.SQLITE: """(
+            SELECT substr(:blob, json_extract(value, '$[0]'), json_extract(value, '$[1]')) AS key,
+                json_extract(value, '$[4]') AS version,
+                substr(:blob, json_extract(value, '$[2]'), json_extract(value, '$[3]')) AS value
+            FROM json_each(:places)
+        ) AS w""",
         Dialect.POSTGRESQL: """unnest(
             CAST(:keys AS BYTEA[]), CAST(:versions AS BIGINT[]), CAST(:values AS BYTEA[])
         ) AS w (key, version, value)""",
@@ -21,15 +28,28 @@ _WORDS: Words = {
             CAST(:ids AS TEXT[]), CAST(:abouts AS BYTEA[]), CAST(:lines AS TEXT[])
         ) AS w (id, about, line)""",
     },
-    "any_key": {Dialect.SQLITE: ":key", Dialect.POSTGRESQL: "ANY (CAST(:keys AS BYTEA[]))"},
-    "for_update": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE"},
-    "skip_locked": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE SKIP LOCKED"},
+    # PostgreSQL looks each key up as the first that is not smaller; see ``{held}`` of the entries.
+    "asked": {
+        Dialect.SQLITE: """(
+            SELECT substr(:blob, json_extract(value, '$[0]'), json_extract(value, '$[1]')) AS key
+            FROM json_each(:places)
+        ) AS w CROSS JOIN doubtless_records AS r""",
+        Dialect.POSTGRESQL: """unnest(CAST(:keys AS BYTEA[])) AS w (key) CROSS JOIN LATERAL (
+            SELECT * FROM doubtless_records AS n
+            WHERE (n.trigger_name, n.kind, n.key) >= (CAST(:trigger AS TEXT), CAST(:kind AS TEXT), w.key)
+            ORDER BY n.trigger_name, n.kind, n.key LIMIT 1
+        ) AS r""",
+    },
+    # SQLite refuses the name of the table there, and PostgreSQL columns of which there are two.
+    "returned": {Dialect.SQLITE: "key, version, value", Dialect.POSTGRESQL: "r.key, r.version, r.value"},
     "lives": "(r.expires_at IS NULL OR r.expires_at > {now})",
-    "same": "({lives} AND r.version = excluded.version AND r.value = excluded.value)",
+    # The new row says what the time is: the clock is asked once.
+    "lived": "(r.expires_at IS NULL OR r.expires_at > excluded.changed_at)",
+    "same": "({lived} AND r.version = excluded.version AND r.value = excluded.value)",
     "taken": """(NOT {same} AND CASE CAST(:expects AS TEXT)
         WHEN 'any' THEN TRUE
-        WHEN 'not newer' THEN NOT {lives} OR r.version <= excluded.version
-        ELSE CASE WHEN {lives} THEN r.version ELSE 0 END = excluded.version - 1 END)""",
+        WHEN 'not newer' THEN NOT {lived} OR r.version <= excluded.version
+        ELSE NOT {lived} END)""",
 }
 
 # Keep records, each where the one that is held is as expected, and return those that are held then. One that
@@ -40,9 +60,7 @@ PUT = statement(
     SELECT CAST(:trigger AS TEXT), CAST(:kind AS TEXT), w.key, w.version, w.value, {now},
         {now} + CAST(:time_to_live AS BIGINT)
     FROM {puts}
-    WHERE CAST(:expects AS TEXT) <> 'follows' OR w.version = 1 OR (
-        SELECT r.version FROM doubtless_records AS r
-        WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key {for_update}) IS NOT NULL
+    WHERE TRUE
     ORDER BY w.key
     ON CONFLICT (trigger_name, kind, key) DO UPDATE
     SET version = CASE WHEN {taken} THEN excluded.version ELSE r.version END,
@@ -56,11 +74,27 @@ PUT = statement(
     words=_WORDS,
 )
 
+# Keep records that follow those that are held, and return them; none where nothing is held.
+FOLLOW = statement(
+    """
+    UPDATE doubtless_records AS r
+    SET version = w.version, value = w.value, changed_at = {now},
+        expires_at = CASE WHEN r.version = w.version
+                AND (r.expires_at IS NULL OR r.expires_at > {now} + CAST(:time_to_live AS BIGINT))
+            THEN r.expires_at ELSE {now} + CAST(:time_to_live AS BIGINT) END
+    FROM {puts}
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
+        AND (r.version = w.version - 1 OR (r.version = w.version AND r.value = w.value))
+    RETURNING {returned}, TRUE AS lives
+    """,
+    words=_WORDS,
+)
+
 # What is held under keys and still lives.
 GET = statement(
     """
-    SELECT r.key, r.version, r.value FROM doubtless_records AS r
-    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = {any_key} AND {lives}
+    SELECT r.key, r.version, r.value, TRUE AS lives FROM {asked}
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
     """,
     words=_WORDS,
 )
@@ -87,12 +121,15 @@ DELETE = statement(
 
 # Some whose time to live is over; two that do this at once do not wait for each other.
 PURGE = statement(
-    """
-    DELETE FROM doubtless_records WHERE (trigger_name, kind, key) IN (
-        SELECT trigger_name, kind, key FROM doubtless_records WHERE expires_at <= {now}
-        ORDER BY expires_at LIMIT :limit {skip_locked})
+    sqlite="""
+    DELETE FROM doubtless_records WHERE rowid IN (
+        SELECT rowid FROM doubtless_records WHERE expires_at <= {now} ORDER BY expires_at LIMIT :limit)
     """,
-    words=_WORDS,
+    postgresql="""
+    DELETE FROM doubtless_records WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM doubtless_records WHERE expires_at <= {now}
+        ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED))
+    """,
 )
 
 # Some that have not changed for long.
@@ -147,9 +184,26 @@ CUT = statement("""
 """)
 
 
-def parameters(dialect: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield what ``{puts}``, ``{lines}`` or ``{any_key}`` take, of one statement each."""
-    if dialect == Dialect.SQLITE:
+def parameters(dialect: str, records: Sequence[Record]) -> Mapping[str, Any]:
+    """Return what ``{puts}`` and ``{asked}`` take."""
+    if dialect == Dialect.POSTGRESQL:
+        return {
+            "keys": [record.key for record in records],
+            "versions": [record.version for record in records],
+            "values": [record.value for record in records],
+        }
+    places: list[tuple[int, ...]] = []
+    at = 1
+    for key, value, version in records:
+        places.append((at, len(key), at + len(key), len(value), version))
+        at += len(key) + len(value)
+    blob = b"".join(part for key, value, _ in records for part in (key, value))
+    return {"blob": blob, "places": json.dumps(places)}
+
+
+def lines_of(dialect: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield what ``{lines}`` takes, of one statement each; SQLite's travel nowhere, and take one line."""
+    if dialect == Dialect.POSTGRESQL:
+        yield {f"{name}s": [row[name] for row in rows] for name in ("id", "about", "line")}
+    else:
         yield from rows
-    elif rows:
-        yield {f"{name}s": [row[name] for row in rows] for name in rows[0]}
