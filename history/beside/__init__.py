@@ -5,3 +5,14 @@
 ``journal``: one line for each verdict that is not plain, and the security log.
 ``progress``: how far each query of Spark has come.
 """
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from history.beside.kept import KeepsBeside
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__)
+
+__all__ = ["KeepsBeside"]

@@ -77,6 +77,19 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.store.inspection import Capability, Refusal, Room, TellingRefusals, TellingRoom
+    from history.store.records import (
+        Append,
+        Change,
+        Delete,
+        Expects,
+        Kind,
+        Log,
+        LogLine,
+        LogPage,
+        Put,
+        Record,
+        Records,
+    )
     from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
@@ -90,12 +103,14 @@ __all__ = [
     "WHOLE",
     "Added",
     "Addition",
+    "Append",
     "BatchLeases",
     "BatchOwner",
     "BatchRecord",
     "BatchState",
     "Beat",
     "Capability",
+    "Change",
     "Control",
     "Counts",
     "Decided",
@@ -103,8 +118,10 @@ __all__ = [
     "DecisionKind",
     "DecisionPage",
     "DecisionRecord",
+    "Delete",
     "Epoch",
     "Evidence",
+    "Expects",
     "FoundInPiece",
     "Heard",
     "HistoryStats",
@@ -114,7 +131,11 @@ __all__ = [
     "JoinPart",
     "JoinTerms",
     "Joining",
+    "Kind",
     "LabelPage",
+    "Log",
+    "LogLine",
+    "LogPage",
     "ManyLeases",
     "Offset",
     "OperatorDecision",
@@ -132,6 +153,9 @@ __all__ = [
     "PeriodState",
     "Progress",
     "Purged",
+    "Put",
+    "Record",
+    "Records",
     "Refusal",
     "Report",
     "Room",

@@ -122,9 +122,11 @@ class Records(Protocol):
     ) -> Sequence[Record | None]:
         """Make all changes in one atomic step, or none where a record is not as a :class:`Put` expects.
 
-        With ``each``, every change stands for itself, and a store may make several steps of them. Return for
-        each what is held now: see :func:`is_done`. No key stands twice. What only appends waits for no
-        replica.
+        With ``each``, every change stands for itself, and a store may make several steps of them. No key
+        stands twice. A step that only appends waits for no replica.
+
+        Return for each change what is held now; see :func:`is_done`. Where nothing was made, only the answer
+        to a refused change says so.
         """
         ...
 

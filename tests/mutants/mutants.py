@@ -198,7 +198,7 @@ MUTANTS = (
         _FORGET,
         "  redis.call('HDEL', KEYS[1], digest)",
         "",
-        f"{_STORES}::test_what_is_forgotten_takes_its_fingerprint_along[redis]",
+        f"{_STORES}::test_what_is_forgotten_takes_its_records_along[redis]",
     ),
     Mutant(
         _SLICES,
