@@ -28,6 +28,7 @@ _LOOK = "history/redis/lua/shared/look.lua"
 _SETTLING = "history/redis/lua/shared/settling.lua"
 _SLICES = "history/redis/lua/shared/slices.lua"
 _SQL = "history/sql/statements/entries.py"
+_SQL_RECORDS = "history/sql/statements/records.py"
 _TRANSACTION = "history/sql/transaction.py"
 _EXECUTION = "triggers/pipeline/execution.py"
 _JUDGE = "triggers/pipeline/judge.py"
@@ -235,6 +236,18 @@ MUTANTS = (
         "if not (each or made) then return held, false end",
         "",
         f"{_STORES}::test_of_a_step_with_one_refused_change_nothing_is_made[redis-alone]",
+    ),
+    Mutant(
+        _SQL_RECORDS,
+        "NOT {lived} OR r.version <= excluded.version",
+        "TRUE",
+        f"{_STORES}::test_a_record_that_is_not_as_expected_stays[sqlite-alone]",
+    ),
+    Mutant(
+        _SQL_RECORDS,
+        "AND (r.version = w.version - 1 OR",
+        "AND (TRUE OR",
+        f"{_STORES}::test_of_a_step_with_one_refused_change_nothing_is_made[sqlite-listed]",
     ),
     Mutant(
         _RECORDS,
