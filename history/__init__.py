@@ -3,7 +3,8 @@
 ``message.py`` is what was sent, ``identity.py`` by what it is known, ``json_text.py`` reads its body,
 ``entry.py`` is what is remembered of it, ``errors.py`` what can go wrong.
 ``store/`` says what a document history must do; ``memory/``, ``redis/`` and ``sql/`` do it, and ``contract/``
-checks that. ``opening.py`` makes one from a URL. ``circuit.py`` fails fast while a server is away.
+checks that. ``beside/`` is what all of them keep beside the entries. ``opening.py`` makes one from a URL.
+``circuit.py`` fails fast while a server is away.
 ``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike, ``gathering.py`` makes one call of
 what many tasks ask for at once; ``support/`` knows of no messages.
 

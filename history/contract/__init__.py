@@ -18,7 +18,7 @@ coroutines simply never suspend. The random runs need hypothesis. For readable f
 
 A store whose server may come back with older data (a backup, a replica that lagged) overrides ``snapshot``
 and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`. One whose records
-others can write overrides ``spoil_parked``, ``spoil_entry``, ``spoil_report`` and ``spoil_batch``; see
+others can write overrides ``spoil_parked``, ``spoil_entry`` and ``spoil_report``; see
 :class:`~history.contract.parking.ParkingContract`.
 
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
@@ -30,21 +30,19 @@ of one that is no :class:`~history.store.BatchLeases`, and ``renews_many`` of on
 Each other file here holds the checks of one subject; ``common.py`` is what they share.
 """
 
+from history.contract.adoption import AdoptionContract
 from history.contract.amounts import AmountContract
 from history.contract.batches import BatchContract
 from history.contract.claims import ClaimContract
 from history.contract.control import ControlContract
 from history.contract.decisions import DecisionContract
 from history.contract.fences import FenceContract
-from history.contract.fingerprints import FingerprintContract
 from history.contract.forks import ForkContract
 from history.contract.join_periods import JoinPeriodContract
 from history.contract.joining import JoiningContract
-from history.contract.journal import JournalContract, SecurityLogContract
 from history.contract.parking import ParkingContract
-from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.races import RaceContract
-from history.contract.results import ResultContract
+from history.contract.records import RecordContract
 from history.contract.rollback import RollbackContract
 from history.contract.runs import RunContract
 from history.contract.times import TimeContract
@@ -66,11 +64,7 @@ class HistoryContract(
     JoinPeriodContract,
     ControlContract,
     AdoptionContract,
-    ProgressContract,
-    ResultContract,
-    FingerprintContract,
-    JournalContract,
-    SecurityLogContract,
+    RecordContract,
     RaceContract,
     ForkContract,
     RollbackContract,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from history.beside.kept import OF_ENTRIES, KeepsBeside
+from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -26,12 +28,9 @@ from history.entry import (
     take_over,
 )
 from history.memory.control import MemoryControl
-from history.memory.fingerprints import MemoryFingerprints
 from history.memory.joining import MemoryJoining
-from history.memory.journal import MemoryJournal, MemorySecurityLog
 from history.memory.parking import MemoryParking
-from history.memory.progress import MemoryProgress
-from history.memory.results import MemoryResults
+from history.memory.records import MemoryRecords
 from history.store import (
     WHOLE,
     BatchOwner,
@@ -45,13 +44,10 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.control import Control
-from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
-from history.store.journal import Journal
 from history.store.parking import Parking
-from history.store.progress import BatchRecord, Progress
-from history.store.results import Results
-from history.store.security import SecurityLog
+from history.store.progress import BatchRecord
+from history.store.records import is_done
 
 #: How many entries or batches a piece of a purge looks at.
 PIECE = 1000
@@ -102,7 +98,7 @@ def shared_history(name: str) -> "MemoryHistory":
         return _shared.setdefault(name, MemoryHistory())
 
 
-class MemoryHistory(SingleVerbs):
+class MemoryHistory(SingleVerbs, KeepsBeside):
     """A document history that lives and dies with its process; safe to share between threads.
 
     ``clock`` stands for the server's clock and returns aware UTC.
@@ -118,11 +114,8 @@ class MemoryHistory(SingleVerbs):
         self._namespaces: dict[str, _Namespace] = {}
         self._parking = MemoryParking(self._settle_one, clock)
         self._control = MemoryControl(clock)
-        self._progress = MemoryProgress()
-        self._results = MemoryResults(clock)
-        self._fingerprints = MemoryFingerprints(clock)
-        self._journal = MemoryJournal(clock)
-        self._security_log = MemorySecurityLog(clock)
+        self._memory = MemoryRecords(clock)
+        self.keep_beside(self._memory)
         self._joining = MemoryJoining(
             lock=self._lock,
             clock=clock,
@@ -145,31 +138,6 @@ class MemoryHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same memory."""
         return self._joining
-
-    @property
-    def results(self) -> Results:
-        """The kept results in the same memory."""
-        return self._results
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """The fingerprints of first bodies, in the same place as the entries."""
-        return self._fingerprints
-
-    @property
-    def journal(self) -> Journal:
-        """The journal in the same memory."""
-        return self._journal
-
-    @property
-    def security_log(self) -> SecurityLog:
-        """The security log in the same memory."""
-        return self._security_log
-
-    @property
-    def progress(self) -> Progress:
-        """The records of batches in the same memory."""
-        return self._progress
 
     def for_asyncio(self) -> HistoryStore:
         """Return itself: nothing here waits."""
@@ -358,7 +326,8 @@ class MemoryHistory(SingleVerbs):
                 if not settled:
                     return False
                 entries.append((owner, batch.fence, entry))
-            if record is not None and not self._progress.keep(trigger, record):
+            changes = () if record is None else changes_of(record)
+            if not is_done(changes, self._memory.apply_now(trigger, changes)):
                 return False
             for owner, number, entry in entries:
                 if entry is not None:
@@ -411,8 +380,7 @@ class MemoryHistory(SingleVerbs):
             space, key = self._namespace(trigger), digest(uuid)
             there = space.read(key, self._clock()) is not None
             space.write(key, None)
-            beside = [self._fingerprints.forget(trigger, uuid), self._results.forget(trigger, uuid)]
-            return there or any(beside)
+            return self._memory.take(trigger, OF_ENTRIES, key) or there
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state."""

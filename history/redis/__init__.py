@@ -1,10 +1,10 @@
 """The document history in Redis: each call is one Lua script of ``lua/``.
 
-``history.py`` is the store; ``control.py``, ``fingerprints.py``, ``joining.py``, ``journal.py``,
-``parking.py``, ``progress.py`` and ``results.py`` are its other protocols. ``connection/`` is the way to a
-server: URLs, deployments, clients, errors. ``scripts.py`` runs Lua, ``assembly.py`` puts its files together,
-``replies.py`` reads the answers, ``spoilt.py`` says what others have written over ours, and
-``permissions.py`` what an account needs.
+``history.py`` is the store, and ``records.py`` keeps what :mod:`history.beside` keeps. ``control.py``,
+``joining.py``, and ``parking.py`` are its other
+protocols. ``connection/`` is the way to a server: URLs, deployments, clients, errors. ``scripts.py`` runs
+Lua, ``assembly.py`` puts its files together, ``replies.py`` reads the answers, ``spoilt.py`` says what others
+have written over ours, and ``permissions.py`` what an account needs.
 """
 
 from typing import TYPE_CHECKING

@@ -16,6 +16,8 @@ from typing import Any, Self
 
 import redis
 
+from history.beside.kept import KeepsBeside
+from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     DIGEST_SIZE,
@@ -34,11 +36,9 @@ from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
-from history.redis.fingerprints import RedisFingerprints
 from history.redis.joining import RedisJoining
-from history.redis.journal import RedisJournal, RedisSecurityLog
 from history.redis.parking import RedisParking
-from history.redis.progress import RedisProgress, record_words
+from history.redis.records import RedisRecords, words_of
 from history.redis.replies import (
     BATCH_CLAIMS,
     CLAIMS,
@@ -50,7 +50,6 @@ from history.redis.replies import (
     read_packed_claims,
     rounds,
 )
-from history.redis.results import RedisResults
 from history.redis.scripts import Scripts
 from history.store import (
     CLAIM_BATCH,
@@ -68,14 +67,10 @@ from history.store import (
     milliseconds,
 )
 from history.store.control import Control
-from history.store.fingerprints import Fingerprints
 from history.store.inspection import Capability, Refusal
 from history.store.joining import Joining
-from history.store.journal import Journal
 from history.store.parking import Parking
-from history.store.progress import BatchRecord, Progress
-from history.store.results import Results
-from history.store.security import SecurityLog
+from history.store.progress import BatchRecord
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.urls import split_option
@@ -96,7 +91,7 @@ _YES, _UNDECIDED = b"1?"
 _FENCE = struct.Struct(">Q")
 
 
-class RedisHistory(SingleVerbs):
+class RedisHistory(SingleVerbs, KeepsBeside):
     """A document history in Redis 6.2 or later, blocking or asyncio.
 
     Give it a URL (:meth:`from_url`), or a ``redis.Redis``, ``redis.asyncio.Redis`` or ``redis.RedisCluster``
@@ -136,11 +131,7 @@ class RedisHistory(SingleVerbs):
         self._parking = RedisParking(self._redis, self._cipher)
         self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis, self._cipher)
-        self._progress = RedisProgress(self._redis)
-        self._results = RedisResults(self._redis, self._cipher)
-        self._fingerprints = RedisFingerprints(self._redis)
-        self._journal = RedisJournal(self._redis)
-        self._security_log = RedisSecurityLog(self._redis)
+        self.keep_beside(RedisRecords(self._redis), self._cipher)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -167,31 +158,6 @@ class RedisHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same Redis."""
         return self._joining
-
-    @property
-    def results(self) -> Results:
-        """The kept results in the same Redis."""
-        return self._results
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """The fingerprints of first bodies, in the same place as the entries."""
-        return self._fingerprints
-
-    @property
-    def journal(self) -> Journal:
-        """The journal in the same Redis."""
-        return self._journal
-
-    @property
-    def security_log(self) -> SecurityLog:
-        """The security log in the same Redis."""
-        return self._security_log
-
-    @property
-    def progress(self) -> Progress:
-        """The records of batches in the same Redis."""
-        return self._progress
 
     def for_asyncio(self) -> HistoryStore:
         """Return the same history through redis.asyncio."""
@@ -458,7 +424,7 @@ class RedisHistory(SingleVerbs):
     ) -> bool:
         """Settle the one ledger record of each batch, and keep the record, in one script."""
         tokens = [owner.token.encode() for owner in owners]
-        noted = [] if record is None else record_words(record)
+        noted = [] if record is None else words_of(changes_of(record))
         words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
         return bool(await self._scripts(trigger).run("entries/settle_batches", words))
 

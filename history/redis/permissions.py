@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from history.beside.journal import SECURITY
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.connection.permissions import Use, commands_of, refusals_of
 from history.redis.control import CONTROL_KEY
-from history.redis.journal import SECURITY_KEY
+from history.redis.records import key_of
 from history.redis.scripts import text_of
 from history.store.inspection import Capability, Refusal
+from history.store.records import NO_TRIGGER
 
 #: Scripts, by the beginnings of their names; all others are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
@@ -16,14 +18,14 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.CONTROL: ("control/",),
     Capability.UPKEEP: ("entries/purge",),
     Capability.JOINING: ("joining/",),
-    Capability.RESULTS: ("results/",),
-    Capability.FINGERPRINTS: ("fingerprints/",),
+    Capability.RESULTS: ("records/apply",),
+    Capability.FINGERPRINTS: ("records/apply",),
     Capability.BATCHES: (
         "entries/adopt",
         "entries/claim_batch",
         "entries/renew_batch",
         "entries/settle_batches",
-        "progress/",
+        "records/",
     ),
     Capability.LOOKING: ("entries/forget", "entries/scan", "entries/stats"),
 }
@@ -37,7 +39,8 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
-    Capability.RESULTS: ("GET",),
+    Capability.RESULTS: ("MGET",),
+    Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.LOOKING: ("SSCAN",),
 }
 
@@ -83,7 +86,7 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
     if capability is Capability.CONTROL:
         keys = [CONTROL_KEY]
     if capability is Capability.SECURITY:
-        keys = [SECURITY_KEY]
+        keys = [key_of(NO_TRIGGER, SECURITY.name)]
     if "SADD" in commands:
         keys.append(TRIGGERS_KEY)
     if client.durability is not None and capability in _WAITING:

@@ -42,7 +42,7 @@ WAITED_FOR = GRANTING | {
     "joining/finish",
     "joining/first",
     "parking/decide",
-    "progress/write",
+    "records/apply",
 }
 
 #: How a script says that a key is gone; see ``lua/shared/head.lua``.

@@ -1,11 +1,11 @@
 """The document history in SQLite and PostgreSQL.
 
-``history.py`` is the store, and ``entries/`` has its steps. ``control.py``, ``fingerprints.py``,
-``joining.py``, ``journal.py``, ``parking.py``, ``progress.py`` and ``results.py`` are its other protocols.
-``transaction.py`` is one transaction for a service's effects and their entry. ``database/`` has the
-connections, ``tables/`` what lies in the database, ``statements/`` the SQL. ``links/`` is the history of
-ordered links and ``offsets/`` that of consumers of Kafka that keep their offsets here; ``placed.py`` is what
-the two have in common.
+``history.py`` is the store, and ``entries/`` has its steps; ``records.py`` keeps what :mod:`history.beside`
+keeps. ``control.py``, ``joining.py``, and ``parking.py``
+are its other protocols. ``transaction.py`` is one transaction for a service's effects and their entry.
+``database/`` has the connections, ``tables/`` what lies in the database, ``statements/`` the SQL. ``links/``
+is the history of ordered links and ``offsets/`` that of consumers of Kafka that keep their offsets here;
+``placed.py`` is what the two have in common.
 """
 
 from typing import TYPE_CHECKING

@@ -11,6 +11,8 @@ from typing import Self, TypedDict, TypeVar
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from history.beside.kept import OF_ENTRIES, KeepsBeside
+from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -54,12 +56,9 @@ from history.sql.entries.settlements import (
     settle_entries,
     turns_of,
 )
-from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
 from history.sql.joining import SqlJoining
-from history.sql.journal import SqlJournal, SqlSecurityLog
 from history.sql.parking import SqlParking, known_triggers
-from history.sql.progress import SqlProgress
-from history.sql.results import SqlResults, forget_result
+from history.sql.records import SqlRecords, delete
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
     FORGET,
@@ -81,14 +80,11 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.control import Control
-from history.store.fingerprints import Fingerprints
 from history.store.inspection import Capability, Refusal, Room
 from history.store.joining import Joining
-from history.store.journal import Journal
 from history.store.parking import Parking
-from history.store.progress import BatchRecord, Progress
-from history.store.results import Results
-from history.store.security import SecurityLog
+from history.store.progress import BatchRecord
+from history.store.records import Delete
 from history.support.encryption import SETTING, Cipher, cipher_of
 
 T = TypeVar("T")
@@ -108,7 +104,7 @@ class SqlOptions(TypedDict, total=False):
     encrypt: str | Cipher | None
 
 
-class SqlHistory(SingleVerbs):
+class SqlHistory(SingleVerbs, KeepsBeside):
     """A document history in a SQL database; its tables are created at first use.
 
     ``engine`` is a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg; the
@@ -148,11 +144,7 @@ class SqlHistory(SingleVerbs):
         self._granted = Granted()
         self._parking = SqlParking(self._database, self._cipher)
         self._joining = SqlJoining(self._database, self._cipher)
-        self._progress = SqlProgress(self._database)
-        self._results = SqlResults(self._database, self._cipher)
-        self._fingerprints = SqlFingerprints(self._database)
-        self._journal = SqlJournal(self._database)
-        self._security_log = SqlSecurityLog(self._database)
+        self.keep_beside(SqlRecords(self._database), self._cipher)
 
     @classmethod
     def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
@@ -237,31 +229,6 @@ class SqlHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
-
-    @property
-    def results(self) -> Results:
-        """The kept results in the same database."""
-        return self._results
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """The fingerprints of first bodies, in the same place as the entries."""
-        return self._fingerprints
-
-    @property
-    def journal(self) -> Journal:
-        """The journal in the same database."""
-        return self._journal
-
-    @property
-    def security_log(self) -> SecurityLog:
-        """The security log in the same database."""
-        return self._security_log
-
-    @property
-    def progress(self) -> Progress:
-        """The records of batches in the same database."""
-        return self._progress
 
     @property
     def control(self) -> Control:
@@ -422,14 +389,9 @@ class SqlHistory(SingleVerbs):
         record: BatchRecord | None = None,
     ) -> bool:
         """Settle the one row of each batch, and keep the record, in one transaction."""
-        step = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, record=record)
-        if record is not None:
-            # A view inside somebody's transaction is another database.
-            progress = (
-                self._progress if self._progress.database is self._database else SqlProgress(self._database)
-            )
-            return await progress.run("settling batches", step)
-        atomic = self._in_steps or len(owners) > 1
+        changes = () if record is None else changes_of(record)
+        step = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, changes=changes)
+        atomic = self._in_steps or len(owners) > 1 or bool(changes)
         return await self._database.run("settling a batch", step, atomic=atomic)
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
@@ -471,8 +433,7 @@ class SqlHistory(SingleVerbs):
         async def forget(connection: AnyConnection) -> bool:
             gone = [
                 bool(await fetch(connection, FORGET, trigger=trigger, key=key)),
-                await forget_fingerprint(connection, trigger=trigger, key=key),
-                await forget_result(connection, trigger=trigger, key=key),
+                *[await delete(connection, trigger, Delete(kind, key)) for kind in OF_ENTRIES],
             ]
             return any(gone)
 

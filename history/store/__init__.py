@@ -13,6 +13,8 @@
                        :class:`BatchLeases`, which it may lack, too: the lease of a whole batch
 ``packed_claims.py``   :class:`PackedClaims`, which a store may lack: claims by digests, for many rows
 ``turning.py``         its ``Turning``, which a store may lack: from one message to the next in one call
+``records.py``         :class:`Records`, which a store may lack: keyed records and logs, over which
+                       :mod:`history.beside` keeps what comes next
 ``results.py``         what a store may keep besides: what the first run of a uuid answered,
 ``fingerprints.py``    the fingerprint of the first body that came with it,
 ``journal.py``         and one line for each verdict that is not plain
@@ -75,6 +77,19 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.store.inspection import Capability, Refusal, Room, TellingRefusals, TellingRoom
+    from history.store.records import (
+        Append,
+        Change,
+        Delete,
+        Expects,
+        Kind,
+        Log,
+        LogLine,
+        LogPage,
+        Put,
+        Record,
+        Records,
+    )
     from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
@@ -88,12 +103,14 @@ __all__ = [
     "WHOLE",
     "Added",
     "Addition",
+    "Append",
     "BatchLeases",
     "BatchOwner",
     "BatchRecord",
     "BatchState",
     "Beat",
     "Capability",
+    "Change",
     "Control",
     "Counts",
     "Decided",
@@ -101,8 +118,10 @@ __all__ = [
     "DecisionKind",
     "DecisionPage",
     "DecisionRecord",
+    "Delete",
     "Epoch",
     "Evidence",
+    "Expects",
     "FoundInPiece",
     "Heard",
     "HistoryStats",
@@ -112,7 +131,11 @@ __all__ = [
     "JoinPart",
     "JoinTerms",
     "Joining",
+    "Kind",
     "LabelPage",
+    "Log",
+    "LogLine",
+    "LogPage",
     "ManyLeases",
     "Offset",
     "OperatorDecision",
@@ -130,6 +153,9 @@ __all__ = [
     "PeriodState",
     "Progress",
     "Purged",
+    "Put",
+    "Record",
+    "Records",
     "Refusal",
     "Report",
     "Room",

@@ -117,7 +117,7 @@ class Progress(Protocol):
     async def purge_records(self, trigger: str, before: datetime) -> int:
         """Forget some records that have not changed since, a bounded number of them; return how many.
 
-        A store whose records vanish by themselves tidies up what is left of them.
+        When a record has changed, its server's clock says.
         """
         ...
 

@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
-from history.errors import ConfigurationError
 from history.store.history import HistoryStore
 from history.store.journal import line_id
 from history.store.texts import EncodableText
@@ -151,11 +150,6 @@ class KeepsSecurityLog(Protocol):
 def security_log_of(store: HistoryStore) -> SecurityLog | None:
     """Return the security log of a store; None where it keeps none."""
     return store.security_log if isinstance(store, KeepsSecurityLog) else None
-
-
-def wrong_cursor() -> ConfigurationError:
-    """Return the error of a cursor that is of no page of this log."""
-    return ConfigurationError("cursor", "it is none of this log", "begin at the newest record")
 
 
 def recorded_once(records: Iterable[SecurityRecord]) -> list[SecurityRecord]:

@@ -17,13 +17,16 @@ from history.contract.decisions import DecisionContract
 from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
 from history.contract.races import RaceContract
-from history.contract.results import ResultContract
 from history.contract.rollback import Restore
 from history.memory import MemoryHistory
 from history.opening import open_history
 from history.redis.history import RedisHistory
 from history.store import HistoryStore
 from history.store.parking import Parked
+from tests.contract.beside.fingerprints import FingerprintContract
+from tests.contract.beside.journal import JournalContract, SecurityLogContract
+from tests.contract.beside.progress import ProgressContract
+from tests.contract.beside.results import ResultContract
 from tests.fixtures.backups import backup_of
 from tests.fixtures.keys import a_key, encrypting, write_keys
 from tests.fixtures.spoiling import spoil_batch, spoil_entry, spoil_parked, spoil_report
@@ -116,6 +119,18 @@ class TestHistoryStores(OnServers, HistoryContract):
         return str(request.param)
 
 
+class KeptBesideContract(
+    ResultContract, FingerprintContract, JournalContract, SecurityLogContract, ProgressContract
+):
+    """What is written once, over the records of every store."""
+
+
+class TestKeptBeside(OnServers, KeptBesideContract):
+    @pytest.fixture(params=BLOCKING)
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+
 class TestHistoryStoresThroughAsyncio(OnServers, ClaimContract, RaceContract):
     @pytest.fixture(params=ASYNCIO)
     def kind(self, request: pytest.FixtureRequest) -> str:
@@ -124,7 +139,7 @@ class TestHistoryStoresThroughAsyncio(OnServers, ClaimContract, RaceContract):
 
 @pytest.mark.prove
 @pytest.mark.slow
-class TestEverythingThroughAsyncio(OnServers, HistoryContract):
+class TestEverythingThroughAsyncio(OnServers, HistoryContract, KeptBesideContract):
     @pytest.fixture(params=ASYNCIO)
     def kind(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)

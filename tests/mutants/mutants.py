@@ -22,13 +22,13 @@ _FORGET = "history/redis/lua/entries/forget.lua"
 _RENEW = "history/redis/lua/entries/renew.lua"
 _SETTLE = "history/redis/lua/entries/settle.lua"
 _TAKE_OVER = "history/redis/lua/entries/take_over.lua"
-_FIRST = "history/redis/lua/fingerprints/first.lua"
 _DECIDE = "history/redis/lua/parking/decide.lua"
-_PUT = "history/redis/lua/results/put.lua"
+_RECORDS = "history/redis/lua/shared/records.lua"
 _LOOK = "history/redis/lua/shared/look.lua"
 _SETTLING = "history/redis/lua/shared/settling.lua"
 _SLICES = "history/redis/lua/shared/slices.lua"
 _SQL = "history/sql/statements/entries.py"
+_SQL_RECORDS = "history/sql/statements/records.py"
 _TRANSACTION = "history/sql/transaction.py"
 _EXECUTION = "triggers/pipeline/execution.py"
 _JUDGE = "triggers/pipeline/judge.py"
@@ -199,7 +199,7 @@ MUTANTS = (
         _FORGET,
         "  redis.call('HDEL', KEYS[1], digest)",
         "",
-        f"{_STORES}::test_what_is_forgotten_takes_its_fingerprint_along[redis]",
+        f"{_STORES}::test_what_is_forgotten_takes_its_records_along[redis]",
     ),
     Mutant(
         _SLICES,
@@ -232,16 +232,28 @@ MUTANTS = (
         f"{_STORES}::test_another_owner_of_the_same_fence_is_left_alone[redis]",
     ),
     Mutant(
-        _FIRST,
-        "if held and held ~= mine then",
-        "if false then",
-        f"{_STORES}::test_the_first_fingerprint_of_a_uuid_stays[redis]",
+        _RECORDS,
+        "if not (each or made) then return held, false end",
+        "",
+        f"{_STORES}::test_of_a_step_with_one_refused_change_nothing_is_made[redis-alone]",
     ),
     Mutant(
-        _PUT,
-        "held > ARGV[1]",
+        _SQL_RECORDS,
+        "NOT {lived} OR r.version <= excluded.version",
+        "TRUE",
+        f"{_STORES}::test_a_record_that_is_not_as_expected_stays[sqlite-alone]",
+    ),
+    Mutant(
+        _SQL_RECORDS,
+        "AND (r.version = w.version - 1 OR",
+        "AND (TRUE OR",
+        f"{_STORES}::test_of_a_step_with_one_refused_change_nothing_is_made[sqlite-listed]",
+    ),
+    Mutant(
+        _RECORDS,
+        "is_less(ARGV[at + 5], version)",
         "false",
-        f"{_STORES}::test_a_late_run_does_not_replace_the_result_of_its_successor[redis]",
+        f"{_STORES}::test_a_record_that_is_not_as_expected_stays[redis-alone]",
     ),
     Mutant(
         _DECIDE,

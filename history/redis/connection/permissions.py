@@ -42,6 +42,8 @@ _WORDS: Mapping[str, str] = {
     "HSCAN": "K 0",
     "HSET": "K f v",
     "HSETNX": "K f v",
+    "MGET": "K",
+    "PERSIST": "K",
     "PEXPIRE": "K 1000",
     "PEXPIREAT": "K 1000",
     "PING": "",
@@ -77,6 +79,7 @@ _WORDS: Mapping[str, str] = {
     "ZRANGEBYLEX": "K - +",
     "ZRANGEBYSCORE": "K 0 0",
     "ZREM": "K m",
+    "ZREVRANGEBYLEX": "K + -",
     "ZSCAN": "K 0",
     "ZSCORE": "K m",
 }

@@ -10,12 +10,9 @@ from history.sql.entries.lineage import HISTORY
 from history.sql.statements import (
     control,
     entries,
-    fingerprints,
     joining,
-    journal,
     parking,
-    progress,
-    results,
+    records,
 )
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.sql.tables.history import READ_META, Prepared
@@ -39,6 +36,8 @@ _NOTHING = statement("SELECT 1")
 
 _OTHERS = [*_UPKEEP, *_LOOKING, *_BATCHES]
 
+_RECORDS = [records.PUT, records.FOLLOW, records.GET, records.DELETE, records.PURGE]
+
 _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.MESSAGES: [
         *(one for one in statements_of(entries) if one not in _OTHERS),
@@ -47,12 +46,12 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.PARKING: list(statements_of(parking)),
     Capability.CONTROL: list(statements_of(control)),
     Capability.UPKEEP: _UPKEEP,
-    Capability.JOURNAL: [journal.APPEND, journal.READ, journal.LATEST, journal.TRIM],
-    Capability.SECURITY: [journal.APPEND, journal.SECURITY, journal.DELETE_SECURITY],
+    Capability.JOURNAL: [records.APPEND, records.LATEST, records.ABOUT, records.TRIM],
+    Capability.SECURITY: [records.APPEND, records.LATEST, records.CUT],
     Capability.JOINING: list(statements_of(joining)),
-    Capability.RESULTS: list(statements_of(results)),
-    Capability.FINGERPRINTS: list(statements_of(fingerprints)),
-    Capability.BATCHES: [*_BATCHES, *statements_of(progress)],
+    Capability.RESULTS: _RECORDS,
+    Capability.FINGERPRINTS: _RECORDS,
+    Capability.BATCHES: [*_BATCHES, *_RECORDS, records.PAGE, records.FORGET],
     Capability.LOOKING: _LOOKING,
 }
 

@@ -8,7 +8,7 @@ from history.errors import HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, AnyRow, fetch
 from history.sql.database.riders import Ending
 from history.sql.entries.claims import ATTEMPTS, entry_of, look_up
-from history.sql.progress import keep_record
+from history.sql.records import apply_changes
 from history.sql.statements.dialects import Dialect, wanted
 from history.sql.statements.entries import (
     COMPLETE_BATCH,
@@ -20,7 +20,7 @@ from history.sql.statements.entries import (
     SETTLE_ALL,
 )
 from history.store import BatchOwner, milliseconds
-from history.store.progress import BatchRecord
+from history.store.records import Change, is_done
 
 
 async def settle_entries(
@@ -126,21 +126,21 @@ async def settle_batches(
     trigger: str,
     owners: Sequence[BatchOwner],
     outcome: EntryOutcome | None,
-    record: BatchRecord | None,
+    changes: Sequence[Change],
 ) -> bool:
-    """Complete or release the rows of the ledger, and keep the record; answer whether all is now as asked.
+    """Complete or release the rows of the ledger, and make changes; answer whether all is now as asked.
 
     Several rows need a transaction: what was looked at first may have changed when it is written.
 
     Raises:
         HistoryUnavailableError: others got in the way.
     """
-    if len(owners) == 1 and record is None:
+    if len(owners) == 1 and not changes:
         return await settle_batch(connection, trigger=trigger, owner=owners[0], outcome=outcome)
     for owner in owners:
         if not await _may_settle(connection, trigger, owner, outcome):
             return False
-    if record is not None and not await keep_record(connection, trigger=trigger, record=record):
+    if not is_done(changes, await apply_changes(connection, trigger=trigger, changes=changes)):
         return False
     for owner in owners:
         if not await settle_batch(connection, trigger=trigger, owner=owner, outcome=outcome):

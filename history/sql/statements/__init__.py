@@ -1,6 +1,6 @@
 """The SQL, each statement a named block with its purpose.
 
 ``dialects.py`` makes one text serve SQLite and PostgreSQL. ``entries.py``, ``control.py``,
-``fingerprints.py``, ``joining.py``, ``journal.py``, ``offsets.py``, ``parking.py``, ``progress.py``,
-``results.py`` and ``watermark.py`` have the statements of one protocol or table each.
+``joining.py``, ``offsets.py``, ``parking.py``,
+``records.py`` and ``watermark.py`` have the statements of one protocol or table each.
 """

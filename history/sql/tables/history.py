@@ -19,9 +19,8 @@ doubtless_statistics  what all consumers of a trigger have counted together
 doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
 doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_join_firsts who is the first of an activation, for a join of only one
-doubtless_progress    one row per batch of a query of Spark, a JSON document
-doubtless_results     what the first run of a uuid answered, for a guard that keeps it, with that run's fence
-doubtless_journal     one line for each verdict that is not plain, a JSON document; the youngest of a trigger
+doubtless_records     what is kept beside the entries: one row per record, by its kind and key
+doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
                       fence (SQLite only, PostgreSQL has the sequence ``doubtless_fences``)
 ====================  ===============================================================================
@@ -244,48 +243,30 @@ JOIN_FIRSTS = Table(
 #: What else came after the first version, in the order in which it is made.
 JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
 
-PROGRESS = Table(
-    "doubtless_progress",
+RECORDS = Table(
+    "doubtless_records",
     METADATA,
     Column("trigger_name", NAME, primary_key=True),
-    Column("query", NAME, primary_key=True),
-    Column("batch", BigInteger, primary_key=True),
-    Column("revision", BigInteger, nullable=False),
+    Column("kind", NAME, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("value", LargeBinary, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
+    Column("expires_at", BigInteger),
+    Index("doubtless_records_expiry", "expires_at"),
 )
 
-RESULTS = Table(
-    "doubtless_results",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("digest", LargeBinary, primary_key=True),
-    Column("fence", BigInteger, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Index("doubtless_results_expiry", "expires_at"),
-)
-
-FINGERPRINTS = Table(
-    "doubtless_fingerprints",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("digest", LargeBinary, primary_key=True),
-    Column("fingerprint", LargeBinary, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Index("doubtless_fingerprints_expiry", "expires_at"),
-)
-
-JOURNAL = Table(
-    "doubtless_journal",
+LOG = Table(
+    "doubtless_log",
     METADATA,
     Column("id", NAME, primary_key=True),
     Column("trigger_name", NAME, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
+    Column("kind", NAME, nullable=False),
+    Column("about", LargeBinary, nullable=False),
     Column("written_at", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
-    Index("doubtless_journal_times", "trigger_name", "written_at", "id"),
-    Index("doubtless_journal_uuids", "trigger_name", "digest", "written_at"),
+    Column("line", Text, nullable=False),
+    Index("doubtless_log_times", "trigger_name", "kind", "written_at", "id"),
+    Index("doubtless_log_about", "trigger_name", "kind", "about", "written_at"),
 )
 
 META = Table(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from history.beside.journal import RecordedSecurityLog
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
-from history.redis.journal import RedisSecurityLog
 from history.store import HistoryStore
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
 from tests.acceptance.cli.test_cli_parked import aside, park
@@ -67,7 +67,7 @@ def test_nothing_is_decided_without_its_record(
 
     parked = aside("u1", 1)
     park(store, parked)
-    monkeypatch.setattr(RedisSecurityLog, "append", append)
+    monkeypatch.setattr(RecordedSecurityLog, "append", append)
 
     answer = doubtless("parked", "discard", "u1", "--yes", "--history", redis_url)
 

@@ -19,7 +19,10 @@ PUBLIC = (
     "doubtless",
     "doubtless.*",
     "history",
-    *(f"history.{name}" for name in ("bridge", "contract", "entry", "errors", "memory", "message", "redis")),
+    *(
+        f"history.{name}"
+        for name in ("beside", "bridge", "contract", "entry", "errors", "memory", "message", "redis")
+    ),
     *("history.sql", "history.store"),
     "resolvers",
     "resolvers.*",

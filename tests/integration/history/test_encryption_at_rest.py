@@ -227,7 +227,7 @@ def test_a_value_that_was_put_in_anothers_place_is_refused(tmp_path: Path, keys:
     engine = open_engine(url, asyncio=False)
     assert isinstance(engine, Engine)
     with engine.begin() as connection:
-        for table, column in (("doubtless_parked", "document"), ("doubtless_results", "data")):
+        for table, column in (("doubtless_parked", "document"), ("doubtless_records", "value")):
             same = f"UPDATE {table} SET {column} = (SELECT {column} FROM {table} LIMIT 1)"  # noqa: S608
             connection.execute(text(same))
     engine.dispose()

@@ -21,7 +21,7 @@ def counted(url: str) -> int:
             return len(client.keys("*:fingerprint:*"))
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
-        (count,) = connection.execute(text("SELECT COUNT(*) FROM doubtless_fingerprints")).one()
+        (count,) = connection.execute(text("SELECT COUNT(*) FROM doubtless_records")).one()
     engine.dispose()
     return int(count)
 

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+from history.beside.journal import RecordedJournal
 from history.bridge import drive
 from history.opening import open_history
 from history.redis.connection.client import PAGE
 from history.sql.database.engine import Pooled, open_engine
-from history.sql.journal import SqlJournal
+from history.sql.records import SqlRecords
 from history.store.journal import JOURNAL_LENGTH, JournalLine, journal_of
+from history.store.records import Log
 from tests.fixtures.servers.redis import connected
 
 
@@ -15,17 +17,22 @@ def lines(count: int, uuid: str = "u-1") -> list[JournalLine]:
     return [JournalLine(uuid=uuid, verdict="duplicate", reason=str(number)) for number in range(count)]
 
 
+def short_journal(pooled: Pooled) -> RecordedJournal:
+    """Return a journal of 20 lines, as another process would make it."""
+    return RecordedJournal(SqlRecords(pooled), Log("journal", most=20))
+
+
 def test_in_sql_the_first_call_of_a_process_deletes_old_lines(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path}/journal.db", asyncio=False)
     pooled = Pooled(engine, disposable=True)
-    journal = SqlJournal(pooled, length=20)
+    journal = short_journal(pooled)
     for line in lines(30):
         drive(journal.append("book", [line]))
     drive(journal.append("other", lines(3)))
     before = len(drive(journal.read("book", "u-1", limit=1000)))
 
     for line in lines(30, "u-2"):
-        drive(SqlJournal(pooled, length=20).append("book", [line]))
+        drive(short_journal(pooled).append("book", [line]))
 
     assert before == 30
     assert len(drive(journal.read("book", "u-1", limit=1000))) < before
@@ -37,11 +44,11 @@ def test_in_sql_the_first_call_of_a_process_deletes_old_lines(tmp_path: Path) ->
 
 def test_in_sql_old_lines_of_each_trigger_are_deleted(tmp_path: Path) -> None:
     pooled = Pooled(open_engine(f"sqlite:///{tmp_path}/journal.db", asyncio=False), disposable=True)
-    before = SqlJournal(pooled, length=20)
+    before = short_journal(pooled)
     for number in range(30):
         for trigger in ("book", "ship"):
             drive(before.append(trigger, lines(1, f"{number}")))
-    later = SqlJournal(pooled, length=20)
+    later = short_journal(pooled)
     for trigger in ("book", "ship"):
         drive(later.append(trigger, lines(1, "last")))
 

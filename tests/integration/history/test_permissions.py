@@ -136,11 +136,11 @@ class TestPostgresql:
 
     def test_a_table_that_cannot_be_made_is_named(self, postgres_url: str, role: str) -> None:
         with psycopg.connect(postgres_url, autocommit=True) as owner:
-            owner.execute("DROP TABLE doubtless_journal")
+            owner.execute("DROP TABLE doubtless_log")
 
         (refusal,) = refusals(role, Capability.JOURNAL)
 
-        assert "has no doubtless_journal yet" in refusal.refused
+        assert "has no doubtless_log yet" in refusal.refused
         assert "GRANT CREATE ON SCHEMA" in refusal.remedy
 
 

@@ -1,16 +1,16 @@
 -- Settle batches: complete or release every entry that they still hold, with one write for each batch; all or none.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   "O" | "F" | "R"; how many batches; their tokens; and a record (see progress_keep.lua), or nothing
--- Reply  1 it is now as asked, 0 nothing is written: a batch is unknown or has ended otherwise, or the record does not
---        follow the one that is held
+-- ARGV   "O" | "F" | "R"; how many batches; their tokens; and changes (see shared/records.lua), or nothing
+-- Reply  1 it is now as asked, 0 nothing is written: a batch is unknown or has ended otherwise, or a record is
+--        not as a change expects
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')
 --include shared/meta
 --include shared/slices
 --include shared/entries
---include progress/keep
+--include shared/records
 
 local asked, last, open = ARGV[1], 2 + tonumber(ARGV[2]), {}
 for i = 3, last do
@@ -23,7 +23,10 @@ for i = 3, last do
     return 0
   end
 end
-if ARGV[last + 1] and not keep_record(last) then return 0 end
+if ARGV[last + 1] then
+  local _, made = apply_changes(last)
+  if not made then return 0 end
+end
 
 for _, one in ipairs(open) do
   local batch, number = one.batch, one.number

@@ -7,10 +7,11 @@ import pytest
 
 from history.bridge import drive
 from history.contract import HistoryContract
+from history.contract.adoption import AdoptionContract
 from history.contract.claims import ClaimContract
 from history.contract.control import ControlContract
 from history.contract.join_periods import JoinPeriodContract
-from history.contract.progress import AdoptionContract, ProgressContract
+from history.contract.records import RecordContract
 from history.contract.runs import RunContract
 from history.contract.upkeep import UpkeepContract
 from history.redis import RedisHistory
@@ -60,7 +61,10 @@ class TestEachScriptOnACluster(OnACluster, AdoptionContract):
     test_upkeep = UpkeepContract.test_an_unknown_trigger_is_empty
     test_joins = JoinPeriodContract.test_a_finished_period_is_forgotten_once
     test_joins_of_one = JoinPeriodContract.test_the_first_of_an_activation_stays_the_first
-    test_records = ProgressContract.test_records_that_have_not_changed_for_long_are_forgotten
+    test_records = RecordContract.test_what_has_not_changed_for_long_is_forgotten
+    test_steps = RecordContract.test_of_a_step_with_one_refused_change_nothing_is_made
+    test_single_changes = RecordContract.test_each_change_may_stand_for_itself
+    test_lines = RecordContract.test_lines_are_read_in_pages_the_newest_first
     test_orders = ControlContract.test_a_beat_brings_the_orders_of_its_own_triggers
     test_sweeps = ControlContract.test_a_sweep_deletes_words_and_keeps_counts_and_orders
     test_statistics = ControlContract.test_statistics_begin_again_at_zero

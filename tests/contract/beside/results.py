@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from history.contract.common import TRIGGER, claim_one
+from history.contract.common import TRIGGER
 from history.store import HistoryStore
 from history.store.results import KeptResult, Results, results_of
 
@@ -47,18 +47,3 @@ class ResultContract:
         assert await _results(store).put(TRIGGER, "u1", KeptResult(1, b""), _DAY)
 
         assert await _results(store).get(TRIGGER, "u1") == KeptResult(1, b"")
-
-    async def test_what_is_forgotten_takes_its_result_along(
-        self, store: HistoryStore, another: HistoryStore
-    ) -> None:
-        results, kept = _results(store), KeptResult(_GREAT, b"first")
-        for uuid in ("both", "alone", "other"):
-            await results.put(TRIGGER, uuid, kept, _DAY)
-        await claim_one(store, "both", "worker-1")
-
-        for uuid in ("both", "alone"):
-            assert await another.forget(TRIGGER, uuid)
-            assert not await another.forget(TRIGGER, uuid)
-            assert await results.get(TRIGGER, uuid) is None
-
-        assert await results.get(TRIGGER, "other") == kept

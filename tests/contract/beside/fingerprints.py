@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from history.contract.common import SHORT, TRIGGER, claim_one, eventually
+from history.contract.common import SHORT, TRIGGER, eventually
 from history.store import HistoryStore
 from history.store.fingerprints import Fingerprints, fingerprints_of, first_of
 
@@ -80,19 +80,3 @@ class FingerprintContract:
         await eventually(ended)
         assert await first_of(fingerprints, TRIGGER, "prolonged", _OTHER, _DAY) == _FIRST
         assert await first_of(fingerprints, TRIGGER, "kept", _OTHER, _DAY) == _FIRST
-
-    async def test_what_is_forgotten_takes_its_fingerprint_along(
-        self, store: HistoryStore, another: HistoryStore
-    ) -> None:
-        fingerprints = _fingerprints(store)
-        for uuid in ("both", "alone", "other"):
-            await first_of(fingerprints, TRIGGER, uuid, _FIRST, _DAY)
-        await claim_one(store, "both", "worker-1")
-
-        for uuid in ("both", "alone"):
-            assert await another.forget(TRIGGER, uuid)
-            assert not await another.forget(TRIGGER, uuid)
-            assert await first_of(fingerprints, TRIGGER, uuid, _OTHER, _DAY) == _OTHER
-
-        assert await first_of(fingerprints, TRIGGER, "other", _OTHER, _DAY) == _FIRST
-        assert await store.forget(TRIGGER, "other")

@@ -1,0 +1,71 @@
+"""The journal and the security log: a log of each trigger, and one of no trigger."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from history.entry import digest
+from history.store.journal import JOURNAL_LENGTH, JournalLine, told_once
+from history.store.records import NO_TRIGGER, Append, Log, LogLine, Records
+from history.store.security import SecurityPage, SecurityRecord, recorded_once
+from history.support.spoilt import readable
+
+JOURNAL = Log("journal", most=JOURNAL_LENGTH)
+
+#: Nothing but their age deletes its lines.
+SECURITY = Log("security")
+
+
+class RecordedJournal:
+    """Lines in a log of a store; as safe as this is, and to be shared as it is."""
+
+    def __init__(self, records: Records, log: Log = JOURNAL) -> None:
+        self._records, self._log = records, log
+
+    async def append(self, trigger: str, lines: list[JournalLine]) -> None:
+        """Add lines, in one call."""
+        changes = [
+            Append(self._log, line.id, line.to_json(), b"" if line.uuid is None else digest(line.uuid))
+            for line in lines
+        ]
+        await self._records.apply(trigger, changes)
+
+    async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
+        """Return the last lines, about a uuid or all; the log is read from its end."""
+        about, cursor = None if uuid is None else digest(uuid), None
+        found: list[JournalLine] = []
+        while True:
+            page = await self._records.log(trigger, self._log, about=about, cursor=cursor, limit=limit)
+            named = ((f"of the trigger {trigger} ({line.cursor})", line) for line in page.lines)
+            found = told_once([*found, *readable("the journal's line", named, _line)])
+            cursor = page.cursor
+            if cursor is None or len(found) >= limit:
+                return found[:limit][::-1]
+
+
+def _line(line: LogLine) -> JournalLine:
+    return JournalLine.from_json(line.line, line.at)
+
+
+class RecordedSecurityLog:
+    """Records of security in a log of a store; as safe as this is, and to be shared as it is."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def append(self, records: Sequence[SecurityRecord]) -> None:
+        """Add records, in one call."""
+        changes = [Append(SECURITY, record.id, record.to_json()) for record in records]
+        await self._records.apply(NO_TRIGGER, changes)
+
+    async def read(
+        self, *, before: datetime | None = None, cursor: str | None = None, limit: int = 100
+    ) -> SecurityPage:
+        """Return some records, the newest first."""
+        page = await self._records.log(NO_TRIGGER, SECURITY, before=before, cursor=cursor, limit=limit)
+        named = ((f"security record {line.cursor}", line.line) for line in page.lines)
+        records = readable("security record", named, SecurityRecord.from_json)
+        return SecurityPage(recorded_once(records), page.cursor)
+
+    async def delete_older(self, age: timedelta) -> None:
+        """Delete records by their age."""
+        await self._records.forget(NO_TRIGGER, SECURITY, age)

@@ -1,0 +1,59 @@
+"""All that a store keeps beside its entries, once it has records."""
+
+from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
+from history.beside.journal import RecordedJournal, RecordedSecurityLog
+from history.beside.progress import RecordedProgress
+from history.beside.results import RESULTS, RecordedResults
+from history.store.fingerprints import Fingerprints
+from history.store.journal import Journal
+from history.store.progress import Progress
+from history.store.records import Records
+from history.store.results import Results
+from history.store.security import SecurityLog
+from history.support.encryption import Cipher
+
+#: The kinds whose key is the digest of a uuid: they are forgotten with its entry.
+OF_ENTRIES = (RESULTS, FINGERPRINTS)
+
+
+class KeepsBeside:
+    """A store that keeps everything over its records: it says which, when it is made."""
+
+    def keep_beside(self, records: Records, cipher: Cipher | None = None) -> None:
+        """Keep everything in these records, encrypted if there is a cipher."""
+        self._records = records
+        self._results: Results = RecordedResults(records, cipher)
+        self._fingerprints: Fingerprints = RecordedFingerprints(records)
+        self._journal: Journal = RecordedJournal(records)
+        self._security_log: SecurityLog = RecordedSecurityLog(records)
+        self._progress: Progress = RecordedProgress(records)
+
+    @property
+    def records(self) -> Records:
+        """What is kept beside the entries, in the same place as they are."""
+        return self._records
+
+    @property
+    def results(self) -> Results:
+        """The kept results."""
+        return self._results
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """The fingerprints of first bodies."""
+        return self._fingerprints
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of each trigger."""
+        return self._journal
+
+    @property
+    def security_log(self) -> SecurityLog:
+        """The security log, which is of no trigger."""
+        return self._security_log
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches."""
+        return self._progress

@@ -1,0 +1,84 @@
+"""The records of batches: one for each batch of a query, and of each query the batch that changed last."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from history.entry import digest
+from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord
+from history.store.records import Change, Delete, Expects, Kind, Put, Record, Records, is_done
+from history.support.spoilt import readable
+
+#: By the digest of the query, and the number of the batch so that keys are in its order.
+BATCHES = Kind("batch", listed=True)
+
+#: By the digest of the query: the key of a batch.
+QUERIES = Kind("query", listed=True)
+
+#: Between these are the numbers of batches.
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+
+#: How many records one call reads.
+PAGE = 200
+
+
+def changes_of(record: BatchRecord) -> Sequence[Change]:
+    """Return the step that keeps a record, if it follows the one that is held."""
+    query, batch = record.query, record.batch
+    kept = Record(batch_key(query, batch), record.model_dump_json().encode(), record.revision)
+    changes: list[Change] = [
+        Put(BATCHES, kept, Expects.FOLLOWS, RECORDS_KEPT_FOR),
+        Put(QUERIES, Record(digest(query), kept.key), time_to_live=RECORDS_KEPT_FOR),
+    ]
+    if record.revision == 1:
+        # What the query did long ago, and what was left behind by checkpoints that were reset.
+        far = [(_LEAST, batch - KEPT_BATCHES), (batch + KEPT_BATCHES + 1, _GREATEST)]
+        changes += [Delete(BATCHES, batch_key(query, first), batch_key(query, last)) for first, last in far]
+    return changes
+
+
+def batch_key(query: str, batch: int) -> bytes:
+    """Return the key of a batch."""
+    return digest(query) + (batch - _LEAST).to_bytes(8)
+
+
+class RecordedProgress:
+    """Records of batches in the records of a store; as safe as these are, and to be shared as they are."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
+        """Return the record of a batch."""
+        (held,) = await self._records.get(trigger, BATCHES, [batch_key(query, batch)])
+        return None if held is None else BatchRecord.model_validate_json(held.value)
+
+    async def write(self, trigger: str, record: BatchRecord) -> bool:
+        """Keep a record that follows the one that is held; see :class:`~history.store.progress.Progress`."""
+        changes = changes_of(record)
+        return is_done(changes, await self._records.apply(trigger, changes))
+
+    async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
+        """Return records of a query, the greatest batch first."""
+        return _read(trigger, await self._records.page(trigger, BATCHES, prefix=digest(query), limit=limit))
+
+    async def latest(self, trigger: str) -> Sequence[BatchRecord]:
+        """Return for each query the record that changed last."""
+        keys: list[bytes] = []
+        before: bytes | None = None
+        while page := await self._records.page(trigger, QUERIES, before=before, limit=PAGE):
+            keys += [record.value for record in page]
+            before = page[-1].key
+        held = await self._records.get(trigger, BATCHES, keys)
+        return sorted(_read(trigger, filter(None, held)), key=lambda record: record.query)
+
+    async def purge_records(self, trigger: str, before: datetime) -> int:
+        """Forget some records that have not changed since."""
+        age = datetime.now(UTC) - before
+        await self._records.forget(trigger, QUERIES, age)
+        return await self._records.forget(trigger, BATCHES, age)
+
+
+def _read(trigger: str, records: Iterable[Record]) -> Sequence[BatchRecord]:
+    """Read records to look through, without those that are spoilt."""
+    named = ((f"of the trigger {trigger} ({record.value[:60]!r})", record.value) for record in records)
+    return list(readable("the record of a batch", named, BatchRecord.model_validate_json))

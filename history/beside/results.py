@@ -1,0 +1,32 @@
+"""Kept results: one record for each uuid, whose version is the fence of the run that kept it."""
+
+from datetime import timedelta
+
+from history.entry import digest
+from history.store.records import Expects, Kind, Put, Record, Records, is_done
+from history.store.results import KeptResult
+from history.store.sealing import opened_result, sealed_result
+from history.support.encryption import Cipher
+
+RESULTS = Kind("result")
+
+
+class RecordedResults:
+    """Results in the records of a store; as safe as these are, and to be shared as they are."""
+
+    def __init__(self, records: Records, cipher: Cipher | None = None) -> None:
+        self._records, self._cipher = records, cipher
+
+    async def put(self, trigger: str, uuid: str, kept: KeptResult, time_to_live: timedelta) -> bool:
+        """Keep this in the place of what was kept before."""
+        sealed = sealed_result(trigger, uuid, kept, self._cipher)
+        record = Record(digest(uuid), sealed.data, sealed.fence)
+        puts = [Put(RESULTS, record, Expects.NOT_NEWER, time_to_live)]
+        return is_done(puts, await self._records.apply(trigger, puts))
+
+    async def get(self, trigger: str, uuid: str) -> KeptResult | None:
+        """Return what is kept."""
+        (held,) = await self._records.get(trigger, RESULTS, [digest(uuid)])
+        if held is None:
+            return None
+        return opened_result(trigger, uuid, KeptResult(held.version, held.value), self._cipher)

@@ -1,0 +1,273 @@
+"""What is kept beside the entries: records and logs; a store that keeps none passes."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from history.beside.kept import OF_ENTRIES
+from history.contract.common import SHORT, TRIGGER, claim_one, eventually, together
+from history.entry import digest
+from history.errors import ConfigurationError
+from history.store import HistoryStore
+from history.store.journal import line_id
+from history.store.records import (
+    NO_TRIGGER,
+    Append,
+    Change,
+    Delete,
+    Expects,
+    Kind,
+    Log,
+    LogLine,
+    Put,
+    Record,
+    Records,
+    is_done,
+    records_of,
+)
+
+_DAY = timedelta(days=1)
+_GREAT = 2**53 + 1
+_ANY, _NOT_NEWER, _FOLLOWS = Expects.ANY, Expects.NOT_NEWER, Expects.FOLLOWS
+
+#: The two forms of records. All bytes may be in a key and in a value.
+_ALONE, _LISTED = Kind("alone"), Kind("listed", listed=True)
+_KEY, _OTHER_KEY = b"\x00\xff key", b"\x00\xff key 2"
+_LOG = Log("lines")
+
+
+def _records(store: HistoryStore) -> Records:
+    records = records_of(store)
+    if records is None:
+        pytest.skip("it keeps no records")
+    return records
+
+
+def _text(line: LogLine) -> str:
+    return line.line.decode() if isinstance(line.line, bytes) else line.line
+
+
+def _line(text: str, about: bytes = b"", log: Log = _LOG) -> Append:
+    return Append(log, line_id(), text, about)
+
+
+_each_kind = pytest.mark.parametrize("of", [_ALONE, _LISTED], ids=lambda kind: kind.name)
+
+
+class RecordContract:
+    """What one step has made is there for every client; of a step that is refused, nothing is."""
+
+    @_each_kind
+    async def test_a_record_is_read_by_another_client(
+        self, store: HistoryStore, another: HistoryStore, of: Kind
+    ) -> None:
+        record = Record(_KEY, b'\x00\xff{"a": 1} ', _GREAT)
+
+        assert await _records(store).apply(TRIGGER, [Put(of, record)]) == [record]
+
+        held = await _records(another).get(TRIGGER, of, [_KEY, _OTHER_KEY])
+        assert held == [record, None]
+        assert await _records(another).get(f"{TRIGGER}-2", of, [_KEY]) == [None]
+        assert await _records(another).get(TRIGGER, Kind("third", listed=of.listed), [_KEY]) == [None]
+
+    @_each_kind
+    async def test_a_record_that_is_not_as_expected_stays(self, store: HistoryStore, of: Kind) -> None:
+        records = _records(store)
+        steps = [
+            (_FOLLOWS, 2, False),  # nothing is held
+            (_FOLLOWS, 1, True),
+            (_FOLLOWS, 1, False),
+            (_FOLLOWS, 3, False),
+            (_FOLLOWS, 2, True),
+            (_NOT_NEWER, 9, True),
+            (_NOT_NEWER, 9, True),
+            (_NOT_NEWER, _GREAT, True),
+            (_NOT_NEWER, _GREAT - 1, False),
+            (_NOT_NEWER, 10, False),
+            (_ANY, 1, True),
+        ]
+        held = None
+        for number, (expects, version, taken) in enumerate(steps):
+            put = Put(of, Record(_KEY, b"%d" % number, version), expects)
+            held = put.record if taken else held
+
+            assert await records.apply(TRIGGER, [put]) == [held], number
+            assert await records.get(TRIGGER, of, [_KEY]) == [held], number
+
+    @_each_kind
+    async def test_what_is_sent_twice_is_done_twice(self, store: HistoryStore, of: Kind) -> None:
+        for expects in Expects:
+            changes: list[Change] = [Put(of, Record(_KEY, b"", 1), expects), Delete(of, _OTHER_KEY)]
+            for _ in range(2):
+                assert is_done(changes, await _records(store).apply(TRIGGER, changes))
+
+        assert await _records(store).get(TRIGGER, of, [_KEY]) == [Record(_KEY, b"")]
+
+    @_each_kind
+    async def test_of_a_step_with_one_refused_change_nothing_is_made(
+        self, store: HistoryStore, another: HistoryStore, of: Kind
+    ) -> None:
+        records = _records(store)
+        old, gone = Record(b"a", b"old", 7), Record(b"gone", b"old")
+        await records.apply(TRIGGER, [Put(of, old), Put(of, gone)])
+        changes: list[Change] = [
+            Delete(of, b"gone"),
+            Put(of, Record(b"free", b"new"), _FOLLOWS),
+            Put(of, Record(b"a", b"new", 7), _FOLLOWS),
+            Put(of, Record(b"any", b"new")),
+            _line("never"),
+        ]
+
+        answers = await records.apply(TRIGGER, changes)
+
+        assert not is_done(changes, answers)
+        assert answers[2] == old
+        held = await _records(another).get(TRIGGER, of, [b"a", b"gone", b"free", b"any"])
+        assert held == [old, gone, None, None]
+        assert (await _records(another).log(TRIGGER, _LOG)).lines == []
+
+    @_each_kind
+    async def test_all_changes_of_a_step_are_made(
+        self, store: HistoryStore, another: HistoryStore, of: Kind
+    ) -> None:
+        await _records(store).apply(TRIGGER, [Put(of, Record(b"gone", b"old"))])
+        new = [Record(b"%d" % number, b"new") for number in range(300)]
+        puts = [Put(of, record, _FOLLOWS) for record in new]
+        changes: list[Change] = [Delete(of, b"gone"), *puts, _line("one")]
+
+        assert is_done(changes, await _records(store).apply(TRIGGER, changes))
+
+        held = await _records(another).get(TRIGGER, of, [b"gone", *(record.key for record in new)])
+        assert held == [None, *new]
+        assert [_text(line) for line in (await _records(another).log(TRIGGER, _LOG)).lines] == ["one"]
+
+    @_each_kind
+    async def test_each_change_may_stand_for_itself(self, store: HistoryStore, of: Kind) -> None:
+        records = _records(store)
+        mine, others = Record(b"7", b"mine"), [Record(b"%d" % number, b"new") for number in range(1200)]
+        await records.apply(TRIGGER, [Put(of, mine)])
+
+        held = await records.apply(TRIGGER, [Put(of, one, _FOLLOWS) for one in others], each=True)
+
+        assert held == [mine if record.key == b"7" else record for record in others]
+        assert await records.get(TRIGGER, of, [b"6", b"7"]) == [others[6], mine]
+        assert await records.apply(TRIGGER, [], each=True) == []
+        assert await records.apply(TRIGGER, []) == []
+
+    @_each_kind
+    async def test_of_clients_that_put_at_once_one_is_first(
+        self, store: HistoryStore, another: HistoryStore, *, blocking: bool, of: Kind
+    ) -> None:
+        mine = [Record(_KEY, b"%d" % number) for number in range(8)]
+
+        answers = await together(
+            [
+                _records(client).apply(TRIGGER, [Put(of, record, _FOLLOWS)])
+                for record, client in zip(mine, [store, another] * 4, strict=True)
+            ],
+            blocking=blocking,
+        )
+
+        (held,) = await _records(store).get(TRIGGER, of, [_KEY])
+        assert held in mine
+        assert answers == [[held]] * 8
+
+    async def test_a_record_goes_when_its_time_to_live_is_over(self, store: HistoryStore) -> None:
+        records, other = _records(store), Record(_KEY, b"other")
+        await records.apply(TRIGGER, [Put(_ALONE, Record(_KEY, b"first", 5), time_to_live=SHORT)])
+
+        async def another_is_first() -> bool:
+            return await records.apply(TRIGGER, [Put(_ALONE, other, _FOLLOWS, _DAY)]) == [other]
+
+        await eventually(another_is_first)
+        assert await records.get(TRIGGER, _ALONE, [_KEY]) == [other]
+
+    async def test_a_repeat_prolongs_a_life_and_never_shortens_it(self, store: HistoryStore) -> None:
+        records = _records(store)
+        names = (b"prolonged", b"kept", b"endless", b"ended")
+        lives = dict(zip(names, [(SHORT * 2, _DAY), (_DAY, SHORT), (None, SHORT), (SHORT * 2,)], strict=True))
+        for turn in range(2):
+            for name, lasting in lives.items():
+                for one in lasting[turn : turn + 1]:
+                    await records.apply(TRIGGER, [Put(_ALONE, Record(name, b"first"), _FOLLOWS, one)])
+
+        async def ended() -> bool:
+            return await records.get(TRIGGER, _ALONE, [b"ended"]) == [None]
+
+        await eventually(ended)
+        assert await records.get(TRIGGER, _ALONE, names) == [
+            *(Record(name, b"first") for name in names[:3]),
+            None,
+        ]
+
+    async def test_listed_records_are_read_in_pages_the_greatest_key_first(self, store: HistoryStore) -> None:
+        records = _records(store)
+        kept = [Record(prefix + b"%03d" % number, b"x") for prefix in (b"a", b"b\xff") for number in range(5)]
+        await records.apply(TRIGGER, [Put(_LISTED, record) for record in kept])
+
+        first = await records.page(TRIGGER, _LISTED, prefix=b"b\xff", limit=3)
+        second = await records.page(TRIGGER, _LISTED, prefix=b"b\xff", before=first[-1].key, limit=3)
+
+        assert [*first, *second] == kept[:4:-1]
+        assert await records.page(TRIGGER, _LISTED) == kept[::-1]
+        assert await records.page(f"{TRIGGER}-2", _LISTED) == []
+
+    async def test_listed_records_are_deleted_from_key_to_key(self, store: HistoryStore) -> None:
+        records, kept = _records(store), [Record(b"%d" % number, b"x") for number in range(6)]
+        await records.apply(TRIGGER, [Put(_LISTED, record) for record in kept])
+
+        await records.apply(TRIGGER, [Delete(_LISTED, b"1", b"3"), Delete(_LISTED, b"5")])
+
+        assert [record.key for record in await records.page(TRIGGER, _LISTED)] == [b"4", b"0"]
+
+    async def test_what_has_not_changed_for_long_is_forgotten(self, store: HistoryStore) -> None:
+        records, log = _records(store), Log("old")
+        await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"x")), _line("x", log=log)])
+
+        for kind in (_LISTED, log):
+            assert await records.forget(TRIGGER, kind, _DAY) == 0
+            assert await records.forget(f"{TRIGGER}-2", kind, -_DAY) == 0
+        assert await records.page(TRIGGER, _LISTED) == [Record(_KEY, b"x")]
+        assert await records.forget(TRIGGER, _LISTED, -_DAY) == 1
+
+        assert await records.page(TRIGGER, _LISTED) == []
+        assert await records.get(TRIGGER, _LISTED, [_KEY]) == [None]
+
+    async def test_lines_are_read_in_pages_the_newest_first(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        for number in range(4):
+            lines = [_line(f"{number}a", b"even"[number % 2 :]), _line(f"{number}b")]
+            await _records(store).apply(TRIGGER, lines)
+        records = _records(another)
+
+        first = await records.log(TRIGGER, _LOG, limit=5)
+        second = await records.log(TRIGGER, _LOG, cursor=first.cursor, limit=5)
+        about = await records.log(TRIGGER, _LOG, about=b"even", limit=5)
+
+        assert [_text(line) for page in (first, second) for line in page.lines] == [
+            f"{number}{letter}" for number in (3, 2, 1, 0) for letter in "ba"
+        ]
+        assert (second.cursor, about.cursor) == (None, None)
+        assert [_text(line) for line in about.lines] == ["2a", "0a"]
+        assert (await records.log(TRIGGER, _LOG, before=datetime.now(UTC) - _DAY)).lines == []
+        assert (await records.log(NO_TRIGGER, _LOG)).lines == []
+        with pytest.raises(ConfigurationError, match="cursor"):
+            await records.log(TRIGGER, _LOG, cursor="x")
+
+    async def test_what_is_forgotten_takes_its_records_along(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        records = _records(store)
+        for kind in OF_ENTRIES:
+            for uuid in (f"both {kind.name}", f"alone {kind.name}", f"other {kind.name}"):
+                await records.apply(TRIGGER, [Put(kind, Record(digest(uuid), b"x"), time_to_live=_DAY)])
+            await claim_one(store, f"both {kind.name}", "worker-1")
+
+            for uuid in (f"both {kind.name}", f"alone {kind.name}"):
+                assert await another.forget(TRIGGER, uuid)
+                assert not await another.forget(TRIGGER, uuid)
+                assert await records.get(TRIGGER, kind, [digest(uuid)]) == [None]
+
+            key = digest(f"other {kind.name}")
+            assert await records.get(TRIGGER, kind, [key]) == [Record(key, b"x")]

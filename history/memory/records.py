@@ -1,0 +1,167 @@
+"""Records and logs in memory."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from history.store.records import (
+    Append,
+    Change,
+    Delete,
+    Expects,
+    Kind,
+    Log,
+    LogLine,
+    LogPage,
+    Put,
+    Record,
+    end_of,
+    is_done,
+    wrong_cursor,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    record: Record
+    at: datetime
+    until: datetime | None
+
+
+class MemoryRecords:
+    """Records and logs that live and die with their process; safe to share between threads."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: defaultdict[tuple[str, Kind], dict[bytes, _Kept]] = defaultdict(dict)
+        self._logs: defaultdict[tuple[str, Log], dict[str, tuple[datetime, Append]]] = defaultdict(dict)
+
+    async def apply(
+        self, trigger: str, changes: Sequence[Change], *, each: bool = False
+    ) -> Sequence[Record | None]:
+        """Make changes under one lock; see :class:`~history.store.records.Records`."""
+        return self.apply_now(trigger, changes, each=each)
+
+    def apply_now(
+        self, trigger: str, changes: Sequence[Change], *, each: bool = False
+    ) -> Sequence[Record | None]:
+        """Do what :meth:`apply` does, for the history that settles in the same step."""
+        with self._lock:
+            now = self._clock()
+            answers = [self._outlook(trigger, change, now) for change in changes]
+            if each or is_done(changes, answers):
+                for change, answer in zip(changes, answers, strict=True):
+                    if not isinstance(change, Put) or change.record == answer:
+                        self._change(trigger, change, now)
+            return answers
+
+    def _outlook(self, trigger: str, change: Change, now: datetime) -> Record | None:
+        """Return what will be held when a change is made: the record itself, unless it is refused."""
+        if not isinstance(change, Put):
+            return None
+        held, new = self._held(trigger, change.kind, change.record.key, now), change.record
+        version = 0 if held is None else held.version
+        refused = {
+            Expects.ANY: False,
+            Expects.NOT_NEWER: version > new.version,
+            Expects.FOLLOWS: version != new.version - 1,
+        }[change.expects]
+        return held if refused else new
+
+    def _change(self, trigger: str, change: Change, now: datetime) -> None:
+        match change:
+            case Put(kind, record, _, time_to_live):
+                until = None if time_to_live is None else now + time_to_live
+                kept = self._kept[trigger, kind]
+                before = kept.pop(record.key, None)  # so that the oldest stand first
+                if before is not None and before.record == record and _is_longer(before.until, until):
+                    until = before.until
+                kept[record.key] = _Kept(record, now, until)
+                while kept and _is_over(kept[oldest := next(iter(kept))], now):
+                    del kept[oldest]
+            case Delete(kind, key, last):
+                kept = self._kept[trigger, kind]
+                for one in [one for one in kept if key <= one <= (last or key)]:
+                    del kept[one]
+            case Append(log, id_):
+                lines = self._logs[trigger, log]
+                lines.setdefault(id_, (now, change))
+                while log.most is not None and len(lines) > log.most:
+                    del lines[next(iter(lines))]
+
+    async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
+        """Return what is held under each key."""
+        with self._lock:
+            now = self._clock()
+            return [self._held(trigger, kind, key, now) for key in keys]
+
+    async def page(
+        self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
+    ) -> Sequence[Record]:
+        """Return some records, the greatest key first."""
+        with self._lock:
+            now, end = self._clock(), before or end_of(prefix)
+            keys = sorted((key for key in self._kept[trigger, kind] if prefix <= key < end), reverse=True)
+            held = (self._held(trigger, kind, key, now) for key in keys)
+            return list(islice((record for record in held if record is not None), limit))
+
+    async def log(
+        self,
+        trigger: str,
+        log: Log,
+        *,
+        about: bytes | None = None,
+        before: datetime | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> LogPage:
+        """Return some lines, the newest first; the cursor is the id of the last one."""
+        with self._lock:
+            newest = reversed(list(self._logs[trigger, log].values()))
+        older = ((at, line) for at, line in newest if before is None or at < before)
+        if cursor is not None and not any(line.id == cursor for _, line in older):
+            raise wrong_cursor()
+        wanted = ((at, one) for at, one in older if about in {None, one.about})
+        lines = [LogLine(one.line, at, one.id) for at, one in islice(wanted, limit)]
+        return LogPage(lines, lines[-1].cursor if len(lines) == limit else None)
+
+    async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
+        """Delete what has not changed for longer than this."""
+        with self._lock:
+            oldest = self._clock() - age
+            if isinstance(kind, Log):
+                lines = self._logs[trigger, kind]
+                old_lines = [id_ for id_, (at, _) in lines.items() if at < oldest]
+                for id_ in old_lines:
+                    del lines[id_]
+                return len(old_lines)
+            kept = self._kept[trigger, kind]
+            old = [key for key, one in kept.items() if one.at < oldest]
+            for key in old:
+                del kept[key]
+            return len(old)
+
+    def take(self, trigger: str, kinds: Sequence[Kind], key: bytes) -> bool:
+        """Delete the records of a key; False when there was none."""
+        with self._lock:
+            now = self._clock()
+            held = [self._held(trigger, kind, key, now) for kind in kinds]
+            for kind in kinds:
+                self._kept[trigger, kind].pop(key, None)
+            return any(one is not None for one in held)
+
+    def _held(self, trigger: str, kind: Kind, key: bytes, now: datetime) -> Record | None:
+        kept = self._kept[trigger, kind].get(key)
+        return None if kept is None or _is_over(kept, now) else kept.record
+
+
+def _is_over(kept: _Kept, now: datetime) -> bool:
+    return kept.until is not None and kept.until <= now
+
+
+def _is_longer(one: datetime | None, other: datetime | None) -> bool:
+    return one is None or (other is not None and one > other)

@@ -1,0 +1,8 @@
+-- Apply: make the changes of one step.
+--
+-- KEYS   the trigger's history
+-- ARGV   the changes (see shared/records.lua)
+-- Reply  for each change 1, or what is held instead, "" for nothing
+
+--include shared/records
+return (apply_changes(0))

@@ -1,0 +1,92 @@
+-- Records: what is kept beside the entries, in keys that begin as KEYS[1] does, with this in the place of "history":
+--
+--   ...:<kind>:<key>   STRING  version, a blank, value; it expires by itself
+--   ...:<kind>         HASH    of a listed kind: key -> version, a blank, value; with
+--   ...:<kind>:keys    ZSET    its keys, all with the score 0, and
+--   ...:<kind>:times   ZSET    its keys by when they were last written
+--   ...:<log>          STREAM  about, line
+--
+-- ARGV, after `before` others: "each" change stands for itself, or "all" together; then eight words for each change:
+--   "put", place, "", version, least and greatest version that may be held, value, milliseconds to live or ""
+--   "list", kind, key, and the rest as above
+--   "drop", place | "unlist", kind, first key, last key | "add", log, about, line, how many are kept or ""
+--
+-- For each change comes back 1, or of one that is refused what is held, "" for nothing; and whether all were made.
+-- Redis does not undo a script that fails half way, so it writes first and deletes last.
+
+-- Digits are compared, for a number of Lua is exact only up to 2^53.
+local function is_less(one, other) return #one < #other or (#one == #other and one < other) end
+
+local function prolong(key, time_to_live)
+  if time_to_live == '' then
+    redis.call('PERSIST', key)
+  else
+    local left = redis.call('PTTL', key)
+    if left ~= -1 and left < tonumber(time_to_live) then redis.call('PEXPIRE', key, time_to_live) end
+  end
+end
+
+local function unlist(place, key)
+  redis.call('HDEL', place, key)
+  redis.call('ZREM', place .. ':times', key)
+  redis.call('ZREM', place .. ':keys', key)
+end
+
+local function apply_changes(before)
+  local tag, each, held, made = string.sub(KEYS[1], 1, -8), ARGV[before + 1] == 'each', {}, true
+  local function write(at, same)
+    local place, key, text, lasts = tag .. ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] .. ' ' .. ARGV[at + 6], ARGV[at + 7]
+    if ARGV[at] == 'put' then
+      if same then return prolong(place, lasts) end
+      if lasts == '' then redis.call('SET', place, text) else redis.call('SET', place, text, 'PX', lasts) end
+      return
+    end
+    local clock = redis.call('TIME')
+    local fresh = redis.call('EXISTS', place) == 0
+    redis.call('ZADD', place .. ':keys', 0, key)
+    redis.call('ZADD', place .. ':times', clock[1] * 1000 + math.floor(clock[2] / 1000), key)
+    redis.call('HSET', place, key, text)
+    for _, name in ipairs({':keys', ':times', ''}) do
+      if fresh and lasts ~= '' then redis.call('PEXPIRE', place .. name, lasts) else prolong(place .. name, lasts) end
+    end
+  end
+
+  local puts, others = {}, {}
+  for at = before + 2, #ARGV, 8 do
+    local index, op = #held + 1, ARGV[at]
+    held[index] = 1
+    if op == 'put' or op == 'list' then
+      local place = tag .. ARGV[at + 1]
+      local text = op == 'put' and redis.call('GET', place) or op == 'list' and redis.call('HGET', place, ARGV[at + 2])
+      local version, wanted = text and string.match(text, '^%d+') or '0', ARGV[at + 3] .. ' ' .. ARGV[at + 6]
+      if text == wanted or not (is_less(version, ARGV[at + 4]) or is_less(ARGV[at + 5], version)) then
+        puts[#puts + 1] = {at, text == wanted}
+      else
+        held[index], made = text or '', false
+      end
+    else
+      others[#others + 1] = at
+    end
+  end
+  if not (each or made) then return held, false end
+  for _, put in ipairs(puts) do write(put[1], put[2]) end
+  for _, at in ipairs(others) do
+    local op, place = ARGV[at], tag .. ARGV[at + 1]
+    if op == 'add' then
+      local most = ARGV[at + 4]
+      if most == '' then most = '9007199254740992' end
+      redis.call('XADD', place, 'MAXLEN', '~', most, '*', 'about', ARGV[at + 2], 'line', ARGV[at + 3])
+    end
+  end
+  for _, at in ipairs(others) do
+    local op, place = ARGV[at], tag .. ARGV[at + 1]
+    if op == 'drop' then
+      redis.call('DEL', place)
+    elseif op == 'unlist' then
+      for _, key in ipairs(redis.call('ZRANGEBYLEX', place .. ':keys', '[' .. ARGV[at + 2], '[' .. ARGV[at + 3])) do
+        unlist(place, key)
+      end
+    end
+  end
+  return held, made
+end

@@ -1,0 +1,201 @@
+"""Records and logs in Redis; ``lua/shared/records.lua`` describes the keys."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, assert_never
+
+from history.redis.connection.client import PAGE, RedisClient, keys_of
+from history.redis.replies import pieces
+from history.redis.scripts import ScriptsOfTriggers
+from history.store.records import (
+    NO_TRIGGER,
+    Append,
+    Change,
+    Delete,
+    Expects,
+    Kind,
+    Log,
+    LogLine,
+    LogPage,
+    Put,
+    Record,
+    end_of,
+    wrong_cursor,
+)
+from history.store.times import instant, milliseconds, milliseconds_of
+
+#: How many records one call forgets.
+PIECE = 500
+
+#: How the name of an entry of a stream looks.
+_ENTRY = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
+
+#: No version is greater.
+_GREATEST = b"%d" % (2**63)
+
+
+class RedisRecords:
+    """Records in strings or hashes, and logs in streams; safe to share as the client is.
+
+    Guarantee: as safe as Redis keeps a write. It waits for replicas where ``durability`` says so, but not for
+    lines of logs alone.
+    """
+
+    def __init__(self, client: RedisClient) -> None:
+        self._redis = client
+        self._scripts = ScriptsOfTriggers(client)
+
+    async def apply(
+        self, trigger: str, changes: Sequence[Change], *, each: bool = False
+    ) -> Sequence[Record | None]:
+        """Make changes in one script, or lines in one round trip; see the protocol."""
+        lines = [change for change in changes if isinstance(change, Append)]
+        if len(lines) == len(changes):
+            await self._append(trigger, lines)
+            return [None] * len(lines)
+        held: list[Record | None] = []
+        for piece in pieces(changes) if each else [changes]:
+            reply = await self._scripts[trigger].run("records/apply", words_of(piece, each=each))
+            held += map(_answer, piece, reply)
+        return held
+
+    async def _append(self, trigger: str, lines: Sequence[Append]) -> None:
+        def add() -> Any:
+            pipeline = self._redis.client.pipeline(transaction=False)
+            for one in lines:
+                fields, most = {b"about": one.about, b"line": one.line}, one.log.most
+                pipeline.xadd(
+                    key_of(trigger, one.log.name), fields, maxlen=most, approximate=most is not None
+                )
+            return pipeline.execute()
+
+        await self._redis.call("writing a log", add)
+
+    async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
+        """Return what is held under each key, with one command."""
+        if not keys:
+            return []
+        client: Any = self._redis.client
+        if kind.listed:
+            read = partial(client.hmget, key_of(trigger, kind.name), keys)
+        else:
+            read = partial(client.mget, [key_of(trigger, _place(kind, key)) for key in keys])
+        texts: Sequence[bytes | None] = await self._redis.call(f"reading records ({kind.name})", read)
+        return [_record(key, text or b"") for key, text in zip(keys, texts, strict=True)]
+
+    async def page(
+        self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
+    ) -> Sequence[Record]:
+        """Return some records, the greatest key first: their keys, then what is held under them."""
+        names, end = key_of(trigger, f"{kind.name}:keys"), b"(" + (before or end_of(prefix))
+        read = partial(self._redis.client.zrevrangebylex, names, end, b"[" + prefix, start=0, num=limit)
+        keys: Sequence[bytes] = await self._redis.call(f"reading records ({kind.name})", read)
+        return [record for record in await self.get(trigger, kind, keys) if record is not None]
+
+    async def log(
+        self,
+        trigger: str,
+        log: Log,
+        *,
+        about: bytes | None = None,
+        before: datetime | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> LogPage:
+        """Return some lines; the stream is read from its end. The cursor is the entry of the last line."""
+        last = "+" if before is None else str(milliseconds_of(before) - 1)
+        if cursor is not None:
+            if _ENTRY.fullmatch(cursor) is None:
+                raise wrong_cursor()
+            last = f"({cursor}"
+        found: list[LogLine] = []
+        while len(found) < limit:
+            size = limit - len(found) if about is None else PAGE
+            page = await self._latest(trigger, log, last, size)
+            mine = [(name, fields) for name, fields in page if about in {None, fields.get(b"about")}]
+            found += [LogLine(fields.get(b"line", b""), _at(name), name.decode()) for name, fields in mine]
+            if len(page) < size and len(found) <= limit:
+                return LogPage(found, None)
+            last = f"({page[-1][0].decode()}"
+        return LogPage(found[:limit], found[limit - 1].cursor)
+
+    async def _latest(
+        self, trigger: str, log: Log, last: str, limit: int
+    ) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
+        read = partial(self._redis.client.xrevrange, key_of(trigger, log.name), last, "-", count=limit)
+        found: Sequence[tuple[bytes, dict[bytes, bytes]]] = await self._redis.call("reading a log", read)
+        return found
+
+    async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
+        """Delete some records, or all lines; of a log the newest line tells the time of the server."""
+        if isinstance(kind, Kind):
+            words = [kind.name.encode(), b"%d" % milliseconds(age), b"%d" % PIECE]
+            return int(await self._scripts[trigger].run("records/forget", words))
+        newest = await self._latest(trigger, kind, "+", 1)
+        if not newest:
+            return 0
+        oldest = milliseconds_of(_at(newest[0][0]) - age)
+        cut = partial(self._redis.client.xtrim, key_of(trigger, kind.name), minid=oldest, approximate=False)
+        return int(await self._redis.call("deleting old lines of a log", cut))
+
+
+def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
+    """Return changes as ``lua/shared/records.lua`` takes them."""
+    words = [b"each" if each else b"all"]
+    for change in changes:
+        match change:
+            case Put(kind, record, expects, time_to_live):
+                version = b"%d" % record.version
+                least, most = {
+                    Expects.ANY: (b"0", _GREATEST),
+                    Expects.NOT_NEWER: (b"0", version),
+                    Expects.FOLLOWS: (b"%d" % (record.version - 1),) * 2,
+                }[expects]
+                lasts = b"" if time_to_live is None else b"%d" % milliseconds(time_to_live)
+                place = (
+                    [b"list", kind.name.encode(), record.key]
+                    if kind.listed
+                    else [b"put", _place(kind, record.key).encode(), b""]
+                )
+                words += [*place, version, least, most, record.value, lasts]
+            case Delete(kind, key, last) if kind.listed:
+                words += _filled(b"unlist", kind.name.encode(), key, last or key)
+            case Delete(kind, key):
+                words += _filled(b"drop", _place(kind, key).encode())
+            case Append(log, _, line, about):
+                most = b"" if log.most is None else b"%d" % log.most
+                words += _filled(b"add", log.name.encode(), about, line.encode(), most)
+            case _:
+                assert_never(change)
+    return words
+
+
+def _filled(*words: bytes) -> Sequence[bytes]:
+    return [*words, *[b""] * (8 - len(words))]
+
+
+def _answer(change: Change, reply: int | bytes) -> Record | None:
+    if not isinstance(change, Put):
+        return None
+    return change.record if isinstance(reply, int) else _record(change.record.key, reply)
+
+
+def _record(key: bytes, text: bytes) -> Record | None:
+    version, _, value = text.partition(b" ")
+    return Record(key, value, int(version)) if text else None
+
+
+def _at(name: bytes) -> datetime:
+    """Return when an entry was added, which its name says."""
+    return instant(int(name.partition(b"-")[0]))
+
+
+def _place(kind: Kind, key: bytes) -> str:
+    return f"{kind.name}:{key.hex()}"
+
+
+def key_of(trigger: str, name: str) -> str:
+    """Return the key of what a trigger, or none, keeps under a name."""
+    return f"doubtless:{name}" if trigger == NO_TRIGGER else keys_of(trigger, name)[0]

@@ -1,0 +1,263 @@
+"""Records and logs in a SQL database, beside the document history."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+from history.sql.database.encoding import in_ascii
+from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, fetch
+from history.sql.statements.dialects import Dialect, Statement
+from history.sql.statements.records import (
+    ABOUT,
+    APPEND,
+    CUT,
+    DELETE,
+    FOLLOW,
+    FORGET,
+    GET,
+    LATEST,
+    PAGE,
+    PURGE,
+    PUT,
+    SAVE,
+    TRIM,
+    UNDO,
+    lines_of,
+    parameters,
+)
+from history.sql.tables.history import LOG, RECORDS
+from history.sql.tables.making import AddedTables, make_tables, table_exists
+from history.store.records import (
+    Append,
+    Change,
+    Delete,
+    Expects,
+    Kind,
+    Log,
+    LogLine,
+    LogPage,
+    Put,
+    Record,
+    end_of,
+    wrong_cursor,
+)
+from history.store.times import instant, milliseconds, milliseconds_of
+
+T = TypeVar("T")
+
+#: The most records that one statement keeps, and that one call forgets.
+MOST = 1000
+
+#: How many records that have expired each call takes away that keeps such ones, at least.
+PIECE = 10
+
+#: After so many calls for a log its old lines are deleted, by each process for itself, and at its first.
+CALLS_BETWEEN_TRIMS = 500
+
+#: An instant after that of every line.
+_LAST = 2**63 - 1
+
+#: Time and id of a line.
+_CURSOR = re.compile(r"([0-9]{1,18})-([0-9a-f]+)")
+
+
+class SqlRecords:
+    """Records and logs in two tables; safe to share between threads, as the history is.
+
+    Guarantee: what ``apply`` has done is kept as safely as the database keeps a commit.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._calls: Counter[tuple[str, Log]] = Counter()
+        self._tables = AddedTables(
+            database,
+            look=partial(table_exists, table=LOG),
+            make=partial(make_tables, tables=[RECORDS, LOG]),
+            looking="looking for the records",
+            creating="creating the records",
+        )
+
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
+        """Do something that finds the tables there."""
+        return await self._tables.run(doing, step, atomic=atomic)
+
+    async def apply(
+        self, trigger: str, changes: Sequence[Change], *, each: bool = False
+    ) -> Sequence[Record | None]:
+        """Make changes in one transaction; see :class:`~history.store.records.Records`."""
+        held: list[Record | None] = []
+        lines = all(isinstance(change, Append) for change in changes)
+        # What stands for itself is one statement of PostgreSQL's, and so are all lines of a log.
+        one = (each or lines) and self.database.dialect is Dialect.POSTGRESQL
+        atomic = len(changes) > 1 and not one
+        size = MOST if each else max(len(changes), 1)
+        for start in range(0, len(changes), size):
+            piece = changes[start : start + size]
+            step = partial(apply_changes, trigger=trigger, changes=piece, each=each)
+            held += await self.run("keeping records", step, atomic=atomic)
+        if expiring := sum(_expires(one) for one in changes):
+            purge = partial(execute, statement=PURGE, limit=max(PIECE, expiring))
+            await self.run("forgetting records", purge)
+        for log in {change.log for change in changes if isinstance(change, Append)}:
+            await self._trim(trigger, log)
+        return held
+
+    async def _trim(self, trigger: str, log: Log) -> None:
+        """Now and then, delete the lines that are too many."""
+        due = log.most is not None and self._calls[trigger, log] % CALLS_BETWEEN_TRIMS == 0
+        self._calls[trigger, log] += 1
+        if due and log.most is not None:
+            trim = partial(execute, statement=TRIM, trigger=trigger, kind=log.name, kept=log.most - 1)
+            await self.run("cutting a log", trim)
+
+    async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
+        """Return what is held under each key."""
+
+        async def read(connection: AnyConnection) -> Sequence[AnyRow]:
+            asked = parameters(connection.dialect.name, [Record(key, b"") for key in keys])
+            return await fetch(connection, GET, trigger=trigger, kind=kind.name, **asked)
+
+        rows = await self.run(f"reading records ({kind.name})", read)
+        held = {record.key: record for record in map(_record, rows)}
+        return [held.get(key) for key in keys]
+
+    async def page(
+        self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
+    ) -> Sequence[Record]:
+        """Return some records, the greatest key first."""
+        end = end_of(prefix) if before is None else before
+        rows = await self._rows(PAGE, trigger=trigger, kind=kind.name, first=prefix, end=end, limit=limit)
+        return list(map(_record, rows))
+
+    async def log(
+        self,
+        trigger: str,
+        log: Log,
+        *,
+        about: bytes | None = None,
+        before: datetime | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> LogPage:
+        """Return some lines, the newest first; the cursor is time and id of the last one."""
+        at, id_ = _LAST if before is None else milliseconds_of(before), ""
+        if cursor is not None:
+            found = _CURSOR.fullmatch(cursor)
+            if found is None:
+                raise wrong_cursor()
+            at, id_ = int(found[1]), found[2]
+        wanted: dict[str, Any] = {} if about is None else {"about": about}
+        statement = LATEST if about is None else ABOUT
+        rows = await self._rows(
+            statement, trigger=trigger, kind=log.name, at=at, id=id_, limit=limit, **wanted
+        )
+        lines = [LogLine(row.line, instant(row.written_at), f"{row.written_at}-{row.id}") for row in rows]
+        return LogPage(lines, lines[-1].cursor if len(lines) == limit else None)
+
+    async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
+        """Delete some records, or all lines, that have not changed for longer than this."""
+        named: dict[str, Any] = {"trigger": trigger, "kind": kind.name, "age": milliseconds(age)}
+        if isinstance(kind, Log):
+            return len(await self._rows(CUT, **named))
+        return len(await self._rows(FORGET, **named, limit=MOST))
+
+    async def _rows(self, statement: Statement, **values: Any) -> Sequence[AnyRow]:
+        return await self.run("using records", partial(fetch, statement=statement, **values))
+
+
+async def apply_changes(
+    connection: AnyConnection, *, trigger: str, changes: Sequence[Change], each: bool = False
+) -> Sequence[Record | None]:
+    """Make changes, in a transaction where there are many; see :class:`~history.store.records.Records`."""
+    several = not each and sum(isinstance(one, Put) and one.expects is not Expects.ANY for one in changes) > 1
+    if several:
+        await execute(connection, SAVE)
+    held: list[Record | None] = [None] * len(changes)
+    writes = [(index, change) for index, change in enumerate(changes) if isinstance(change, Put)]
+    # What may be refused comes first: then nothing is written yet.
+    for (kind, expects, lasting), group in groupby(sorted(writes, key=_group), _terms):
+        some = list(group)
+        found = await _put(connection, trigger, kind, expects, lasting, [put.record for _, put in some])
+        for index, put in some:
+            held[index] = found.get(put.record.key)
+        if not each and any(held[index] != put.record for index, put in some):
+            if several:
+                await execute(connection, UNDO)
+            return held
+    appends = [change for change in changes if isinstance(change, Append)]
+    for log in dict.fromkeys(change.log for change in appends):
+        lines = [
+            {"id": one.id, "about": one.about, "line": in_ascii(one.line)}
+            for one in appends
+            if one.log == log
+        ]
+        for values in lines_of(connection.dialect.name, lines):
+            await execute(connection, APPEND, trigger=trigger, kind=log.name, **values)
+    for change in changes:
+        if isinstance(change, Delete):
+            await delete(connection, trigger, change)
+    return held
+
+
+def _expires(change: Change) -> bool:
+    """Whether a change leaves something behind that nobody else would delete when its time is over."""
+    return isinstance(change, Put) and change.time_to_live is not None and not change.kind.listed
+
+
+async def delete(connection: AnyConnection, trigger: str, change: Delete) -> bool:
+    """Delete records; False when there were none."""
+    last = change.key if change.last is None else change.last
+    named: dict[str, Any] = {
+        "trigger": trigger,
+        "kind": change.kind.name,
+        "key": change.key,
+        "last": last,
+    }
+    return any(row.lives for row in await fetch(connection, DELETE, **named))
+
+
+async def _put(
+    connection: AnyConnection,
+    trigger: str,
+    kind: Kind,
+    expects: Expects,
+    lasting: timedelta | None,
+    records: Sequence[Record],
+) -> dict[bytes, Record]:
+    """Keep records of one kind; return what is held now."""
+    named = {
+        "trigger": trigger,
+        "kind": kind.name,
+        "expects": expects.value,
+        "time_to_live": None if lasting is None else milliseconds(lasting),
+    }
+    # With the version 1 it follows nothing, as whatever is put where nothing is held.
+    later = [one for one in records if expects is Expects.FOLLOWS and one.version > 1]
+    first = [one for one in records if expects is not Expects.FOLLOWS or one.version == 1]
+    rows: list[AnyRow] = []
+    for statement, some in ((PUT, first), (FOLLOW, later)):
+        if some:
+            rows += await fetch(connection, statement, **named, **parameters(connection.dialect.name, some))
+    written = {bytes(row.key) for row in rows}
+    if refused := [one for one in later if one.key not in written]:
+        rows += await fetch(connection, GET, **named, **parameters(connection.dialect.name, refused))
+    return {bytes(row.key): _record(row) for row in rows if row.lives}
+
+
+def _group(write: tuple[int, Put]) -> tuple[bool, str, str, timedelta]:
+    kind, expects, lasting = _terms(write)
+    return expects is Expects.ANY, kind.name, expects.value, lasting or timedelta.max
+
+
+def _terms(write: tuple[int, Put]) -> tuple[Kind, Expects, timedelta | None]:
+    _, put = write
+    return put.kind, put.expects, put.time_to_live
+
+
+def _record(row: AnyRow) -> Record:
+    return Record(bytes(row.key), bytes(row.value), int(row.version))

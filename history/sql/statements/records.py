@@ -1,0 +1,209 @@
+"""Every SQL statement on records and logs, each a named block with its purpose.
+
+SQLite gets the keys and values of records as one BLOB, and where each of them stands in it as a JSON array.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from history.sql.statements.dialects import Dialect, Words, statement
+from history.store.records import Record
+
+_WORDS: Words = {
+    "puts": {
+        Dialect.SQLITE: """(
+            SELECT substr(:blob, json_extract(value, '$[0]'), json_extract(value, '$[1]')) AS key,
+                json_extract(value, '$[4]') AS version,
+                substr(:blob, json_extract(value, '$[2]'), json_extract(value, '$[3]')) AS value
+            FROM json_each(:places)
+        ) AS w""",
+        Dialect.POSTGRESQL: """unnest(
+            CAST(:keys AS BYTEA[]), CAST(:versions AS BIGINT[]), CAST(:values AS BYTEA[])
+        ) AS w (key, version, value)""",
+    },
+    "lines": {
+        Dialect.SQLITE: "(SELECT :id AS id, :about AS about, :line AS line) AS w",
+        Dialect.POSTGRESQL: """unnest(
+            CAST(:ids AS TEXT[]), CAST(:abouts AS BYTEA[]), CAST(:lines AS TEXT[])
+        ) AS w (id, about, line)""",
+    },
+    # PostgreSQL looks each key up as the first that is not smaller; see ``{held}`` of the entries.
+    "asked": {
+        Dialect.SQLITE: """(
+            SELECT substr(:blob, json_extract(value, '$[0]'), json_extract(value, '$[1]')) AS key
+            FROM json_each(:places)
+        ) AS w CROSS JOIN doubtless_records AS r""",
+        Dialect.POSTGRESQL: """unnest(CAST(:keys AS BYTEA[])) AS w (key) CROSS JOIN LATERAL (
+            SELECT * FROM doubtless_records AS n
+            WHERE (n.trigger_name, n.kind, n.key) >= (CAST(:trigger AS TEXT), CAST(:kind AS TEXT), w.key)
+            ORDER BY n.trigger_name, n.kind, n.key LIMIT 1
+        ) AS r""",
+    },
+    # SQLite refuses the name of the table there, and PostgreSQL columns of which there are two.
+    "returned": {Dialect.SQLITE: "key, version, value", Dialect.POSTGRESQL: "r.key, r.version, r.value"},
+    "lives": "(r.expires_at IS NULL OR r.expires_at > {now})",
+    # The new row says what the time is: the clock is asked once.
+    "lived": "(r.expires_at IS NULL OR r.expires_at > excluded.changed_at)",
+    "same": "({lived} AND r.version = excluded.version AND r.value = excluded.value)",
+    "taken": """(NOT {same} AND CASE CAST(:expects AS TEXT)
+        WHEN 'any' THEN TRUE
+        WHEN 'not newer' THEN NOT {lived} OR r.version <= excluded.version
+        ELSE NOT {lived} END)""",
+}
+
+# Keep records, each where the one that is held is as expected, and return those that are held then. One that
+# is held already lives longer. In the order of the keys, so that two calls never wait for each other.
+PUT = statement(
+    """
+    INSERT INTO doubtless_records AS r (trigger_name, kind, key, version, value, changed_at, expires_at)
+    SELECT CAST(:trigger AS TEXT), CAST(:kind AS TEXT), w.key, w.version, w.value, {now},
+        {now} + CAST(:time_to_live AS BIGINT)
+    FROM {puts}
+    WHERE TRUE
+    ORDER BY w.key
+    ON CONFLICT (trigger_name, kind, key) DO UPDATE
+    SET version = CASE WHEN {taken} THEN excluded.version ELSE r.version END,
+        value = CASE WHEN {taken} THEN excluded.value ELSE r.value END,
+        changed_at = CASE WHEN {taken} OR {same} THEN excluded.changed_at ELSE r.changed_at END,
+        expires_at = CASE WHEN {taken} OR ({same} AND (
+                r.expires_at < excluded.expires_at OR excluded.expires_at IS NULL))
+            THEN excluded.expires_at ELSE r.expires_at END
+    RETURNING key, version, value, COALESCE(expires_at > {now}, TRUE) AS lives
+    """,
+    words=_WORDS,
+)
+
+# Keep records that follow those that are held, and return them; none where nothing is held.
+FOLLOW = statement(
+    """
+    UPDATE doubtless_records AS r
+    SET version = w.version, value = w.value, changed_at = {now},
+        expires_at = CASE WHEN r.version = w.version
+                AND (r.expires_at IS NULL OR r.expires_at > {now} + CAST(:time_to_live AS BIGINT))
+            THEN r.expires_at ELSE {now} + CAST(:time_to_live AS BIGINT) END
+    FROM {puts}
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
+        AND (r.version = w.version - 1 OR (r.version = w.version AND r.value = w.value))
+    RETURNING {returned}, TRUE AS lives
+    """,
+    words=_WORDS,
+)
+
+# What is held under keys and still lives.
+GET = statement(
+    """
+    SELECT r.key, r.version, r.value, TRUE AS lives FROM {asked}
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
+    """,
+    words=_WORDS,
+)
+
+# Some records of a kind, the greatest key first.
+PAGE = statement(
+    """
+    SELECT r.key, r.version, r.value FROM doubtless_records AS r
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key >= :first AND r.key < :end AND {lives}
+    ORDER BY r.key DESC LIMIT :limit
+    """,
+    words=_WORDS,
+)
+
+# Delete the records of some keys; only those that still lived come back as such.
+DELETE = statement(
+    """
+    DELETE FROM doubtless_records AS r
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key >= :key AND r.key <= :last
+    RETURNING COALESCE(expires_at > {now}, TRUE) AS lives
+    """,
+    words=_WORDS,
+)
+
+# Some whose time to live is over; two that do this at once do not wait for each other.
+PURGE = statement(
+    sqlite="""
+    DELETE FROM doubtless_records WHERE rowid IN (
+        SELECT rowid FROM doubtless_records WHERE expires_at <= {now} ORDER BY expires_at LIMIT :limit)
+    """,
+    postgresql="""
+    DELETE FROM doubtless_records WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM doubtless_records WHERE expires_at <= {now}
+        ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED))
+    """,
+)
+
+# Some that have not changed for long.
+FORGET = statement("""
+    DELETE FROM doubtless_records WHERE trigger_name = :trigger AND kind = :kind AND key IN (
+        SELECT key FROM doubtless_records
+        WHERE trigger_name = :trigger AND kind = :kind AND changed_at < {now} - CAST(:age AS BIGINT)
+        LIMIT :limit)
+    RETURNING key
+""")
+
+# What undoes the changes of a step of which one is refused, in whosever transaction it is.
+SAVE, UNDO = statement("SAVEPOINT doubtless_step"), statement("ROLLBACK TO SAVEPOINT doubtless_step")
+
+# Add lines; one that is sent twice stands there once.
+APPEND = statement(
+    """
+    INSERT INTO doubtless_log (id, trigger_name, kind, about, written_at, line)
+    SELECT w.id, CAST(:trigger AS TEXT), CAST(:kind AS TEXT), w.about, {now}, w.line FROM {lines}
+    WHERE TRUE
+    ON CONFLICT (id) DO NOTHING
+    """,
+    words=_WORDS,
+)
+
+# Some lines of a log, the newest first.
+LATEST = statement("""
+    SELECT id, written_at, line FROM doubtless_log
+    WHERE trigger_name = :trigger AND kind = :kind AND (written_at, id) < (:at, :id)
+    ORDER BY written_at DESC, id DESC LIMIT :limit
+""")
+
+# Some lines about something, the newest first.
+ABOUT = statement("""
+    SELECT id, written_at, line FROM doubtless_log
+    WHERE trigger_name = :trigger AND kind = :kind AND about = :about AND (written_at, id) < (:at, :id)
+    ORDER BY written_at DESC, id DESC LIMIT :limit
+""")
+
+# Forget the lines before the last so many of a log; two that do this at once find less to do.
+TRIM = statement("""
+    DELETE FROM doubtless_log WHERE trigger_name = :trigger AND kind = :kind AND written_at < (
+        SELECT written_at FROM doubtless_log WHERE trigger_name = :trigger AND kind = :kind
+        ORDER BY written_at DESC, id DESC LIMIT 1 OFFSET :kept)
+""")
+
+# Delete the lines that are too old.
+CUT = statement("""
+    DELETE FROM doubtless_log
+    WHERE trigger_name = :trigger AND kind = :kind AND written_at < {now} - CAST(:age AS BIGINT)
+    RETURNING id
+""")
+
+
+def parameters(dialect: str, records: Sequence[Record]) -> Mapping[str, Any]:
+    """Return what ``{puts}`` and ``{asked}`` take."""
+    if dialect == Dialect.POSTGRESQL:
+        return {
+            "keys": [record.key for record in records],
+            "versions": [record.version for record in records],
+            "values": [record.value for record in records],
+        }
+    places: list[tuple[int, ...]] = []
+    at = 1
+    for key, value, version in records:
+        places.append((at, len(key), at + len(key), len(value), version))
+        at += len(key) + len(value)
+    blob = b"".join(part for key, value, _ in records for part in (key, value))
+    return {"blob": blob, "places": json.dumps(places)}
+
+
+def lines_of(dialect: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield what ``{lines}`` takes, of one statement each; SQLite's travel nowhere, and take one line."""
+    if dialect == Dialect.POSTGRESQL:
+        yield {f"{name}s": [row[name] for row in rows] for name in ("id", "about", "line")}
+    else:
+        yield from rows
