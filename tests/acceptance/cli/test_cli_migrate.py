@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
@@ -14,6 +14,9 @@ from triggers import Message
 from triggers.providers.opening import open_provider
 
 COUNT = 40
+
+#: Values by their names.
+Values = Mapping[str, Any]
 
 #: What each service does.
 _NOTE = """
@@ -42,17 +45,18 @@ KINDS: tuple[dict[str, Any], ...] = (
 )
 
 
-def written(values: Mapping[str, Any], indent: str = "  ") -> str:
+def written(values: Values, indent: str = "  ") -> str:
     """Return values as Integration Server writes them."""
     lines: list[str] = []
     for name, value in values.items():
         called = f"name={quoteattr(name)}"
         match value:
             case dict():
-                inner = written(value, f"{indent}  ")
+                inner = written(cast("Values", value), f"{indent}  ")
                 lines.append(f'<record {called} javaclass="com.wm.util.Values">\n{inner}{indent}</record>')
             case list():
-                records = "".join(f"<record>\n{written(one, indent)}</record>\n" for one in value)
+                some = cast("list[Values]", value)
+                records = "".join(f"<record>\n{written(one, indent)}</record>\n" for one in some)
                 lines.append(f'<array {called} type="record" depth="1">\n{records}</array>')
             case None:
                 lines.append(f"<null {called}/>")
