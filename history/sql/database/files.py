@@ -85,7 +85,7 @@ class _Followed:
             self.file.know_log()
 
     def _was_disposed_of(self) -> bool:
-        """Whether the engine has another pool than before; the engine's event for this would slow each statement."""
+        """Whether the engine has another pool than before; its event for this would slow each statement."""
         engine = self._engine()
         return engine is not None and self._pool is not None and self._pool() is not engine.pool
 
