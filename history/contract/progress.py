@@ -25,7 +25,7 @@ def _run(run: str, batch: int = 7, query: str = "query-1") -> Beginning:
 
 
 class AdoptionContract:
-    """Entries that another owner has started become a batch's own."""
+    """Entries that another owner has started can become a batch's own."""
 
     #: The batch that adopts, and an earlier run of it.
     batch, earlier = BatchOwner("query-1/7/b"), BatchOwner("query-1/7/a")
@@ -134,7 +134,7 @@ class ProgressContract:
         batch: int,  # noqa: ARG002
         record: str,  # noqa: ARG002
     ) -> bool:
-        """Write something else over the record of a batch; False if that is impossible.
+        """Overwrite the record of a batch with something else; False if that is impossible.
 
         A subclass overrides this.
         """

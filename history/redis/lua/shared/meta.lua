@@ -4,8 +4,7 @@ local fresh = not meta
 if meta then
   if #meta < SLICES - 1 then error('SPOILT ' .. KEYS[1], 0) end
   last_fence, epoch = struct.unpack('>I8I8', meta)
-  -- Above this, Lua cannot distinguish numbers, and fences do not grow; any text counts as above. Any text counts as
-  -- greater. Any text compares as greater.
+  -- Above this, Lua cannot distinguish numbers, and fences do not grow; any text counts as above.
   if last_fence >= 9007199254740992 then error('SPOILT ' .. KEYS[1], 0) end
 else
   if redis.call('HEXISTS', KEYS[1] .. ':origin', 'epoch') == 1 then error('LOST ' .. KEYS[1], 0) end
