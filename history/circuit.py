@@ -1,7 +1,7 @@
 """A circuit breaker: while a server does not answer, calls fail immediately and one thread probes the server.
 
 Without it, every call of every thread would wait for its own connect time-out, again and again. This is the
-fail-fast mode of webMethods' JDBC aliases: one failed attempt to connect opens the circuit, and a background
+fail-fast mode of webMethods' JDBC aliases: one failed attempt to connect opens the circuit. A background
 monitor closes it when it sees the server again. An error reply never opens it, because the server answered. A
 reply that does not come in time opens it only if a probe then fails as well.
 """
@@ -99,7 +99,7 @@ class Circuit:
         self._openings: dict[int, _Opening] = {}
 
     def refuse(self, doing: str) -> None:
-        """Raise, unless the circuit has been closed meanwhile, or was opened before this process was forked.
+        """Raise, unless the circuit has closed by now, or was opened before this process was forked.
 
         Raises:
             CircuitOpenError: it is open.

@@ -183,7 +183,7 @@ class Terms:
     """For how long a claim holds: the lease (None: no lease) and the entry's time to live.
 
     Raises:
-        ConfigurationError: a store cannot hold so long, or so short, a time.
+        ConfigurationError: a store cannot hold such a long or short time.
     """
 
     lease: timedelta | None = None
@@ -233,8 +233,7 @@ def take_over(
 ) -> tuple[Entry | None, Claim | None]:
     """Replace a STARTED entry that still has ``expected_fence``, and ``owner`` if given; else return None.
 
-    ``failed`` allows it for an entry that is COMPLETED with a failure as well. Finding the own owner token is
-    success here as well.
+    With ``failed``, it may also be COMPLETED with a failure. An entry with this owner token is success.
     """
     entry = current(entry, now)
     if entry is None:
@@ -286,7 +285,7 @@ def renew(
     """Prolong the lease of a STARTED entry with exactly this fence, and its life as far as the lease needs.
 
     If an owner is given, an entry of another owner stays unchanged. An entry of a batch lives as long as its
-    batch, which was decided when the batch was opened: a lease that would outlive the batch is not granted.
+    batch, whose life was decided at its opening. A lease that would outlive the batch is not granted.
     """
     entry = current(entry, now)
     if entry is None or entry.state is not State.STARTED or not _is_held(entry, fence, owner):
@@ -300,9 +299,8 @@ def renew(
 def outliving(started_at: datetime, lease_until: datetime) -> datetime:
     """Return the earliest time at which a run with a prolonged lease may be forgotten.
 
-    That is twice the longest time that the run may have taken. So it is still remembered for some time after
-    it completed, and a copy that comes then is a duplicate. A run that takes less than half its time to live
-    keeps that.
+    That is twice the longest time that the run may have taken. So it is remembered for some time after it
+    completed, and a copy then is a duplicate. A run that takes less than half its time to live keeps that.
     """
     return started_at + 2 * (lease_until - started_at)
 

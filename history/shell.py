@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long a cancelled task waits for work that must come to its end, in seconds: about as long as calls to
-#: an unavailable history are retried.
+#: How long a cancelled task waits for work that must end, in seconds: about as long as calls to an
+#: unavailable history are retried.
 PATIENCE = 2.0
 
 #: How often a thread that joins others wakes up, in seconds. Python runs signal handlers in the main thread,

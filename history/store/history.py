@@ -212,9 +212,9 @@ class HistoryStore(Protocol):
         """Prolong the lease of a STARTED entry to ``lease`` from now.
 
         False if the fence is stale, or if ``owner`` is given and the entry has another owner. The entry's
-        life grows as well, to at least twice the longest time that the run may have taken: it cannot expire
-        during the run, or just when the run completes. The life of a batch does not grow: a lease that would
-        outlive the entry's batch is refused with False.
+        life grows as well, to at least twice the longest time that the run may have taken. So it cannot
+        expire during the run, or just when the run completes. The life of a batch does not grow: a lease that
+        would outlive the entry's batch is refused with False.
 
         Raises:
             ConfigurationError: no store can hold the lease, as in :meth:`claim`.

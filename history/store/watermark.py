@@ -98,7 +98,7 @@ def let_send(row: Outgoing, log_end: Offset) -> Outgoing:
 def note_sent(row: Outgoing, previous: Offset, last: Offset, *, size: int, now: datetime) -> Outgoing:
     """Count a message that the carrier took.
 
-    ``log_sent`` moves on only for a message that follows it: a message that was built before the peer asked
+    ``log_sent`` moves on only for a message that follows it. A message that was built before the peer asked
     for a resend may still go out, and must not undo the reset.
     """
     log_sent = last if previous == row.log_sent else row.log_sent

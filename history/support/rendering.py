@@ -67,7 +67,7 @@ def printable(text: str) -> str:
 
 
 def in_log(identity: str) -> str:
-    """Return an identity as a log line shows it: in one line, and cut short where it is long.
+    """Return an identity as a log line shows it: in one line, and cut short if it is long.
 
     The sender of a message chooses it. With a line break in it, it could forge log lines.
     """

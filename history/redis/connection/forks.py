@@ -1,8 +1,7 @@
 """redis-py's clients for asyncio across a fork. Its blocking pools check the process id themselves.
 
-If a child's garbage collector closes an asyncio transport, its socket leaves the parent's event loop too,
-because both processes share the list of sockets: the parent would wait forever. So they are kept, but not
-used.
+If a child's garbage collector closes an asyncio transport, its socket also leaves the parent's event loop:
+both processes share the list of sockets. The parent would wait forever. So they are kept unused.
 """
 
 import asyncio

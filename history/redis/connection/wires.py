@@ -42,8 +42,8 @@ class Wires:
     They do not count as that pool's connections, so they cannot use up a small pool. Each is in use by one
     call at a time; safe to share between threads, and across a fork.
 
-    A connection belongs to one run of one server. It asks for the server's name once: ``server`` is the last
-    name, and empty if no server was met yet, or if the account may not ask.
+    A connection belongs to one run of one server. It asks for the server's name once. ``server`` is the last
+    name; empty if no server was met yet, or if the account may not ask.
     """
 
     def __init__(self, pool: Any, *, waits: bool) -> None:

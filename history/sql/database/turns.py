@@ -1,9 +1,8 @@
 """Connections of a full pool, in the order in which callers ask for them.
 
 SQLAlchemy's pools give a returned connection to the first caller that asks. Usually that is the thread or
-task that has just given it back. SQLite has one connection: one busy thread would keep all others from it. So
-a caller that meets a full pool takes its turn, and only that caller waits for the pool. All others wait
-behind it.
+task that has just given it back. SQLite has one connection: one busy thread would keep all others away. So a
+caller that meets a full pool takes its turn. Only it waits for the pool; all others wait behind it.
 
 The handler of a signal may raise anywhere in the main thread, as the soft time limit of Celery does. Inside
 of the pool, such an exception can take a connection out of it for ever. So we note which connections are out.

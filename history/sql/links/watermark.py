@@ -244,8 +244,8 @@ class SqlWatermarks:
     ) -> LinkRow:
         """Start a link again in one transaction; the link goes on, and its agent takes it again.
 
-        ``epoch`` resets the sending half, to the end of the log; ``peer`` resets the receiving half, to an
-        extract of the peer; ``confirmed`` goes back to what a restored peer still has.
+        ``epoch`` resets what is sent, to the end of the log. ``peer`` resets what is received, to an extract
+        of the peer. ``confirmed`` goes back to what a restored peer still has.
 
         Raises:
             ConfigurationError: the link does not exist, or the log has lost what follows.

@@ -40,7 +40,7 @@ async def refuse_foreign(
     added: Sequence[str] = (),
     remedy: str = "give it a database, or a schema of PostgreSQL, without tables of these names",
 ) -> None:
-    """Return whether each of the tables is missing or ours; nothing is written.
+    """Return if each of the tables is missing or ours; nothing is written.
 
     ``setting`` is the setting that an error names. Columns in ``added`` may be missing: they are added later.
 

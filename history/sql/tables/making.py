@@ -14,8 +14,7 @@ from history.sql.statements.dialects import statement
 
 T = TypeVar("T")
 
-# Whether a table is there. It reads pg_class, which shows tables that others made since the transaction
-# began.
+# Whether a table is there. Reading pg_class shows tables that others made during the transaction.
 EXISTS = statement(
     sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
     postgresql="SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass(CAST(:name AS TEXT))",

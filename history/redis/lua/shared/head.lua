@@ -19,11 +19,12 @@
 -- halved already. A slice is half the time to live long, so at most three are read, and each bucket expires by itself
 -- when the last entry of its slice has.
 --
--- If a required key is missing (evicted, deleted by hand, in transit to another server), that is an error, LOST and the
--- key, and never "absent": its entries would be NEW and run again. Redis does not undo a script that fails half way. So
--- each script writes first, and deletes the replaced data last: after a failure an entry exists twice, and the one in a
--- bucket counts. A field "meta" that these scripts did not write is an error as well, SPOILT and the key: without it no
--- entry is found. If a script fails on such a field without noticing it, history/redis/spoilt.py finds it.
+-- If a required key is missing (evicted, deleted by hand, in transit to another server), the script fails with LOST and
+-- the key, and never answers "absent": its entries would be NEW and run again. Redis does not undo a script that fails
+-- half way. So each script writes first, and deletes the replaced data last: after a failure an entry may be there
+-- twice; then the one in a bucket counts. A field "meta" that these scripts did not write is an error as well, SPOILT
+-- and the key: no entry could be found. If a script fails on such a field without noticing it, history/redis/spoilt.py
+-- finds it.
 --
 -- These scripts run with every message. So files are included rather than called: a function costs as much as a lookup
 -- before it does anything, and so does turning a number into text. No digest occurs twice in one call; the caller

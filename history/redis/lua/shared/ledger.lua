@@ -1,6 +1,6 @@
--- Sets `record` to the ledger's record of the batch with the low bits `number` and an entry in the slice with `begins`
--- and `length`; false when the batch was forgotten, after its time to live. A plain concatenation would round a number
--- that large.
+-- Sets `record` to the ledger's record of a batch: the one with the low bits `number`, and an entry in the slice with
+-- `begins` and `length`. It is false when the batch was forgotten, after its time to live. A plain concatenation would
+-- round a number that large.
 local ledger_key = KEYS[1] .. ':batches'
 record = redis.call('HGET', ledger_key, string.format('b %.0f', last_fence - (last_fence - number) % (FENCES * UNITS)))
 if not record then

@@ -1,6 +1,6 @@
--- Looks `digest` up: sets `shown`, and `key` and `name`, the bucket and the slice of the entry, if it is in one; leaves
--- `shown` nil when it is absent or has expired. Most entries are completed, so it looks there first. If it is absent,
--- `missed` has the `misses` buckets that were searched, so that there.lua can check that they exist.
+-- Looks `digest` up, and sets `shown`. If the entry is in a bucket, sets `key` and `name`, the bucket and its slice.
+-- Leaves `shown` nil when it is absent or has expired. Most entries are completed, so it looks there first. If it is
+-- absent, `missed` has the `misses` buckets that were searched, so that there.lua can check that they exist.
 local shown, key, name
 local before, at, hash = misses, SLICES, struct.unpack('>I4', digest)
 while at < #meta do

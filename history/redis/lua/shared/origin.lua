@@ -5,11 +5,11 @@
 -- "low" is the first fence that may have been granted since the last long step. "before" has the first and the last
 -- fence before each of those steps (8 bytes each), the oldest first.
 --
--- A server that comes back with older data (a snapshot, a second that was not on disk yet, a replica that lagged) would
--- grant old fences again, and maybe no client knows how many were lost. But fences begin at the microseconds since
--- 1970, and grow by one with each claim, which takes Redis longer than one microsecond. So no granted fence is greater
--- than the microseconds since 1970 now. It is safe to step there, however much was lost and however often, unless
--- clocks go back by more than the time since then.
+-- A server may come back with older data: a snapshot, a second that was not on disk yet, a replica that lagged. It
+-- would grant old fences again, and maybe no client knows how many were lost. But fences begin at the microseconds
+-- since 1970, and grow by one with each claim, which takes Redis longer than one microsecond. So no granted fence is
+-- greater than the microseconds since 1970 now. It is safe to step there, however much was lost and however often,
+-- unless clocks go back by more than the time since then.
 --
 -- A long step leaves the numbers of batches behind: an entry keeps only the low 38 bits, which are 76 hours of
 -- microseconds. So the old ranges are kept, and a batch that is not found in the present range is looked up in the
