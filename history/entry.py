@@ -282,10 +282,10 @@ def settle(
 def renew(
     entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime, owner: str | None = None
 ) -> tuple[Entry | None, bool]:
-    """Prolong the lease of a STARTED entry with exactly this fence, and its life as far as the lease needs.
+    """Prolong the lease of a STARTED entry with exactly this fence, and its life, which must outlast that.
 
     If an owner is given, an entry of another owner stays unchanged. An entry of a batch lives as long as its
-    batch, whose life was decided at its opening. A lease that would outlive the batch is not granted.
+    batch, as decided when that was opened. A lease that would outlive the batch is not granted.
     """
     entry = current(entry, now)
     if entry is None or entry.state is not State.STARTED or not _is_held(entry, fence, owner):

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m history.redis.assembly", description="Print a Lua script as Redis gets it."
     )
     parser.add_argument("name", nargs="?", help="such as entries/claim; without it, the names are listed")
-    parser.add_argument("--package", default=DEFAULT_PACKAGE, help="whose folder lua (%(default)s)")
+    parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the package of the scripts (%(default)s)")
     options = parser.parse_args(arguments)
     if options.name is None:
         sys.stdout.write("".join(f"{name}\n" for name in script_names(options.package)))

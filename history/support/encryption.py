@@ -125,7 +125,7 @@ class Cipher:
             try:
                 self._keys = _read_keys(self.reference)
             except ConfigurationError as error:
-                _log.error("%s; until that is corrected, the keys from before count", error)
+                _log.error("%s; until that is corrected, the earlier keys stay valid", error)
         return self._keys
 
     def _look(self) -> tuple[int, ...] | None:

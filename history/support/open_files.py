@@ -19,9 +19,9 @@ HEAD = 32
 
 #: The consequence when the log of one file is left beside another file.
 SPOILT = (
-    "nothing is read or written, for SQLite would put the log of the old file into the new one, and damage "
-    "it. Is it a backup, delete %s-wal and %s-shm; is it a copy of the old file as it was, start the "
-    "processes anew"
+    "nothing is read or written, because SQLite would write the log of the old file into the new one, and "
+    "damage it. If the new file is a backup, delete %s-wal and %s-shm. If it is an unchanged copy of the old "
+    "file, restart the processes"
 )
 
 

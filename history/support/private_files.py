@@ -32,7 +32,7 @@ def create_private(file: Path) -> None:
     except FileExistsError:
         about = file.lstat()
         if stat.S_ISLNK(about.st_mode) and (about.st_uid not in {0, os.geteuid()} or not file.exists()):
-            raise OSError(errno.ELOOP, "it is a link, and not to a file of yours", str(file)) from None
+            raise OSError(errno.ELOOP, "it is a link to a file that is not yours", str(file)) from None
 
 
 def make_private(database: Path) -> None:

@@ -70,7 +70,7 @@ async def remarks_on(client: RedisClient) -> list[str]:
     except (redis.ResponseError, NotPermittedError):
         return remarks
     if synced in {"everysec", "no"} and any(server.info.get("aof_enabled") for server in servers):
-        lost = "the last second" if synced == "everysec" else "what the system had not written yet"
+        lost = "the last second" if synced == "everysec" else "everything that the system had not written yet"
         remarks.append(
             f"appendfsync {synced}: after a power cut {lost} is missing, and those messages run again; "
             "appendfsync always writes each, and is slower"
@@ -78,7 +78,7 @@ async def remarks_on(client: RedisClient) -> list[str]:
     replicas = _replicas(servers)
     if replicas and client.durability is None:
         remarks.append(
-            f"{replicas} replicas, and no write waits for them: what a failover loses runs again; "
+            f"{replicas} replicas, and no write waits for them: messages that a failover loses run again; "
             + (
                 "a Redis Cluster cannot be asked to wait"
                 if client.is_cluster

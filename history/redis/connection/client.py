@@ -63,7 +63,7 @@ class RedisClient:
     ) -> None:
         if isinstance(client, str):
             raise ConfigurationError(
-                "history", "a redis-py client is wanted here, not a URL", "use open_history(URL)"
+                "history", "this needs a redis-py client, not a URL", "use open_history(URL)"
             )
         if client.get_encoder().decode_responses:
             raise ConfigurationError(
@@ -212,5 +212,5 @@ def _address_of(pool: Any) -> str:
         return f"the master of {service}"
     options: dict[str, Any] = {} if pool is None else pool.connection_kwargs
     return str(
-        options.get("path") or f"{options.get('host', 'an address of its own')}:{options.get('port', '')}"
+        options.get("path") or f"{options.get('host', 'an unknown address')}:{options.get('port', '')}"
     )

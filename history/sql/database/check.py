@@ -41,12 +41,12 @@ async def remarks_on(connection: AnyConnection) -> Sequence[str]:
     remark = ""
     if names and waits in {"local", "remote_write"}:
         remark = (
-            f"synchronous_commit = {waits}: no commit waits until a standby has it on disk, and what a "
-            "failover loses runs again; synchronous_commit = on waits"
+            f"synchronous_commit = {waits}: no commit waits until a standby has it on disk, and messages "
+            "that a failover loses run again; synchronous_commit = on waits"
         )
     elif standbys and not names:
         remark = (
-            f"{standbys} standbys, and no commit waits for them: what a failover loses runs again; "
+            f"{standbys} standbys, and no commit waits for them: messages that a failover loses run again; "
             "synchronous_standby_names makes commits wait"
         )
     return [remark] if remark else []
@@ -58,8 +58,8 @@ async def warnings_about(connection: AnyConnection) -> Sequence[str]:
         return await _about_sqlite(connection)
     ((encoding,),) = await fetch(connection, ENCODING)
     characters = (
-        f"the encoding of the database is {encoding}, not UTF8: a trigger, a queue or a consumer whose name "
-        "has a character that it lacks cannot be stored, nor a message of SQL-JMS with one in its properties"
+        f"the encoding of the database is {encoding}, not UTF8: it cannot store a character that it lacks in "
+        "the name of a trigger, a queue or a consumer, or in the properties of a SQL-JMS message"
     )
     return [characters] * (encoding not in WHOLE) + [
         f"PostgreSQL runs with {name} = {setting}: after a crash of the server or its machine the last "

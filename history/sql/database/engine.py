@@ -93,7 +93,7 @@ SQLITE_FILE_OPTIONS = ("mode", "cache", "psow", "nolock", "immutable", "vfs", "m
 def open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str] = ("circuit",)) -> AnyEngine:
     """Make an engine for the history itself; it does not connect yet.
 
-    ``options`` are those that the caller took out of the URL, for the error about an unknown one.
+    ``options`` were taken out of the URL by the caller, for the error about an unknown one.
 
     Raises:
         ConfigurationError: not a URL of SQLite or PostgreSQL, or (MissingExtraError) a driver is missing.
@@ -172,7 +172,7 @@ def _note_full(engine: AnyEngine, doing: str) -> None:
     if engine.dialect.name == Dialect.SQLITE:
         more = "SQLite has one, use PostgreSQL"
     _log.warning(
-        "%s waits for a connection, all of the pool are in use (%s): %s, or lower the trigger's concurrency",
+        "%s waits for a connection: all of the pool are in use (%s): %s, or lower the trigger's concurrency",
         doing,
         engine.pool.status(),
         more,
@@ -259,7 +259,7 @@ def refuse_other_drivers(engine: AnyEngine) -> None:
     """
     if isinstance(engine, str | URL):  # a user may pass any object
         raise ConfigurationError(
-            "history", "an engine of SQLAlchemy is wanted here, not a URL", "use open_history(URL)"
+            "history", "this needs an engine of SQLAlchemy, not a URL", "use open_history(URL)"
         )
     if (engine.dialect.name, engine.dialect.driver) not in DRIVERS:
         raise ConfigurationError(

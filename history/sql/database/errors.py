@@ -75,12 +75,12 @@ _POSTGRESQL: tuple[_Fault, ...] = (
         ("22P05",),
         "",
         "the encoding of its database does not have a character",
-        "use a database with the encoding UTF8, or names of ASCII alone",
+        "use a database with the encoding UTF8, or names in ASCII only",
     ),
     _Fault(
         (),
         r"unsupported startup parameter",
-        "the pooler between refuses a parameter of the URL (options=...)",
+        "the pooler in between refuses a parameter of the URL (options=...)",
         "take it out of the URL, and set it for the role instead: ALTER ROLE ... SET search_path = ...",
     ),
     _Fault(
@@ -147,8 +147,8 @@ def _lost_table(code: str | None, said: str) -> str:
     if code != _NO_TABLE and not said.startswith("no such table"):
         return ""
     return (
-        f": {said.splitlines()[0]}. Its tables were dropped, moved or renamed: restore them; to begin with "
-        "empty ones, drop them all and start the processes anew"
+        f": {said.splitlines()[0]}. Its tables were dropped, moved or renamed: restore them. To begin with "
+        "empty ones, drop them all and restart the processes"
     )
 
 

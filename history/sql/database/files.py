@@ -28,12 +28,12 @@ from history.support.private_files import create_private
 
 #: The consequence, for the log.
 DELETED = (
-    "nothing is read or written until it is there again; to begin with an empty one, start the processes "
-    "anew. Stop them before you delete, move or restore it"
+    "nothing is read or written until it is there again. To begin with an empty file, restart the processes. "
+    "Stop them before you delete, move or restore it"
 )
 REPLACED = (
-    "that one is used now, messages that it does not know are NEW again, and what was parked or queued in "
-    "the other one is gone. Stop all processes before you move or restore it"
+    "that one is used now, messages that it does not know are NEW again, and the parked and queued messages "
+    "of the other file are gone. Stop all processes before you move or restore it"
 )
 
 #: Under this key a connection remembers which file it has opened; None for a database in memory.

@@ -136,7 +136,7 @@ class Line:
             with suppress(PoolTimeoutError):
                 return self.ask(engine)
             if replaces() and (self.has_lost(pool) or (gc.collect() and self.has_lost(pool))):
-                _log.warning("a connection is lost, as a signal's handler has raised: beginning a new pool")
+                _log.warning("a connection is lost because a signal handler raised: beginning a new pool")
                 engine.dispose(close=False)
         return _line_of(engine.pool).ask(engine)
 

@@ -106,5 +106,5 @@ HISTORY = Lineage(
         )
     ],
     warning="the document history is on another server than before (a standby was promoted, or a backup "
-    "restored): messages whose completion did not reach it are NEW again; fences go on above all",
+    "restored): messages are NEW again if their completion did not reach it; fences go on above all",
 )

@@ -23,8 +23,7 @@
 -- the key, and never answers "absent": its entries would be NEW and run again. Redis does not undo a script that fails
 -- half way. So each script writes first, and deletes the replaced data last: after a failure an entry may be there
 -- twice; then the one in a bucket counts. A field "meta" that these scripts did not write is an error as well, SPOILT
--- and the key: no entry could be found. If a script fails on such a field without noticing it, history/redis/spoilt.py
--- finds it.
+-- and the key. history/redis/spoilt.py finds such a field if a script fails on it without noticing.
 --
 -- These scripts run with every message. So files are included rather than called: a function costs as much as a lookup
 -- before it does anything, and so does turning a number into text. No digest occurs twice in one call; the caller
