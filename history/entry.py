@@ -89,7 +89,7 @@ class Entry:
 
     @property
     def age(self) -> timedelta:
-        """How long before it was read the entry was started."""
+        """How old the entry was when it was read."""
         return self.read_at - self.started_at
 
 

@@ -1,4 +1,4 @@
-"""The layer that encrypts the contents of a store: parked messages, kept results, parts of joins.
+"""The layer that encrypts what a store keeps: parked messages, kept results, parts of joins.
 
 An encrypted parked message is a JSON object that begins with ``{"encrypted":``, as no other does::
 

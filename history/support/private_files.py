@@ -36,7 +36,7 @@ def create_private(file: Path) -> None:
 
 
 def make_private(database: Path) -> None:
-    """Make the file of a SQLite database, empty, so that only this user may ever read what is written there.
+    """Make the file of a SQLite database, empty, so that only this user can ever read its contents.
 
     If the file or SQLite's files beside it exist, all other users lose their rights to them. The group keeps
     its rights: somebody may have given them on purpose.

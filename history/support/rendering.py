@@ -24,7 +24,7 @@ LONGEST_IDENTITY = 255
 #: How many characters of a text the rules see: of a longer one, its beginning and its end.
 MOST_REDACTED = 50_000
 
-#: How many frames, at the end of a traceback, are looked at.
+#: How many frames, at the end of a traceback, are shown at most.
 _MOST_FRAMES = 50
 
 _CUT = "\n... cut short ...\n"

@@ -127,7 +127,7 @@ class Wires:
 
     def _take(self) -> Any | None:
         if self._process != os.getpid():
-            # A forked child must not speak on its parent's connections.
+            # A forked child must not use its parent's connections.
             if self._waits:
                 abandon(self._idle)
             self._process, self._idle = os.getpid(), []

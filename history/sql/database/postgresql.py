@@ -91,9 +91,9 @@ _HOSTS = re.compile(r"(postgres[^:/?#]*://)((?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)((?
 class Options:
     """The options of a URL that are not for libpq.
 
-    - ``reply_timeout``: after how many seconds without a reply another connection asks whether the server
+    - ``reply_timeout``: after how many seconds without a reply another connection probes whether the server
       still answers; 0 is never.
-    - ``connections``: the most connections of one engine; who needs one more waits for it.
+    - ``connections``: the most connections of one engine; a caller that needs one more waits for it.
     - ``session``: the time-outs of :data:`TIMEOUTS`.
     """
 

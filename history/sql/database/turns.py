@@ -5,8 +5,8 @@ task that has just given it back. SQLite has one connection: one busy thread wou
 caller that meets a full pool takes its turn. Only it waits for the pool; all others wait behind it.
 
 The handler of a signal may raise anywhere in the main thread, as the soft time limit of Celery does. Inside
-of the pool, such an exception can take a connection out of it for ever. So we note which connections are out.
-If the pool counts more than that, the waiting callers get a new pool.
+the pool, such an exception can take a connection out of it forever. So we note which connections are out. If
+the pool counts more than that, the waiting callers get a new pool.
 """
 
 import asyncio

@@ -277,7 +277,7 @@ PURGE = statement("""
     RETURNING fence
 """)
 
-# How many rows these are, and when the last of them expired.
+# The number of these rows, and when the last of them expired.
 PURGE_AHEAD = statement("""
     SELECT COUNT(*), MAX(w.expires_at) FROM (
         SELECT expires_at FROM doubtless_history
