@@ -1,8 +1,8 @@
 """One source for blocking and asyncio.
 
-Every algorithm of this project is written once, as ``async def``. Beneath it stands a client that either
-answers at once (a blocking driver) or answers with something to await (an asyncio driver). Two functions
-join the two worlds:
+Every algorithm of this project is written once, as ``async def``. Below it is a client that answers
+immediately (a blocking driver), or with something to await (an asyncio driver). Two functions join the two
+worlds:
 
 - :func:`settled` awaits what can be awaited and returns everything else as it is, so that the same line
   serves both kinds of driver;
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class SuspendedError(ConfigurationError, RuntimeError):
-    """A coroutine that was driven without an event loop wanted to wait for one."""
+    """A coroutine that ran without an event loop wanted to wait for one."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, object]) -> None:
         name = getattr(coroutine, "__qualname__", repr(coroutine))
@@ -53,7 +53,7 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def drive_each(items: AsyncIterator[T]) -> Iterator[T]:
-    """Yield what ``items`` yields; each is driven when it is asked for.
+    """Yield what ``items`` yields, and drive it one item at a time.
 
     Raises:
         SuspendedError: it tried to wait.

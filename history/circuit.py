@@ -1,9 +1,9 @@
-"""A circuit breaker: while a server does not answer, calls fail at once, and one thread asks for it.
+"""A circuit breaker: while a server does not answer, calls fail immediately and one thread probes the server.
 
-Without it every call of every thread would wait for its own connect time-out, again and again. This is the
-fail-fast mode of webMethods' JDBC aliases: one failed attempt to connect opens the circuit, a background
-monitor that sees the server again closes it. An error reply never opens it, for it was an answer; a reply
-that does not come in time does, if a probe then fails as well.
+Without it, every call of every thread would wait for its own connect time-out, again and again. This is the
+fail-fast mode of webMethods' JDBC aliases: one failed attempt to connect opens the circuit. A background
+monitor closes it when it sees the server again. An error reply never opens it, because the server answered. A
+reply that does not come in time opens it only if a probe then fails as well.
 """
 
 import logging
@@ -24,10 +24,10 @@ _log = logging.getLogger(__name__)
 #: The longest pause between two probes, in seconds.
 PROBE_INTERVAL = 1.0
 
-#: The first pause, in seconds: a server that only restarts must not cost as much as one that stays away.
+#: The first pause, in seconds: short, so that a server that only restarts costs little time.
 FIRST_PAUSE = 0.05
 
-#: By how much a pause may differ, so that the probes of many processes do not come at once.
+#: By how much a pause may differ, so that the probes of many processes do not come at the same moment.
 JITTER = 0.1
 
 #: How long a probe waits for the server, in seconds.
@@ -41,7 +41,7 @@ PROBING: ContextVar[bool] = ContextVar("PROBING", default=False)
 
 
 class CircuitOpenError(HistoryUnavailableError):
-    """The document history did not answer before, and was not asked again for this call."""
+    """The document history did not answer an earlier call, so this call was not sent."""
 
     def __init__(self, doing: str, *, since: datetime, reason: str, next_probe: float) -> None:
         super().__init__(doing)
@@ -52,7 +52,7 @@ class CircuitOpenError(HistoryUnavailableError):
 
 @dataclass(slots=True)
 class _Opening:
-    """From a failure to the answer that ends it; instants are monotonic seconds but for ``since``."""
+    """From a failure to the answer that ends it. Instants are monotonic seconds, except ``since``."""
 
     reason: str
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -75,18 +75,18 @@ class _Opening:
 def pause_after(age: float) -> float:
     """Return the seconds until the next probe of a server that is away for ``age`` seconds: about a quarter.
 
-    So a restart is noticed soon, and nobody is asked more than once a second for long.
+    So a restart is noticed soon, and a server that stays away gets at most about one probe a second.
     """
     seconds = min(PROBE_INTERVAL, FIRST_PAUSE + age / 4)
     return seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  (no secret)
 
 
 class Circuit:
-    """Says of one server whether calls are worth trying; safe between threads, event loops and forks.
+    """Knows whether calls to one server are worth a try; safe between threads, event loops and forks.
 
-    Callers look at ``is_open`` first, and call :meth:`refuse` if it is true. While it is open a daemon thread
-    calls ``answers``, which blocks, until it returns true; it ends as well when the circuit is closed for
-    good, or nobody has it any more. ``what`` stands in the log. One that is not ``enabled`` never opens.
+    If ``is_open`` is true, callers call :meth:`refuse`. While it is open, a daemon thread calls ``answers``,
+    which blocks. The thread ends when that returns true, the circuit is closed for good, or nobody refers to
+    it. ``what`` names the server in the log. A circuit that is not ``enabled`` never opens.
     """
 
     def __init__(self, what: str, answers: Callable[[], bool], *, enabled: bool = True) -> None:
@@ -94,12 +94,12 @@ class Circuit:
         self.enabled = enabled
         self._what = what
         self._answers = answers
-        # By process: a forked child has no thread that would close its parent's. No lock, because a fork
-        # may leave one behind that is held by nobody; setdefault and pop are atomic.
+        # One per process: a forked child does not have the thread that would close its parent's. No lock,
+        # because after a fork nobody may release one that was held; setdefault and pop are atomic.
         self._openings: dict[int, _Opening] = {}
 
     def refuse(self, doing: str) -> None:
-        """Raise, unless the circuit has been closed meanwhile, or was opened before this process was forked.
+        """Raise, unless the circuit has closed by now, or was opened before this process was forked.
 
         Raises:
             CircuitOpenError: it is open.
@@ -116,9 +116,9 @@ class Circuit:
         )
 
     def open(self, error: Exception, *, sure: bool = True) -> None:
-        """Fail fast because of ``error``: from now on, or, if that is not ``sure``, once a probe fails, too.
+        """Fail fast because of ``error``: immediately if ``sure``, else when a probe fails as well.
 
-        A failed attempt to connect leaves no doubt; a reply that did not come in time may just be slow.
+        A failed attempt to connect leaves no doubt. A reply that did not come in time may just be slow.
         """
         if not self.enabled:
             return
@@ -150,11 +150,11 @@ class Circuit:
             self.end(opening)
 
     def probe(self) -> bool:
-        """Ask the server once; close the circuit if it answers, and tell whether it did."""
+        """Probe the server once, close the circuit if it answers, and return whether it did."""
         opening = self._openings.get(os.getpid())
         try:
             answers = self._answers()
-        except Exception as error:  # noqa: BLE001  (whatever a driver raises: it is no answer)
+        except Exception as error:  # noqa: BLE001  (whatever a driver raises, the server did not answer)
             _log.debug("a probe failed: %r", error)
             answers = False
         if opening is None or opening.over.is_set():
@@ -168,16 +168,16 @@ class Circuit:
         return answers
 
     def end(self, opening: _Opening) -> None:
-        """Close the circuit, if this is why it is open."""
+        """Close the circuit, if ``opening`` is the reason why it is open."""
         opening.over.set()
         if self._openings.get(os.getpid()) is opening:
-            # In this order: a circuit that is opened in between is found closed by the next call, not stuck.
+            # In this order: if the circuit is opened in between, the next call finds it closed, not stuck.
             self.is_open = False
             self._openings.pop(os.getpid(), None)
 
 
 def _watch(circuit: "weakref.ref[Circuit]", opening: _Opening) -> None:
-    """Probe until the server answers, the circuit is closed, or nobody has it any more."""
+    """Probe until the server answers, the circuit is closed, or nobody refers to it any more."""
     PROBING.set(True)
     try:
         while not opening.over.wait(opening.pause()):
@@ -186,7 +186,7 @@ def _watch(circuit: "weakref.ref[Circuit]", opening: _Opening) -> None:
                 return
             del watched
     finally:
-        # However this thread ends: without it nobody would close the circuit.
+        # However this thread ends: afterwards nobody else would close the circuit.
         watched = circuit()
         if watched is not None:
             watched.end(opening)

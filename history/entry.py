@@ -1,8 +1,8 @@
-"""What a trigger remembers of a uuid, and the only transitions that are legal.
+"""The record that a trigger keeps of a uuid, and the only transitions that are legal.
 
-The functions here are pure: time and fence are handed in. :class:`~history.memory.MemoryHistory` runs on them
-as they are, the model checker in the tests drives them, and the conformance suite holds the Lua scripts and
-the SQL statements to the same answers.
+The functions here are pure: callers pass time and fence. :class:`~history.memory.MemoryHistory` uses them
+directly. The model checker in the tests drives them. The conformance suite checks that the Lua scripts and
+the SQL statements give the same answers.
 
     absent --claim--> STARTED --settle(OK | FAILED)--> COMPLETED
                       STARTED --settle(None)---------> absent      (released)
@@ -26,11 +26,11 @@ from history.message import Uuid
 #: A number that grows with every claim of a uuid; an effect's target may refuse a smaller one.
 Fence = NewType("Fence", int)
 
-#: How long an entry is remembered when nobody says otherwise.
+#: How long an entry is remembered if no setting says otherwise.
 DEFAULT_TIME_TO_LIVE = timedelta(days=7)
 
-#: The shortest and the longest lease or time to live: a store counts in milliseconds, and what they are added
-#: to must stay a date. The longest is a hundred years.
+#: The shortest and the longest lease or time to live: a store counts in milliseconds, and an instant plus
+#: this time must still be a date. The longest is a hundred years.
 SHORTEST, LONGEST = timedelta(milliseconds=1), timedelta(days=36_525)
 
 
@@ -56,8 +56,8 @@ KEPT_FENCES = 2**24
 class Entry:
     """One remembered uuid, as the store's server saw it at ``read_at``.
 
-    ``owner`` is None where the store keeps none for completed entries. ``lease_until`` is None for an entry
-    that was claimed without a lease. All instants are aware UTC and come from the store's clock.
+    ``owner`` is None if the store does not keep the owners of completed entries. ``lease_until`` is None for
+    an entry that was claimed without a lease. All instants are aware UTC and come from the store's clock.
     """
 
     state: State
@@ -80,8 +80,8 @@ class Entry:
     def is_of(self, fence: int) -> bool:
         """Whether the claim with this fence made this entry.
 
-        Of a completed entry a store may keep only the fence's low 24 bits, as Redis does: the rest of
-        ``fence`` is then a guess, which a restart of the server makes wrong. So only these bits are compared.
+        A store may keep only the low 24 bits of a completed entry's fence, as Redis does. The rest of
+        ``fence`` is then a guess, and wrong after a restart of the server. So only these bits are compared.
         """
         if self.state is State.STARTED or self.batch:
             return self.fence == fence
@@ -89,16 +89,16 @@ class Entry:
 
     @property
     def age(self) -> timedelta:
-        """How long before it was read the entry was started."""
+        """How old the entry was when it was read."""
         return self.read_at - self.started_at
 
 
-# What follows is made for every message, and a named tuple four times faster than a frozen dataclass.
+# These are made for every message, and a named tuple is four times faster than a frozen dataclass.
 class Claim(NamedTuple):
     """The answer to one claimed uuid.
 
-    ``found`` is None when the uuid is now STARTED by the claiming owner under ``fence``; otherwise it is the
-    entry that stood in the way, and ``fence`` is that entry's.
+    If the uuid is now STARTED by the claiming owner under ``fence``, ``found`` is None. Otherwise ``found``
+    is the existing entry, and ``fence`` is that entry's.
     """
 
     found: Entry | None
@@ -108,8 +108,8 @@ class Claim(NamedTuple):
 class Settlement(NamedTuple):
     """How one claimed uuid ended: OK or FAILED complete it, None releases it (as if never claimed).
 
-    ``owner`` is who claimed it. A server that came back with older data may have granted a fence twice, and
-    then only the owner distinguishes the claims; None compares the fence alone.
+    ``owner`` is the owner that claimed it. A server that came back with older data may have granted a fence
+    twice. Then only the owner distinguishes the claims. With None, only the fence counts.
     """
 
     uuid: Uuid
@@ -119,7 +119,7 @@ class Settlement(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """A claimed uuid whose lease is to be prolonged; ``owner`` as of a :class:`Settlement`."""
+    """A claimed uuid and its owner, to prolong the lease; ``owner`` as in a :class:`Settlement`."""
 
     uuid: Uuid
     fence: Fence
@@ -141,7 +141,7 @@ def digest(uuid: str) -> bytes:
 
 
 def digests(encoded: Iterable[bytes]) -> bytes:
-    """Return the digests of uuids in UTF-8, one behind the other."""
+    """Return the digests of uuids in UTF-8, one after the other."""
     return b"".join([_hash(uuid).digest() for uuid in encoded])
 
 
@@ -183,7 +183,7 @@ class Terms:
     """For how long a claim holds: the lease (None: no lease) and the entry's time to live.
 
     Raises:
-        ConfigurationError: a store cannot hold so long, or so short, a time.
+        ConfigurationError: a store cannot hold such a long or short time.
     """
 
     lease: timedelta | None = None
@@ -195,7 +195,7 @@ class Terms:
 
 
 def check_held(setting: str, duration: timedelta | None) -> None:
-    """Refuse a lease or a time to live that no store can hold: it would end at once, or never.
+    """Refuse a lease or a time to live that no store can hold: it would end immediately, or never.
 
     Raises:
         ConfigurationError: it is less than ``SHORTEST`` or more than ``LONGEST``.
@@ -210,7 +210,7 @@ def check_held(setting: str, duration: timedelta | None) -> None:
 def claim(
     entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: Terms
 ) -> tuple[Entry, Claim]:
-    """Claim a uuid. Meeting one's own owner token is success: the claim was sent twice."""
+    """Claim a uuid. If the entry already has this owner token, that is success: the claim was sent twice."""
     entry = current(entry, now)
     if entry is None:
         entry = started(owner, fence, now, terms)
@@ -231,9 +231,9 @@ def take_over(
     terms: Terms,
     failed: bool = False,
 ) -> tuple[Entry | None, Claim | None]:
-    """Replace a STARTED entry that still has ``expected_fence``, and owner if one is given; None where not.
+    """Replace a STARTED entry that still has ``expected_fence``, and ``owner`` if given; else return None.
 
-    With ``failed`` also one that is COMPLETED failed. Meeting one's own owner token is success here too.
+    With ``failed``, it may also be COMPLETED with a failure. An entry with this owner token is success.
     """
     entry = current(entry, now)
     if entry is None:
@@ -260,10 +260,10 @@ def settle(
     now: datetime,
     owner: str | None = None,
 ) -> tuple[Entry | None, bool]:
-    """Complete or release a STARTED entry with exactly this fence, and this owner if one is given.
+    """Complete or release a STARTED entry with exactly this fence, and with this owner if one is given.
 
-    The owner of a completed entry is not compared, for a store need not keep it. Answers whether the entry is
-    now as asked: a settlement that is sent twice succeeds twice, a stale one changes nothing.
+    The owner of a completed entry is not compared: a store need not keep it. The answer is whether the entry
+    is now as requested: the same settlement succeeds twice, and a stale one changes nothing.
     """
     entry = current(entry, now)
     if entry is None:
@@ -282,10 +282,10 @@ def settle(
 def renew(
     entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime, owner: str | None = None
 ) -> tuple[Entry | None, bool]:
-    """Prolong the lease of a STARTED entry with exactly this fence, and its life, lest it end before.
+    """Prolong the lease of a STARTED entry with exactly this fence, and its life, which must outlast that.
 
-    Another owner's is left alone, where one is given. One of a batch lives as long as its batch, which was
-    decided when that was opened: a lease that would outlive it is not granted.
+    If an owner is given, an entry of another owner stays unchanged. An entry of a batch lives as long as its
+    batch, as decided when that was opened. A lease that would outlive the batch is not granted.
     """
     entry = current(entry, now)
     if entry is None or entry.state is not State.STARTED or not _is_held(entry, fence, owner):
@@ -297,10 +297,10 @@ def renew(
 
 
 def outliving(started_at: datetime, lease_until: datetime) -> datetime:
-    """Return until when a run must be remembered at least whose lease was prolonged.
+    """Return the earliest time at which a run with a prolonged lease may be forgotten.
 
-    Twice as long as it may have taken by then: so it still is for some time when it has completed, and what
-    comes again then is a duplicate. A run that takes less than half its time to live is remembered for that.
+    That is twice the longest time that the run may have taken. So it is remembered for some time after it
+    completed, and a copy then is a duplicate. A run that takes less than half its time to live keeps that.
     """
     return started_at + 2 * (lease_until - started_at)
 

@@ -1,8 +1,8 @@
-"""What can go wrong below a trigger, by the caller's next move.
+"""Errors below a trigger, by what the caller can do next.
 
 =====================  ==========================================================
-mend the call          :class:`ConfigurationError`
-try again later        :class:`UnavailableError` (its subclasses say what is away)
+fix the call           :class:`ConfigurationError`
+try again later        :class:`UnavailableError` (its subclasses name what is unavailable)
 install something      :class:`MissingExtraError`
 =====================  ==========================================================
 
@@ -16,7 +16,7 @@ class DoubtlessError(Exception):
     """The base class of all errors that doubtless raises itself. Each of them can be pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Come back with the same text and attributes, not by the constructor, which takes something else."""
+        """Unpickle with the same text and attributes, without the constructor: it takes other arguments."""
         return _unpickled, (type(self), self.args), vars(self)
 
 
@@ -40,14 +40,14 @@ class ConfigurationError(DoubtlessError, ValueError):
         self.where: str | None = None
 
     def point_at(self, where: str) -> None:
-        """Say which line set it, unless a nearer one is known."""
+        """Add the line that made the setting, unless a nearer one is known."""
         if self.where is None:
             self.where = where
             self.args = (f"{self.args[0]} ({where})",)
 
 
 class NotPermittedError(ConfigurationError):
-    """The server knows the account, and does not let it do this: no message is at fault."""
+    """The server knows the account, but does not permit this: no message is at fault."""
 
 
 class MissingExtraError(ConfigurationError):
@@ -75,7 +75,7 @@ class HistoryUnavailableError(UnavailableError):
 
 
 class EffectsDiscardedError(DoubtlessError):
-    """A service closed the session that it was given, and what it had not committed there was undone."""
+    """A service closed the session that it received, so its uncommitted work there was undone."""
 
     def __init__(self, how: str) -> None:
         super().__init__(
@@ -87,7 +87,7 @@ class EffectsDiscardedError(DoubtlessError):
 class TransactionBrokenError(DoubtlessError):
     """A transaction in which a service ran cannot be committed, although the database answers.
 
-    ``ended`` says that the service ended the transaction: what it did afterwards may have been committed.
+    ``ended`` means that the service ended the transaction: its later work may have been committed.
     """
 
     def __init__(self, cause: str, *, ended: bool) -> None:
@@ -97,4 +97,4 @@ class TransactionBrokenError(DoubtlessError):
 
 
 class TransactionConflictError(HistoryUnavailableError):
-    """The database rolled a transaction back in favour of another one; it may simply be tried again."""
+    """The database rolled a transaction back in favour of another one. It may simply be tried again."""

@@ -1,4 +1,4 @@
-"""One call for what many tasks of an event loop ask for at the same time."""
+"""One call for the requests that many tasks of an event loop make at the same time."""
 
 import asyncio
 from collections import deque
@@ -10,14 +10,14 @@ Answer = TypeVar("Answer")
 
 
 class Gathering(Generic[Asked, Answer]):
-    """Makes one call of what many tasks ask for at the same time.
+    """Combines the requests of many tasks into one call.
 
-    What is asked for goes at once while no call is under way, and else together with all that is asked
-    for until that one returns. So a lone task waits for nobody, and a thousand share a few calls. ``call``
-    answers each of what it is given, in order; what it raises is raised to all who took part. A task that is
-    cancelled takes away only itself. ``most`` is how many take part in a call.
+    If no call is running, a request goes out immediately. Otherwise it waits, and goes out in one call with
+    all others that came meanwhile. So a lone task does not wait, and a thousand tasks share a few calls.
+    ``call`` returns one answer per request, in order; its error is raised in every task that took part. A
+    cancelled task withdraws only its own request. ``most`` is the most requests in a call.
 
-    It belongs to the event loop in which it is first asked.
+    It belongs to the event loop in which it is first used.
     """
 
     def __init__(self, call: Callable[[Sequence[Asked]], Awaitable[Sequence[Answer]]], *, most: int) -> None:
@@ -27,10 +27,10 @@ class Gathering(Generic[Asked, Answer]):
         self._calling: asyncio.Task[None] | None = None
 
     async def ask(self, asked: Asked) -> Answer:
-        """Return the answer to one.
+        """Return the answer to one request.
 
         Raises:
-            BaseException: what the call raised.
+            BaseException: what ``call`` raised.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, answer))
@@ -69,7 +69,7 @@ class Gathering(Generic[Asked, Answer]):
 
 
 def _fail(answer: "asyncio.Future[Answer]", error: BaseException) -> None:
-    """Have a waiting task raise what its call raised; one that was cancelled is to end like that call."""
+    """Raise in a waiting task what its call raised; if the call was cancelled, cancel the task."""
     if answer.done():
         return
     if isinstance(error, asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""The canonical identity: one text for one message, whichever door it comes in by.
+"""The canonical identity: one text for one message, whichever way it comes in.
 
 ``Message``, ``uuid=`` of triggers, guards and ``protect`` all call :func:`canonical`. Spark writes the same
 rule as SQL, in ``triggers/spark/rows/columns.py``.
@@ -11,7 +11,7 @@ whole number                            in decimal
 bytes                                   lower-case hexadecimal
 UUID                                    canonical form, such as ``6fa459ea-ee8a-3ca4-894e-db77e160355e``
 list or tuple of these                  compact JSON: ``["shop-1",7]``
-None, empty text, bytes or list         there is no identity
+None, empty text, bytes or list         None
 more than 16,384 characters             refused
 anything else                           refused: two processes may write it in two ways
 ======================================  ===================================================================
@@ -26,15 +26,15 @@ from uuid import UUID
 #: The most characters of an identity, and of each other header of a message.
 LONGEST = 16_384
 
-#: What says which message or call is meant.
+#: The part of a message or call that identifies it.
 Key = str | int | bytes | UUID | Sequence[str | int | bytes | UUID] | None
 
-#: What a caller can do about a value that is refused.
+#: How a caller can fix a value that is refused.
 REMEDY = "use text, a whole number, bytes, a UUID, or a list of these, such as str(order.id)"
 
 
 class IdentityError(ValueError):
-    """A value is no identity; ``problem`` says why."""
+    """A value cannot be an identity; ``problem`` gives the reason."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"{problem}; {REMEDY}")
@@ -42,10 +42,10 @@ class IdentityError(ValueError):
 
 
 def canonical(value: object) -> str | None:
-    """Return the identity that a value stands for; None if it is None or empty.
+    """Return the identity of a value; None if the value is None or empty.
 
     Raises:
-        IdentityError: the value has no canonical form, or a long one.
+        IdentityError: the value has no canonical form, or its form is too long.
     """
     if type(value) is str:
         return _checked(value)
@@ -64,7 +64,7 @@ def _checked(identity: str) -> str | None:
 
 
 def _part(value: object) -> Any:
-    """Return text or a whole number as it is, and what else has a canonical form as text; lists as lists."""
+    """Return text and whole numbers unchanged, other values in canonical form as text, and lists as lists."""
     match value:
         case str():
             return str.__str__(value)
@@ -73,20 +73,20 @@ def _part(value: object) -> Any:
         case UUID():
             return str(value)
         case bool():
-            raise IdentityError("a bool is no identity")
+            raise IdentityError("a bool cannot be an identity")
         case Integral():
             return _whole(int(value))
         case list() | tuple():
             return [_field(field) for field in cast("Sequence[object]", value)]
         case _:
-            raise IdentityError(f"a {type(value).__qualname__} is no identity")
+            raise IdentityError(f"a {type(value).__qualname__} cannot be an identity")
 
 
 def _field(value: object) -> Any:
     if value is None:
         raise IdentityError("a field of the list is None")
     if isinstance(value, list | tuple):
-        raise IdentityError("a list in a list is no identity")
+        raise IdentityError("a list in a list cannot be an identity")
     return _part(value)
 
 

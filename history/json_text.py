@@ -1,6 +1,6 @@
 """The one reader of JSON bodies, and the canonical form by which two bodies are compared.
 
-JSON is read once and without loss: what arrived is kept beside the value that it stands for. Filters,
+JSON is read once and without loss: the bytes that arrived are kept with the value that they mean. Filters,
 ``uuid=``, fingerprints and services read the same value.
 """
 
@@ -23,7 +23,7 @@ class NotJsonError(ValueError):
 
 
 class JsonText:
-    """JSON as it arrived: ``raw``, its bytes, and ``value``, what they stand for."""
+    """JSON as it arrived: ``raw`` is its bytes, ``value`` is what they mean."""
 
     __slots__ = ("raw", "value")
 
@@ -39,7 +39,7 @@ class ExactFloat(float):
     _digits: str
 
     def __new__(cls, digits: str) -> Self:
-        """Keep the digits beside the number."""
+        """Keep the digits with the number."""
         number = super().__new__(cls, digits)
         number._digits = digits
         return number
@@ -52,9 +52,9 @@ class ExactFloat(float):
 
 
 def read_json(raw: bytes | str, *, exact: bool = False) -> JsonText:
-    """Read JSON; a byte order mark may stand before it.
+    """Read JSON, with or without a byte order mark.
 
-    NaN and Infinity, which Python writes, and halves of surrogate pairs are read, too. ``exact`` reads
+    It also reads NaN and Infinity, which Python writes, and halves of surrogate pairs. ``exact`` reads
     numbers with a fraction as :class:`ExactFloat`.
 
     Raises:
@@ -67,7 +67,7 @@ def read_json(raw: bytes | str, *, exact: bool = False) -> JsonText:
         raise NotJsonError(f"is nested more than {MOST_NESTED} levels deep") from None
     except ValueError as error:
         raise NotJsonError(f"is not JSON ({error})") from error
-    # Fewer brackets than that cannot be nested too deeply.
+    # With fewer brackets it cannot be nested too deeply.
     if sent.count(b"[") + sent.count(b"{") > MOST_NESTED and isinstance(value, dict | list):
         refuse_depth(cast("object", value))
     return JsonText(sent, cast("JsonValue", value))
@@ -104,7 +104,7 @@ def canonical_json(body: object) -> bytes:
     """Return the form in which two JSON bodies are equal if they say the same, to the last digit.
 
     The order of names, white space and the spelling of a number (``10``, ``10.0``, ``1e1``) make no
-    difference. A name that stands twice does. Bytes and text are read as JSON.
+    difference. A name that occurs twice does. Bytes and text are read as JSON.
 
     Raises:
         NotJsonError: bytes or text are not JSON.
@@ -125,14 +125,14 @@ def canonical_json(body: object) -> bytes:
 
 
 def _names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # The sort is stable: of one name that stands twice, the order counts.
+    # The sort is stable: if a name occurs twice, the order of its values counts.
     return {"{": sorted(pairs, key=lambda pair: pair[0])}
 
 
 def _number(text: str) -> dict[str, str]:
     try:
         sign, digits, exponent = Decimal(text).as_tuple()
-    except InvalidOperation:  # an exponent that is too long even for that
+    except InvalidOperation:  # an exponent that is too long even for Decimal
         return {"#": text}
     significant = "".join(map(str, digits)).lstrip("0")
     kept = significant.rstrip("0")

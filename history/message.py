@@ -1,6 +1,6 @@
-"""The message: JMS headers, properties and body, and the identity by which duplicates are known.
+"""The message: JMS headers, properties, body, and the identity that shows which messages are duplicates.
 
-Sources: JMS 1.1 chapter 3 for the headers and their types; the webMethods trigger for the identity: the
+Sources: JMS 1.1 chapter 3 for the headers and their types. The webMethods trigger for the identity: the
 property ``uuid`` if the sender set it, else the header JMSMessageID.
 """
 
@@ -22,21 +22,21 @@ from history.json_text import JsonText, NotJsonError, canonical_json, read_json,
 #: The identity of a message: its property ``uuid``, else its JMSMessageID.
 Uuid = NewType("Uuid", str)
 
-#: What a JMS property may hold.
+#: The types that a JMS property may have.
 PropertyValue = bool | int | float | str | None
 
-#: JMSXDeliveryCount when the provider keeps none, or it could not be read.
+#: JMSXDeliveryCount if the provider does not count, or if the count cannot be read.
 UNDEFINED_COUNT = -1
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
-#: Where a message has the JSON that arrived, beside its fields, and the kind of such a body when it is kept.
+#: Where a message keeps the JSON that arrived, outside its fields, and the kind of such a body in a store.
 _RECEIVED, _JSON_TEXT = "_received", "json-text"
 
 #: The most characters of the names and texts of all properties together.
 MOST_IN_PROPERTIES = 262_144
 
-#: The digits of a 64-bit number and its sign; a longer text is no number of JMS.
+#: The digits of a 64-bit number and its sign; JMS has no longer numbers.
 _MOST_DIGITS = 20
 
 #: JMS header or provider-set property -> field of :class:`Message`.
@@ -60,19 +60,19 @@ HEADER_FIELDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: The names that are no property.
+#: The header names, which cannot be names of properties.
 _PURE_HEADERS = HEADER_FIELDS.keys() - {"uuid"}
 
 
 class Properties(dict[str, PropertyValue]):
-    """The properties of a message: a dict that can only be read; ``{**properties}`` is one to change."""
+    """The properties of a message: a read-only dict; ``{**properties}`` is a copy that can be changed."""
 
     __slots__ = ()
 
     def _refuse(*_: Any, **__: Any) -> Any:
         raise TypeError("a message is immutable: change a copy of its properties, such as {**properties}")
 
-    # What a dict promises of these, this one breaks on purpose: who only reads it does not see them.
+    # This breaks the contract of dict on purpose. Code that only reads does not notice.
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
@@ -139,7 +139,7 @@ class Message(BaseModel):
     def _identify(cls, data: Any) -> Any:
         """Make the property ``uuid`` and the field agree, then fall back to the JMSMessageID.
 
-        An empty one counts as none where another one gives the identity.
+        An empty identity counts as absent if the message has another one.
         """
         if not isinstance(data, dict):
             return data
@@ -166,7 +166,7 @@ class Message(BaseModel):
             )
         return value
 
-    # Not by pydantic's max_length: it refuses half a character, too.
+    # Not pydantic's max_length, because it also refuses half a character.
     @field_validator("uuid", "message_id", "correlation_id", "type", "destination", "reply_to", "group_id")
     @classmethod
     def _not_long(cls, value: str | None) -> str | None:
@@ -205,7 +205,7 @@ class Message(BaseModel):
         )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values, which are not validated; a body may be JSON that was read."""
+        """Return a copy with other values, which are not validated; a body may be a :class:`JsonText`."""
         if update is None:
             return super().model_copy(deep=deep)
         if "properties" in update:
@@ -217,7 +217,7 @@ class Message(BaseModel):
         return twin
 
     def copied(self) -> Self:
-        """Return this message with a body that is nobody else's: itself, where nobody could change it."""
+        """Return this message with its own copy of the body; the message itself if the body is immutable."""
         if not isinstance(self.body, (dict, list)):
             return self
         twin = copy.copy(self)
@@ -226,12 +226,12 @@ class Message(BaseModel):
 
     @property
     def sent_uuid(self) -> str | None:
-        """The identity that the sender gave it, whatever a trigger with ``uuid=`` knows it by."""
+        """The identity that the sender gave, even if a trigger with ``uuid=`` uses another one."""
         sent = self.properties.get("uuid")
         return self.message_id if sent is None else str(sent)
 
     def known_by(self, identity: str | None) -> Self:
-        """Return this message with another identity: only :attr:`uuid` differs, nothing that was sent."""
+        """Return this message with another identity: only :attr:`uuid` differs, not what was sent."""
         twin = copy.copy(self)
         vars(twin)["uuid"] = identity
         return twin
@@ -243,7 +243,7 @@ class Message(BaseModel):
 
     @property
     def loses_digits(self) -> bool:
-        """Whether ``body`` says less than what arrived, such as a number that no float holds."""
+        """Whether ``body`` lost digits of the JSON that arrived, such as of a number that no float holds."""
         received = self.received
         return received is not None and canonical_json(received) != canonical_json(self.body)
 
@@ -264,7 +264,7 @@ class Message(BaseModel):
         its constant. JSON that :func:`~history.json_text.read_json` has read is kept as it arrived.
 
         Raises:
-            pydantic.ValidationError: as the constructor.
+            pydantic.ValidationError: as in the constructor.
         """
         fields: dict[str, Any] = {}
         properties: dict[str, Any] = {}
@@ -280,8 +280,8 @@ class Message(BaseModel):
         return message
 
     def headers(self) -> dict[str, PropertyValue]:
-        """Give the JMS names and values that :meth:`from_headers` reads back; absent ones are left out."""
-        # A property under a header's name would be read back as that header.
+        """Return the JMS names and values that :meth:`from_headers` reads back, without absent ones."""
+        # A property with a header's name would be read back as that header.
         found = {name: value for name, value in self.properties.items() if name not in _PURE_HEADERS}
         for header, field in HEADER_FIELDS.items():
             value = getattr(self, field)
@@ -298,7 +298,7 @@ class Message(BaseModel):
         written: dict[str, Any] = {"headers": self.headers(), "body-kind": kind, "body": body}
         if self.uuid != self.sent_uuid:
             written["identity"] = self.uuid
-        # Not pydantic's to_json: it refuses the lone surrogates that a JSON text may well hold.
+        # Not pydantic's to_json: it refuses lone surrogates, which a JSON text may contain.
         return json.dumps(written).encode("ascii")
 
     @classmethod
@@ -314,7 +314,7 @@ class Message(BaseModel):
         return message.known_by(data["identity"]) if "identity" in data else message
 
     def body_size(self) -> int:
-        """Count the bytes of the body; those of a JSON value that did not arrive as its compact JSON."""
+        """Return the size of the body in bytes; of a JSON value that did not arrive, as compact JSON."""
         if (received := self.received) is not None:
             return len(received)
         match self.body:
@@ -327,9 +327,9 @@ class Message(BaseModel):
 
 
 def too_long(properties: Mapping[str, object], headers: Iterable[str | None] = ()) -> str | None:
-    """Return what is wrong with the sizes of properties and headers; None if nothing is.
+    """Return what is wrong with the sizes of properties and headers; None if nothing is wrong.
 
-    :class:`Message` asks this itself. A codec asks it that makes messages which are not validated.
+    :class:`Message` calls this itself. A codec calls it if it makes messages without validation.
     """
     for text in headers:
         if text is not None and len(text) > LONGEST:
@@ -347,17 +347,17 @@ def _size_error(problem: str | None) -> PydanticCustomError:
 
 
 def _keep_text(message: Message, body: object) -> None:
-    """Keep JSON that arrived beside the value that it stands for."""
+    """Keep the JSON that arrived, next to the value that it means."""
     if isinstance(body, JsonText):
-        # Not as a field: two messages are equal if their fields are.
+        # Not in a field: two messages are equal if their fields are equal.
         vars(message).update({"body": body.value, _RECEIVED: body.raw})
 
 
 def copied_body(body: bytes | str | JsonValue) -> Any:
-    """Return a body that is nobody else's: itself, where nobody could change it."""
+    """Return a separate copy of a body, or the body itself if it is immutable."""
     if not isinstance(body, (dict, list)):
         return body
-    # Three times faster than deepcopy; what is read here was written a moment ago.
+    # Three times faster than deepcopy, and safe: it reads only what was written a moment ago.
     return pickle.loads(pickle.dumps(body, pickle.HIGHEST_PROTOCOL))  # noqa: S301
 
 
@@ -380,7 +380,7 @@ def encoded_body(body: bytes | str | JsonValue) -> bytes:
 def _without_empty(
     fields: dict[str, Any], properties: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Leave out a uuid and a message id that are empty, unless there is nothing else to know a message by."""
+    """Leave out an empty uuid or message id, unless that leaves the message without any identity."""
     identities = fields.get("uuid"), fields.get("message_id"), properties.get("uuid")
     if all(identity in (None, "") for identity in identities):
         return fields, properties
@@ -392,7 +392,7 @@ def _without_empty(
 
 def _identity(sent: Any) -> str:
     try:
-        # An empty one is refused by the field, whose error says more.
+        # If the uuid is empty, the field refuses it, with an error that says more.
         return canonical(sent) or ""
     except IdentityError as error:
         raise PydanticCustomError("identity", "{problem}", {"problem": str(error)}) from error
@@ -438,7 +438,7 @@ def _read_instant(name: str, value: Any) -> Any:
     try:
         return _EPOCH + timedelta(milliseconds=value)
     except OverflowError:
-        return value  # which the field refuses, by its name
+        return value  # the field refuses it, and the error names the field
 
 
 def _read_delivery_mode(value: Any) -> Any:

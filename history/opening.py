@@ -11,7 +11,7 @@ from history.support.encryption import SETTING, Cipher, cipher_of
 from history.support.references import dereferenced
 from history.support.urls import guarded, refuse_unknown, split_option, split_url
 
-#: What :func:`open_history` understands, for its errors and for ``--help``.
+#: The URLs that :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
     "redis://host:6379/0, rediss://..., redis+sentinel://a,b,c/service/0, redis+cluster://a,b,c, "
     "sqlite:///file.db, postgresql://user@host/database or memory://"
@@ -21,9 +21,9 @@ HISTORY_URLS = (
 def open_history(url: str) -> HistoryStore:
     """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
 
-    ``env:NAME`` and ``file:/path`` stand for a URL there, see :mod:`history.support.references`. Nothing is
-    connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one process
-    all that open ``memory://`` share one store, and so do all that open ``memory://name``.
+    The URL may also be ``env:NAME`` or ``file:/path``, see :mod:`history.support.references`. Nothing is
+    connected before the first use. The store is blocking; ``for_asyncio()`` returns its asyncio twin. In one
+    process, all callers that open ``memory://`` share one store, and so do all that open ``memory://name``.
 
     With ``?encrypt=file:/run/secrets/key`` or ``?encrypt=env:NAME`` in the URL, Redis, SQLite and PostgreSQL
     encrypt parked messages, kept results and messages that wait in joins (extra ``encryption``).
@@ -39,11 +39,11 @@ def open_history(url: str) -> HistoryStore:
 def _open(url: str) -> HistoryStore:
     match split_url(url).scheme.partition("+")[0]:
         case "redis" | "rediss" | "unix":
-            from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)
+            from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads only when needed)
 
             return RedisHistory.from_url(url)
         case "sqlite" | "postgresql" | "postgres":
-            from history.sql.history import SqlHistory  # noqa: PLC0415  (a driver loads when it is asked for)
+            from history.sql.history import SqlHistory  # noqa: PLC0415  (a driver loads only when needed)
 
             return SqlHistory.from_url(url)
         case "memory":
@@ -57,7 +57,7 @@ def _open(url: str) -> HistoryStore:
 
 
 def cipher_of_url(url: str | None) -> Cipher | None:
-    """Return what the history at a URL encrypts with; None where it does not, or where there is no URL.
+    """Return the cipher of the history at a URL; None without encryption, or without a URL.
 
     Raises:
         ConfigurationError: the key cannot be read.
@@ -68,12 +68,12 @@ def cipher_of_url(url: str | None) -> Cipher | None:
 
 
 def open_local_parking(file: Path, cipher: Cipher | None) -> HistoryStore:
-    """Open a local parking file, to be encrypted as what lies beside the history is."""
+    """Open a local parking file, encrypted in the same way as the history."""
     from history.sql.history import SqlHistory  # noqa: PLC0415  (as above)
 
     return SqlHistory.from_url(f"sqlite:///{file}", encrypt=cipher)
 
 
 def local_parking_file() -> Path:
-    """Return the file that keeps messages when no server can: in this user's state directory."""
+    """Return the file that keeps messages when no server can: it is in this user's state directory."""
     return user_state_path("doubtless") / "parked.sqlite3"

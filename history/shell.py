@@ -1,7 +1,7 @@
 """Waiting and running beside each other: with threads, for blocking callers, and with tasks, under asyncio.
 
-Whoever waits does so through a :class:`Shell`, so that what waits is written once, as ``async def``, and is
-driven over a :class:`ThreadShell` or awaited over a :class:`TaskShell` (see ``bridge.py``).
+Code that waits does so through a :class:`Shell`. So it is written once, as ``async def``, and is driven over
+a :class:`ThreadShell` or awaited over a :class:`TaskShell` (see ``bridge.py``).
 """
 
 import asyncio
@@ -22,26 +22,26 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long a cancelled task waits for what must come to its end, in seconds: about what a history that is
-#: away is asked again for.
+#: How long a cancelled task waits for work that must end, in seconds: about as long as calls to an
+#: unavailable history are retried.
 PATIENCE = 2.0
 
 #: How often a thread that joins others wakes up, in seconds. Python runs signal handlers in the main thread,
-#: and does not wake it where another thread gets the signal, or where the signal comes as the wait begins.
+#: and does not wake it if another thread gets the signal, or if the signal comes as the wait begins.
 JOIN_PAUSE = 0.2
 
-#: What goes on though its caller may be gone: an event loop holds its tasks weakly.
+#: Tasks that go on after their caller is gone: an event loop refers to its tasks only weakly.
 _going_on: "set[asyncio.Task[Any]]" = set()
 
-#: What runs beside its caller, until it is done or its shell is over.
+#: Work that runs beside its caller, until it is done or its shell is over.
 Background = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Flag(Protocol):
-    """Set by one, waited for by others. Those of a task shell belong to their event loop's thread."""
+    """One party sets it, others wait for it. Flags of a task shell belong to their event loop's thread."""
 
     def set(self) -> object:
-        """Set it, and wake who waits for it."""
+        """Set it, and wake all that wait for it."""
         ...
 
     def clear(self) -> object:
@@ -53,26 +53,26 @@ class Flag(Protocol):
         ...
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until it is set, at most so long; return whether it is."""
+        """Wait until it is set, at most ``seconds``; return whether it is set."""
         ...
 
 
 class Lock(Protocol):
-    """Entered by one at a time."""
+    """Only one holder at a time."""
 
     async def __aenter__(self) -> object:
-        """Wait for one's turn."""
+        """Wait for the lock, and take it."""
         ...
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Let the next one in."""
+        """Give the lock to the next waiter."""
         ...
 
 
 class Semaphore(Lock, Protocol):
-    """A lock for as many as there are permits."""
+    """A lock that as many can hold as there are permits."""
 
     async def acquire(self) -> object:
         """Wait for a permit, and take it."""
@@ -84,16 +84,16 @@ class Semaphore(Lock, Protocol):
 
 
 class Shell(Protocol):
-    """How one owner waits, and what runs beside it. Everything here is awaited or driven, as the shell is."""
+    """How one owner waits, and what runs beside it. All of this is awaited or driven."""
 
     @property
     def blocking(self) -> bool:
-        """Whether waiting blocks the thread; else it suspends the task."""
+        """Whether waiting blocks the thread; if not, it suspends the task."""
         ...
 
     @property
     def over(self) -> Flag:
-        """Set by the owner when what runs in its shell must end."""
+        """The owner sets it when everything in its shell must end."""
         ...
 
     def flag(self) -> Flag:
@@ -105,22 +105,22 @@ class Shell(Protocol):
         ...
 
     def semaphore(self, permits: int) -> Semaphore:
-        """Return a semaphore with so many permits: who asks first has one first."""
+        """Return a semaphore with ``permits`` permits: waiters get them in the order in which they came."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long, whatever happens."""
+        """Wait ``seconds``, whatever happens."""
         ...
 
     async def call(self, name: str, function: Callable[[], T]) -> T:
-        """Call a function that may take its time; an event loop goes on meanwhile.
+        """Call a function that may take long; an event loop goes on meanwhile.
 
-        ``name`` is that of the thread, where it needs one.
+        ``name`` names the thread, if the shell starts one.
         """
         ...
 
     async def result(self, future: "Future[T]", seconds: float) -> T:
-        """Wait for what another thread brings about, at most so long; the future is not cancelled.
+        """Wait for the result of another thread, at most ``seconds``; do not cancel the future.
 
         Raises:
             TimeoutError: it takes longer.
@@ -129,30 +129,30 @@ class Shell(Protocol):
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something to its end, also where the task that waits for it is cancelled meanwhile.
+        """Do work to its end, even if the task that waits for it is cancelled meanwhile.
 
-        The cancellation is raised when it has ended, or after :data:`PATIENCE`: then it goes on by itself.
+        The cancellation is raised after that, or after :data:`PATIENCE`: then the work goes on by itself.
         """
         ...
 
     def spawn(self, name: str, background: Background) -> None:
-        """Run something beside the caller. What it raises is logged: nobody waits for it."""
+        """Run work beside the caller. If it raises, the error is logged, because nobody waits for it."""
         ...
 
     def cancel(self) -> None:
-        """Cancel all that was spawned. Threads cannot be cancelled: they end when the shell is over."""
+        """Cancel all work that was spawned. Threads cannot be cancelled: they end when the shell is over."""
         ...
 
     async def join(self, seconds: float | None = None) -> None:
-        """Wait until all that was spawned has ended, at most so long; then cancel what has not.
+        """Wait until all spawned work has ended, at most ``seconds``; then cancel the rest.
 
-        Called by one of those, it does not wait for that one.
+        If spawned work calls it, it does not wait for the caller.
         """
         ...
 
 
 class _EventFlag:
-    """What flags of threads and of tasks do alike; they differ in how they wait."""
+    """The common part of the flags of threads and of tasks; only the waiting differs."""
 
     def __init__(self, event: threading.Event | asyncio.Event) -> None:
         self._any = event
@@ -177,7 +177,7 @@ class _ThreadFlag(_EventFlag):
 
 
 class _ThreadLock:
-    """Either of the two: both are acquired and released."""
+    """A lock or a semaphore: both have ``acquire`` and ``release``."""
 
     def __init__(self, lock: "threading.Lock | FairSemaphore") -> None:
         self._lock = lock
@@ -201,7 +201,7 @@ class _ThreadLock:
 class ThreadShell:
     """For blocking callers: waits in the calling thread, and runs in daemon threads.
 
-    Daemons, so that a process whose main thread ends does not wait for them.
+    Daemon threads, because a process must not wait for them when its main thread ends.
     """
 
     blocking = True
@@ -294,9 +294,9 @@ class TaskShell:
         await asyncio.sleep(seconds)
 
     async def call(self, name: str, function: Callable[[], T]) -> T:
-        """Call it in a thread of its own.
+        """Call it in a new thread.
 
-        Not with ``asyncio.to_thread``: the event loop would not end before a function that hangs.
+        Not with ``asyncio.to_thread``: if the function hangs, the event loop could not end.
         """
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         future: Future[T] = Future()
@@ -315,12 +315,12 @@ class TaskShell:
 
     async def result(self, future: "Future[T]", seconds: float) -> T:
         """Wait in this task."""
-        if future.done():  # wrapped, it would be done a round of the event loop later, and maybe too late
+        if future.done():  # if wrapped, it would be done one round of the event loop later, maybe too late
             return future.result()
         return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), max(seconds, 0))
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it in a task of its own."""
+        """Do it in a new task."""
         return await to_its_end(work, patience=PATIENCE)
 
     def spawn(self, name: str, background: Background) -> None:
@@ -333,7 +333,7 @@ class TaskShell:
             task.cancel()
 
     async def join(self, seconds: float | None = None) -> None:
-        """Wait in this task. When that is cancelled, cancel those, and wait for them to end."""
+        """Wait in this task. If this task is cancelled, cancel the others, and wait for them to end."""
         tasks = self._others()
         if seconds is None:
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -355,7 +355,7 @@ async def _unfinished(tasks: "Sequence[asyncio.Task[None]]", seconds: float) -> 
 
 
 def begin(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    """Begin something that goes on though nobody waits for it; what it raises is nobody's then."""
+    """Start work that goes on although nobody waits for it, and nobody gets its errors."""
     task = asyncio.create_task(work)
     _going_on.add(task)
     task.add_done_callback(_ended)
@@ -363,10 +363,10 @@ def begin(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
 
 
 async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float = 0.0) -> T:
-    """Do something in a task of its own, which goes on to its end when the caller is cancelled.
+    """Do work in a new task, which goes on to its end if the caller is cancelled.
 
     A cancelled caller waits for that end, at most ``patience`` seconds, however often it is cancelled. Only
-    the end of the event loop cuts it off.
+    the end of the event loop stops the work.
     """
     task = begin(work)
     try:
@@ -381,7 +381,7 @@ async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float = 0.0) -> 
 
 
 async def or_undo(work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]]) -> T:
-    """Do something in a task of its own; when the caller is cancelled, what it comes to is undone then."""
+    """Do work in a new task; if the caller is cancelled, undo the result as soon as there is one."""
     task = begin(work)
     try:
         await asyncio.wait([task])
@@ -398,11 +398,11 @@ async def or_undo(work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[An
 def _ended(task: "asyncio.Task[Any]") -> None:
     _going_on.discard(task)
     if not task.cancelled():
-        task.exception()  # raised to whoever waits; where nobody does, it is no surprise
+        task.exception()  # asyncio would log an error that nobody read; a waiter has it already
 
 
 async def _logged(name: str, background: Background) -> None:
-    """Run what nobody waits for, so that its failure is not lost in silence."""
+    """Run work that nobody waits for, and log its failure."""
     try:
         await background()
     except Exception:  # noqa: BLE001  (there is nobody above to handle it)
@@ -412,24 +412,24 @@ async def _logged(name: str, background: Background) -> None:
 class Condition:
     """A lock, and changes under it, for waiters in any thread or event loop of the process.
 
-    Each change has a number, so that who waits for the next one misses none.
+    Each change has a number, so that a waiter for the next one does not miss any.
     """
 
     def __init__(self) -> None:
-        #: The lock under which a change is made and looked at; the same thread may take it again.
+        #: The lock to hold while making or reading a change; the same thread may take it again.
         self.changed = threading.RLock()
         self.changes = 0
         self._waiting: set[Future[None]] = set()
 
     def announce(self) -> None:
-        """Wake all; with the lock taken."""
+        """Wake all waiters. The caller holds the lock."""
         self.changes += 1
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
             fulfil(future, None)
 
     async def wait(self, shell: Shell, seen: int, seconds: float) -> None:
-        """Wait for a change after the one numbered ``seen``, at most so long."""
+        """Wait for a change after number ``seen``, at most ``seconds``."""
         future: Future[None] = Future()
         with self.changed:
             if self.changes != seen:

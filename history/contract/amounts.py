@@ -1,4 +1,4 @@
-"""More than one piece of everything: what a store goes through in pieces is met whole."""
+"""More than one piece of everything: a store that works in pieces must still cover the whole."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,12 +9,12 @@ from history.store import BatchOwner, HistoryStore
 from history.store.control import Counts, Report
 from history.store.progress import Beginning, begin
 
-#: More than any store takes at once of what is small.
+#: More small records than any store takes in one call.
 MANY = 1300
 
 
 class AmountContract:
-    """Nothing is read, or deleted, in one step however much it is; and nothing is left out for that."""
+    """No step reads or deletes an unlimited amount; and still nothing is left out."""
 
     async def test_many_words_counts_and_orders_are_seen_swept_and_cleared(self, store: HistoryStore) -> None:
         control, names = store.control, [f"trigger {n}" for n in range(MANY)]

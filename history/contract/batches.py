@@ -18,7 +18,7 @@ class BatchContract:
     #: The batch of these checks.
     batch = BatchOwner("query-1/7")
 
-    #: Whether the store is a :class:`~history.store.BatchLeases`, too.
+    #: Whether the store is also a :class:`~history.store.BatchLeases`.
     renews_batches = True
 
     async def test_a_batch_completes_thousands_with_one_write(
@@ -231,11 +231,11 @@ class BatchContract:
         assert not await self.renew(store, self.batch)
 
     async def renew(self, store: HistoryStore, batch: BatchOwner) -> bool:
-        """Prolong a batch's lease to ``LONG``; skip the check of a store that cannot."""
+        """Prolong a batch's lease to ``LONG``; skip the check if the store cannot."""
         return await self.skip_without_batch_leases(store).renew_batch(TRIGGER, batch, LONG)
 
     def skip_without_batch_leases(self, store: HistoryStore) -> BatchLeases:
-        """Return the store as one that renews batches; a store without that overrides ``renews_batches``."""
+        """Return the store as one that renews batches; a store that cannot overrides ``renews_batches``."""
         if not self.renews_batches:
             pytest.skip("it renews no batches")
         assert isinstance(store, BatchLeases)

@@ -1,4 +1,4 @@
-"""What a claim answers."""
+"""The answers to claims."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from history.store import CLAIM_BATCH, BatchOwner, HistoryStore
 
 
 class ClaimContract:
-    """What a claim answers."""
+    """The answers to claims."""
 
     async def test_an_absent_uuid_is_claimed_and_then_started(self, store: HistoryStore) -> None:
         claimed = await claim_one(store, "u1", "worker-1")

@@ -1,4 +1,4 @@
-"""What the checks of a document history share."""
+"""Shared parts of the checks of a document history."""
 
 import asyncio
 import subprocess
@@ -19,15 +19,15 @@ if find_spec("pytest") is None:
 
 T = TypeVar("T")
 
-#: The trigger that the checks use where one is enough.
+#: The trigger for checks that need only one.
 TRIGGER = "book-order"
 
-#: How long a check waits for what must come, in seconds; one that fails does, others do not.
+#: How long a check waits for an expected event, in seconds; only a failing check waits so long.
 PATIENCE = 60.0
 
 #: A lease or time to live that is over soon.
 SHORT = timedelta(seconds=0.3)
-#: One that does not end while a check runs.
+#: A lease or time to live that does not end during a check.
 LONG = timedelta(hours=1)
 
 ODD_NAMES = (
@@ -52,11 +52,11 @@ ODD_UUIDS = (
     "🧾",
     "1",
     "01",
-    "",  # no message's: ordered triggers keep their active consumer under it
+    "",  # no message has it: ordered triggers keep their active consumer under it
 )
 
 
-#: Forks two children that both take themselves for process 1, as in namespaces of their own.
+#: Forks two children that both believe to be process 1, as in separate namespaces.
 _CLONES = """
 import os
 from history.store.owners import owner_token
@@ -77,7 +77,7 @@ def tokens_of_clones() -> Sequence[str]:
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Ask until ``condition`` holds; fail when it does not within ``PATIENCE``."""
+    """Repeat until ``condition`` holds; fail if it does not within ``PATIENCE``."""
     deadline = time.monotonic() + PATIENCE
     while not await condition():
         assert time.monotonic() < deadline, f"not within {PATIENCE} s"
@@ -85,7 +85,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def together(coroutines: Sequence[Coroutine[Any, Any, T]], *, blocking: bool) -> Sequence[T]:
-    """Run coroutines at once: those of a blocking store in threads of their own."""
+    """Run coroutines in parallel: those of a blocking store in one thread each."""
     if blocking:
         return await asyncio.gather(*(asyncio.to_thread(drive, coroutine) for coroutine in coroutines))
     return await asyncio.gather(*coroutines)
@@ -105,7 +105,7 @@ async def found(store: HistoryStore, uuid: str, trigger: str = TRIGGER) -> Entry
 
 
 async def absent(store: HistoryStore, uuid: str) -> bool:
-    """Whether nothing is remembered of a uuid."""
+    """Whether a uuid has no entry."""
     return await store.lookup(TRIGGER, [uuid]) == [None]
 
 

@@ -1,4 +1,4 @@
-"""What stale fences and repeated calls change: nothing."""
+"""Stale fences and repeated calls change nothing."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from history.store import CLAIM_BATCH, BatchOwner, HistoryStore, ManyLeases
 class FenceContract:
     """A late worker can never overwrite or delete its successor's entry, and sending twice is harmless."""
 
-    #: Whether the store is a :class:`~history.store.ManyLeases`, too.
+    #: Whether the store is also a :class:`~history.store.ManyLeases`.
     renews_many = True
 
     async def test_an_entry_is_taken_over_with_a_greater_fence(self, store: HistoryStore) -> None:
@@ -358,7 +358,7 @@ class FenceContract:
             Renewal(Uuid("held"), fences["held"], batch.token): True,
         }
 
-        for _ in range(2):  # its answer may be lost, and it is sent again
+        for _ in range(2):  # the answer may be lost, and the call is sent again
             assert list(await many.renew_many(TRIGGER, list(wishes), LONG / 2)) == list(wishes.values())
 
         for old, uuid in zip(before, ("taken", "other"), strict=True):
@@ -393,7 +393,7 @@ class FenceContract:
             assert (entry.lease_until > entry.started_at + LONG / 2) == (n % 10 != 9)
 
     def skip_without_many_leases(self, store: HistoryStore) -> ManyLeases:
-        """Return the store as one that renews many; a store without that overrides ``renews_many``."""
+        """Return the store as one that renews many; a store that cannot overrides ``renews_many``."""
         if not self.renews_many:
             pytest.skip("it renews one lease a call")
         assert isinstance(store, ManyLeases)

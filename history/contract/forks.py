@@ -1,4 +1,4 @@
-"""A store that is used before a fork, and after it by the parent and its children at once."""
+"""A store that is used before a fork, and after it by the parent and its children in parallel."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from history.contract.common import TRIGGER, claim_one, found, state_of
 from history.entry import EntryOutcome
 from history.store import HistoryStore
 
-#: How many children use the store at once.
+#: How many children use the store in parallel.
 CHILDREN = 3
 
 #: How many messages each of them, and the parent, claims and completes.
@@ -25,15 +25,15 @@ MESSAGES = 25
 #: child waits for its messages, so that the child says what is missing.
 PATIENCE = 150.0
 
-#: A child's exit codes: it did its work, or it raised. One that hung was killed.
+#: A child's exit codes: it did its work, or it raised. A child that hung was killed.
 DONE, RAISED = 0, 3
 
 
 class ForkContract:
-    """One store in several processes that were forked of one."""
+    """One store in several processes that were forked from one."""
 
-    def survives_forks(self, store: HistoryStore) -> bool:  # noqa: ARG002  (for whoever overrides it)
-        """Whether a forked child can use the store and meets its parent's entries; not one in memory."""
+    def survives_forks(self, store: HistoryStore) -> bool:  # noqa: ARG002  (for overriding methods)
+        """Whether a forked child can use the store and finds its parent's entries; not one in memory."""
         return hasattr(os, "fork")
 
     async def test_a_parent_and_its_forked_children_use_one_store_at_once(
@@ -76,7 +76,7 @@ class ForkContract:
 
 
 async def claim_and_complete(store: HistoryStore, name: str) -> None:
-    """Claim messages of one's own, complete them, and look whether that is remembered."""
+    """Claim messages, complete them, and check that this is remembered."""
     for number in range(MESSAGES):
         uuid = f"{name}-{number}"
         claimed = await claim_one(store, uuid, name)
@@ -86,7 +86,7 @@ async def claim_and_complete(store: HistoryStore, name: str) -> None:
 
 
 def fork(work: Callable[[], Coroutine[Any, Any, None]], *, blocking: bool) -> int:
-    """Do something in a forked child, on an event loop unless it is ``blocking``; return its process id."""
+    """Run work in a forked child, on an event loop unless ``blocking``; return its process id."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -104,14 +104,14 @@ def fork(work: Callable[[], Coroutine[Any, Any, None]], *, blocking: bool) -> in
 
 
 async def ended(children: Sequence[int]) -> Sequence[int]:
-    """Wait for children, and return their exit codes; kill those that hang."""
+    """Wait for children, and return their exit codes; kill children that hang."""
     deadline = time.monotonic() + PATIENCE
     return [await _ended(child, deadline) for child in children]
 
 
 async def _ended(child: int, deadline: float) -> int:
     while True:
-        process, status = os.waitpid(child, os.WNOHANG)  # noqa: ASYNC222  (it does not wait)
+        process, status = os.waitpid(child, os.WNOHANG)  # noqa: ASYNC222  (with WNOHANG it does not wait)
         if process:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > deadline:

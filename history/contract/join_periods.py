@@ -1,4 +1,4 @@
-"""What becomes of the periods of a store's joins, and who is the first of an activation."""
+"""The life of the periods of a store's joins, and who is the first of an activation."""
 
 from datetime import timedelta
 
@@ -153,7 +153,7 @@ class JoinPeriodContract:
             return got
 
         shares = await together([take_all(store, "mine"), take_all(another, "theirs")], blocking=blocking)
-        rest = await store.joining.due(TRIGGER, MINE, limit=100)  # what was skipped while the other took it
+        rest = await store.joining.due(TRIGGER, MINE, limit=100)  # skipped while the other took it
 
         taken = [number for share in shares for number in share] + [period.number for period in rest]
         assert len(taken) == len(set(taken)) == 20

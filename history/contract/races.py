@@ -1,4 +1,4 @@
-"""Several clients at once."""
+"""Several clients in parallel."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from history.store import BatchOwner, HistoryStore, Owner
 
 
 class RaceContract:
-    """Two clients of one server at once."""
+    """Two clients of one server in parallel."""
 
     async def test_two_clients_that_race_get_each_uuid_once(
         self, store: HistoryStore, another: HistoryStore, *, blocking: bool
@@ -129,7 +129,7 @@ class RaceContract:
         held_twice: list[str] = []
 
         async def hold_and_release(client: HistoryStore, number: int) -> int:
-            chance, times = Random(number), 0  # noqa: S311  (to be repeated, not to be secret)
+            chance, times = Random(number), 0  # noqa: S311  (repeatable, not secret)
             owner: Owner = BatchOwner(f"batch-{number}") if number % 2 else f"worker-{number}"
             for _ in range(25):
                 order = chance.sample(uuids, 12)

@@ -8,17 +8,17 @@ from history.contract.common import LONG, TRIGGER, claim_one, found, state_of
 from history.entry import EntryOutcome, State
 from history.store import BatchOwner, HistoryStore
 
-#: Puts a server's data back to what they were; clients stay as they are.
+#: Restores a server's earlier data; clients stay as they are.
 Restore = Callable[[], Awaitable[None]]
 
 
 class RollbackContract:
-    """No fence is granted twice to who can know, and owners tell apart what others were granted twice."""
+    """No fence is granted twice to a client that can know, and owners distinguish the other fences."""
 
     async def snapshot(self, store: HistoryStore) -> Restore | None:  # noqa: ARG002
-        """Remember the data of the server of ``store`` as they are; None where that is impossible.
+        """Save the data of the server of ``store``; None if that is impossible.
 
-        A subclass whose server has data that outlive it overrides this.
+        A subclass overrides this if its server has data that outlive the server.
         """
         return None
 
@@ -67,7 +67,7 @@ class RollbackContract:
         restore = await self._snapshot(store)
         late = await claim_one(store, "u1", "worker-1", lease=LONG)
         await restore()
-        # This client was never granted anything, and so cannot know.
+        # This client was never granted a fence, and so cannot know.
         mine = await claim_one(another, "u1", "worker-2", lease=LONG)
         assert mine.found is None
 

@@ -1,7 +1,7 @@
-"""Random runs: a store answers as the pure transitions of :mod:`history.entry` do.
+"""Random runs: a store answers like the pure transitions of :mod:`history.entry`.
 
-:class:`~history.memory.MemoryHistory` stands for the pure transitions. Both play the same operations and what
-they answer is compared step by step; fences by the claim they belong to, as their values are each its own.
+:class:`~history.memory.MemoryHistory` represents the pure transitions. Both run the same operations, and
+their answers are compared step by step. Fences are compared by their claims, as each store has its own.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ UUIDS = tuple(Uuid(uuid) for uuid in ("u1", "u2", "u3", "u4"))
 OWNERS = ("worker-1", "worker-2", "worker-3")
 BATCHES = (BatchOwner("query/1"), BatchOwner("query/2"))
 
-#: An operation's name and what it takes; a fence is named by its place among those granted so far.
+#: An operation's name and arguments; a fence is given by its place among those granted so far.
 Step = tuple[str, tuple[Any, ...]]
 
 
@@ -126,7 +126,7 @@ class Play:
             assert own == known[pure]
 
     def _greatest(self, uuid: Uuid, fence: Fence) -> None:
-        # Not asked of batches: all entries of one have its number, which may be older than the last claim.
+        # Not for batches: all entries of a batch have its number, which may be older than the last claim.
         assert fence > self.newest.get(uuid, 0), "the fence grows with every claim of a uuid"
         self.newest[uuid] = fence
 
@@ -140,7 +140,7 @@ async def play(store: HistoryStore, trigger: str, steps: Sequence[Step]) -> None
 
 def steps() -> Any:
     """Return the hypothesis strategy of a run: a list of steps."""
-    from hypothesis import strategies as st  # noqa: PLC0415  (the rest of the suite does without hypothesis)
+    from hypothesis import strategies as st  # noqa: PLC0415  (the rest of the suite works without hypothesis)
 
     uuid, owner, batch = st.sampled_from(UUIDS), st.sampled_from(OWNERS), st.sampled_from(BATCHES)
     lease, index = st.sampled_from([None, LEASE]), st.integers(0, 7)
@@ -181,5 +181,5 @@ class RunContract:
         def check(run: Sequence[Step]) -> None:
             asyncio.run_coroutine_threadsafe(play(store, f"run {next(names)}", run), loop).result()
 
-        # hypothesis is blocking, the store may belong to this loop: so hypothesis gets the other thread.
+        # hypothesis is blocking, and the store may belong to this loop: so hypothesis gets the other thread.
         await asyncio.to_thread(check)

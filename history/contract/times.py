@@ -14,7 +14,7 @@ from history.store import BatchOwner, HistoryStore
 class TimeContract:
     """Leases and times to live, by the server's clock."""
 
-    #: How coarse the instants of a completed entry may be; a subclass may say more.
+    #: How coarse the instants of a completed entry may be; a subclass may set more.
     coarseness = timedelta(seconds=1)
 
     async def test_time_to_live_counts_from_the_claim(self, store: HistoryStore) -> None:
@@ -131,7 +131,7 @@ class TimeContract:
         claimed = await claim_one(store, "u1", "worker-1", lease=SHORT, time_to_live=24 * LONG)
         before = await found(store, "u1")
 
-        for _ in range(2):  # its answer may be lost, and it is sent again
+        for _ in range(2):  # the answer may be lost, and the call is sent again
             assert await store.renew(TRIGGER, "u1", claimed.fence, LONG)
 
         after = await found(store, "u1")
@@ -168,7 +168,7 @@ class TimeContract:
         assert await absent(store, "u2")
 
     async def test_nothing_is_forgotten_early_whenever_it_began(self, store: HistoryStore) -> None:
-        # A store may keep what began at about one time together: so some begins at any part of such a time.
+        # A store may group entries by the time of their start: so some start in any part of such a time.
         lives_for, begins = timedelta(seconds=2), 16
         ends: dict[str, datetime] = {}
         number = 0
@@ -178,7 +178,7 @@ class TimeContract:
         await claim_one(store, "clock", "worker-1")
 
         while ends:
-            number += 1  # something begins all the time, and may make room for itself
+            number += 1  # new entries start all the time, and may delete old ones
             await _remembered(store, number, lives_for)
             scanned = set(await _scanned(store))
             entries = await store.lookup(TRIGGER, list(ends))

@@ -35,9 +35,9 @@ class UpkeepContract:
         assert completed == set(map(digest, uuids[:200]))
 
     async def spoil_entry(self, store: HistoryStore, uuid: str) -> bool:  # noqa: ARG002
-        """Write something else over the entry of a uuid that is STARTED; False if that is impossible.
+        """Overwrite the entry of a STARTED uuid with something else; False if that is impossible.
 
-        A subclass whose server keeps entries as bytes overrides this; the columns of a table have types.
+        A subclass overrides this if its server keeps entries as bytes; the columns of a table have types.
         """
         return False
 

@@ -1,8 +1,8 @@
-"""Lua scripts, put together of the files in a package's folder ``lua``.
+"""Lua scripts, assembled from the files in a package's folder ``lua``.
 
-A line ``--include NAME`` stands for the file ``NAME.lua`` of the same folder, with what that includes, and a
-line ``--body of NAME`` for a file that is a script by itself, too. To see
-a script as Redis gets it, or the names of all scripts::
+A line ``--include NAME`` inserts the file ``NAME.lua`` of the same folder, with its own includes. A line
+``--body of NAME`` inserts a file that is also a script by itself. To see a script as Redis gets it, or the
+names of all scripts::
 
     python -m history.redis.assembly entries/claim
     python -m history.redis.assembly --package triggers.providers.redis_streams reclaim
@@ -19,7 +19,7 @@ from importlib.resources.abc import Traversable
 
 from history.errors import ConfigurationError
 
-#: The package whose scripts are meant where none is named.
+#: The package that is used if the caller names none.
 DEFAULT_PACKAGE = "history.redis"
 
 _INCLUDE = re.compile(r"^ *--include ([\w/]+)$", re.MULTILINE)
@@ -31,13 +31,13 @@ def assembled(package: str, name: str) -> str:
     """Return the text of ``lua/<name>.lua`` of a package, with the files that it includes.
 
     Raises:
-        ConfigurationError: there is no such file.
+        ConfigurationError: the file does not exist.
     """
     return _PART.sub(lambda found: assembled(package, found[1]), _read(package, name))
 
 
 def script_names(package: str) -> Sequence[str]:
-    """Name the files of a package that are scripts: those that no other one includes, sorted."""
+    """Return the names of a package's scripts, sorted: the files that no other file includes."""
     names = set(_names_in(files(package) / "lua"))
     included = {part for name in names for part in _INCLUDE.findall(_read(package, name))}
     return sorted(names - included)
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m history.redis.assembly", description="Print a Lua script as Redis gets it."
     )
     parser.add_argument("name", nargs="?", help="such as entries/claim; without it, the names are listed")
-    parser.add_argument("--package", default=DEFAULT_PACKAGE, help="whose folder lua (%(default)s)")
+    parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the package of the scripts (%(default)s)")
     options = parser.parse_args(arguments)
     if options.name is None:
         sys.stdout.write("".join(f"{name}\n" for name in script_names(options.package)))

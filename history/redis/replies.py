@@ -1,4 +1,4 @@
-"""What the scripts answer, read; and calls cut into round trips."""
+"""Reading the scripts' replies, and cutting calls into round trips."""
 
 import struct
 from collections import Counter
@@ -13,20 +13,20 @@ from history.store import CLAIM_BATCH, BatchOwner, Owner
 
 T = TypeVar("T")
 
-#: State, kind, fence, started, lease, expires: how head.lua shows an entry. The owner follows.
+#: State, kind, fence, started, lease, expires: head.lua shows an entry in this form. The owner follows.
 _SHOWN = struct.Struct(">ccQQQQ")
 
-#: What is asked of an entry, and its fence; the owner's token follows.
+#: The wish for an entry, and its fence; the owner's token follows.
 _ASKED = struct.Struct(">cQ")
 
-#: How the scripts name what became of an entry.
+#: The scripts' letters for the outcomes of an entry.
 CODES = {EntryOutcome.OK: b"O", EntryOutcome.FAILED: b"F", None: b"R"}
 
 _OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
 
 
 def asked_of(settlement: Settlement) -> bytes:
-    """Return what is asked of an entry, as the scripts unpack it."""
+    """Return the wish for an entry, in the form that the scripts unpack."""
     return _ASKED.pack(CODES[settlement.outcome], settlement.fence) + (settlement.owner or "").encode()
 
 
@@ -37,7 +37,7 @@ def _instant(milliseconds: int) -> datetime:
 
 
 def read_claim(shown: int | bytes, now: int, owner: Owner | None) -> Claim:
-    """Read one answer to a claim. Meeting one's own claim is success; ``owner`` None is nobody."""
+    """Read one answer to a claim. Finding one's own claim is success; ``owner`` None never matches."""
     if isinstance(shown, int):
         return Claim(None, Fence(shown))
     entry = read_entry(shown, now)
@@ -47,26 +47,26 @@ def read_claim(shown: int | bytes, now: int, owner: Owner | None) -> Claim:
 
 
 def read_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
-    """Read what claim.lua answers: the time, the epoch, and one answer for each digest."""
+    """Read a reply of claim.lua: the time, the epoch, and one answer for each digest."""
     return [read_claim(shown, reply[0], owner) for shown in reply[2:]]
 
 
 def read_batch_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
-    """Read what claim_batch.lua answers: the time, the epoch, fence, an index for each digest, entries."""
+    """Read a reply of claim_batch.lua: the time, the epoch, fence, an index for each digest, entries."""
     claims = read_packed_claims(reply, owner)
     indexes: bytes = reply[3]
     return [claims[index] for index in indexes]
 
 
 def read_packed_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
-    """Read the claims that there are among those of claim_batch.lua, which its indexes stand for."""
+    """Read the distinct claims in a reply of claim_batch.lua, to which its indexes refer."""
     shown: Sequence[int | bytes] = [reply[2], *reply[4:]]
     return [read_claim(entry, reply[0], owner) for entry in shown]
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimForm:
-    """A script that claims: what it is asked with, after the terms, and how its answer is read."""
+    """A script that claims, how to pass the digests after the terms, and how to read its reply."""
 
     script: str
     words: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
@@ -94,10 +94,10 @@ def read_entry(shown: bytes, now: int) -> Entry:
 
 
 def near(digests: Sequence[bytes]) -> Sequence[int]:
-    """Return the indexes of digests, those whose buckets are near each other together.
+    """Return the indexes of digests, ordered so that near buckets come together.
 
-    A bucket is chosen by the last bits of the first four bytes. In this order thousands of claims take Redis
-    a fifth less time, because what it looks at is in its processor's cache already.
+    The last bits of the first four bytes select a bucket. In this order thousands of claims take Redis a
+    fifth less time, because the data are in its processor's cache already.
     """
     together: list[list[int]] = [[] for _ in range(256)]
     for index, key in enumerate(digests):
@@ -106,18 +106,18 @@ def near(digests: Sequence[bytes]) -> Sequence[int]:
 
 
 def pieces(asked: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cut what is asked into as much as one round trip takes."""
+    """Cut a call into pieces for one round trip each."""
     for start in range(0, len(asked), CLAIM_BATCH):
         yield asked[start : start + CLAIM_BATCH]
 
 
 def in_one_round(digests: Sequence[bytes]) -> bool:
-    """Whether one round trip can take them all: the scripts expect no digest twice, and at least one."""
+    """Whether one round trip can take them all: the scripts need at least one digest, and each only once."""
     return len(digests) == 1 or (0 < len(digests) <= CLAIM_BATCH and len(set(digests)) == len(digests))
 
 
 def rounds(digests: Sequence[bytes]) -> Iterator[tuple[bool, Sequence[int]]]:
-    """Split indexes into round trips in which no digest stands twice; tell whether they are first indexes."""
+    """Split indexes into round trips without repeated digests; return whether they are first indexes."""
     if len(set(digests)) == len(digests):
         for piece in pieces(near(digests)):
             yield True, piece

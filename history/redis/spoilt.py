@@ -1,8 +1,8 @@
-"""What stands in the field ``meta`` of a history's hash, looked at after a script has failed of it.
+"""The content of the field ``meta`` of a history's hash, examined after a script has failed on it.
 
-It has the last fence, the first one of these data, and the slices of time, without which no entry is found:
-nobody may say of what stands in those that it is absent. So what others have written there is not mended in
-passing; it is an error that says what was found, and what puts it right. See ``lua/shared/head.lua``.
+It has the last fence, the first fence of these data, and the slices of time. Without the slices no entry is
+found, and nobody may call their entries absent. So foreign content is not repaired silently: the error says
+what was found, and how to repair it. See ``lua/shared/head.lua``.
 """
 
 import re
@@ -10,24 +10,24 @@ import struct
 
 from history.errors import HistoryUnavailableError
 
-#: How a script fails that may have met such a field: by its own words, or those of Lua.
+#: How a script fails on such a field: in its own words, or in Lua's.
 FAILED = re.compile(r"\b(?:SPOILT|LOST)\b|\buser_script\b|data string too short|unfinished string")
 
-#: From here on Lua does not tell numbers apart, and fences would not grow.
+#: From here on Lua cannot distinguish numbers, and fences would not grow.
 _MOST = 2**53
 
 _UNITS = 16384
 _HEADER = struct.Struct(">QQ")
 
-#: Bytes of a slice behind its name: four times 6, twice 4, as in ``SLICE`` of head.lua.
+#: Bytes of a slice after its name: four times 6, twice 4, as in ``SLICE`` of head.lua.
 _NUMBERS = (6, 6, 6, 4, 4, 6, 6)
 
-#: So many bytes of what was found are shown.
+#: How many bytes of the content are shown.
 _SHOWN = 24
 
 
 class HistorySpoiltError(HistoryUnavailableError):
-    """The field ``meta`` of a history is not what a history writes; nothing can be looked up without it."""
+    """The field ``meta`` of a history has foreign content; without it nothing can be looked up."""
 
     def __init__(self, doing: str, key: str, problem: str) -> None:
         super().__init__(doing)
@@ -39,7 +39,7 @@ class HistorySpoiltError(HistoryUnavailableError):
 
 
 def problem_of(meta: bytes) -> str | None:
-    """Return what is wrong with a field ``meta``, and what stands there; None where nothing is."""
+    """Return the problem of a field ``meta``, and its content; None if there is none."""
     problem = _problem_of(meta)
     if problem is None:
         return None

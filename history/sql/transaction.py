@@ -1,7 +1,7 @@
 """One SQL transaction for a service's effects and its history entry: both are committed, or neither is.
 
 The connection is in autocommit with a textual ``BEGIN``, as everywhere in this store. While the service runs,
-``commit`` and ``rollback`` of its connection are refused: they would tear effects and entry apart.
+``commit`` and ``rollback`` of its connection are refused: they would separate effects and entry.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -48,7 +48,7 @@ SAVEPOINT = statement("SAVEPOINT doubtless_service")
 RELEASE = statement("RELEASE SAVEPOINT doubtless_service")
 UNDO = statement("ROLLBACK TO SAVEPOINT doubtless_service")
 
-#: The history's own connections do without sequential scans; a service's queries may be better off with them.
+#: The history's own connections avoid sequential scans; a service's queries may be faster with them.
 PLAN_FREELY = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = on")
 PLAN_AGAIN = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = off")
 
@@ -57,15 +57,15 @@ class JoinedHistory(HistoryStore, Protocol):
     """A history inside of an open transaction."""
 
     def completion(self, trigger: str, settlements: Sequence[Settlement]) -> Ending | None:
-        """Return what completes these at the end of the transaction that claimed them, or fails.
+        """Return the statement that completes these at the end of their transaction, or fails.
 
-        None where they are to be settled by ``settle``: such as a release.
+        None if ``settle`` must do it, such as for a release.
         """
         ...
 
 
 class ServiceSession(Session):
-    """The session of a service: it notes that the service threw away what was not committed."""
+    """The session of a service; it notes that the service threw away uncommitted work."""
 
     discarded: str | None = None
 
@@ -90,7 +90,7 @@ class ServiceSession(Session):
 
 
 def session_in(connection: AnyConnection) -> Session | AsyncSession:
-    """Return a session of a service in the open transaction of a connection."""
+    """Return a session for a service in the open transaction of a connection."""
     options: dict[str, Any] = {"join_transaction_mode": "create_savepoint", "expire_on_commit": False}
     if isinstance(connection, AsyncConnection):
         return AsyncSession(connection, sync_session_class=ServiceSession, **options)
@@ -98,10 +98,10 @@ def session_in(connection: AnyConnection) -> Session | AsyncSession:
 
 
 def refuse_discarded(session: Session | AsyncSession) -> None:
-    """Refuse to keep what a service did in a session that it has closed.
+    """Refuse to keep the work that a service did in a session that it has closed.
 
     Raises:
-        EffectsDiscardedError: the service threw away what was not committed.
+        EffectsDiscardedError: the service threw away uncommitted work.
     """
     inner = session.sync_session if isinstance(session, AsyncSession) else session
     if isinstance(inner, ServiceSession) and inner.discarded is not None:
@@ -110,14 +110,14 @@ def refuse_discarded(session: Session | AsyncSession) -> None:
 
 @dataclass(slots=True)
 class SqlTransaction:
-    """An open transaction: what the service is given of it, and the history inside it."""
+    """An open transaction: the part that the service gets, and the history inside it."""
 
     connection: AnyConnection
     history: JoinedHistory
     replans: bool = False
     engine: AnyEngine | None = None
     riders: Riders | None = None
-    #: Its connection had died in the pool: nothing of the transaction reached a server. Known at its end.
+    #: Its connection had died in the pool: no server got anything of it. Known at its end.
     is_stale: bool = False
     #: A service has run in it.
     has_served: bool = False
@@ -130,19 +130,19 @@ class SqlTransaction:
 
     @property
     def session(self) -> Session | AsyncSession:
-        """The session of the service that runs; its commit and rollback reach no further than a savepoint."""
+        """The session of the running service; its commit and rollback only reach a savepoint."""
         if self._session is None:
             self._session = session_in(self.connection)
         return self._session
 
     def expect(self) -> None:
-        """Let the mark of the one service that is to run ride with the next statement."""
+        """Let the mark of the only service that will run ride with the next statement."""
         if self.riders is not None:
             self.riders.after = self._marks
             self._plans_freely = self.replans
 
     def resume(self) -> None:
-        """Have the history's statements planned as ever again, after a service or where none runs."""
+        """Restore the history's way of planning, after a service or if none runs."""
         if self._plans_freely and self.riders is not None:
             self._plans_freely = False
             self.riders.before.append(PLAN_AGAIN)
@@ -152,7 +152,7 @@ class SqlTransaction:
         return [SAVEPOINT, PLAN_FREELY] if self.replans else [SAVEPOINT]
 
     async def mark(self) -> None:
-        """Note the point to which :meth:`undo` goes back, before a service runs.
+        """Set the mark to which :meth:`undo` goes back, before a service runs.
 
         Raises:
             HistoryUnavailableError: the server did not answer.
@@ -172,7 +172,7 @@ class SqlTransaction:
             for statement_ in (first, *others):
                 await execute(self.connection, statement_)
         elif riders.before or not riders.last:  # else it rode with the claim, and nothing was sent since
-            if riders.before and riders.before[-1] is PLAN_AGAIN:  # right after another service
+            if riders.before and riders.before[-1] is PLAN_AGAIN:  # directly after another service
                 riders.before.pop()
                 others = []
             if riders.pipelines and isinstance(self.connection, Connection):
@@ -183,7 +183,7 @@ class SqlTransaction:
         self._plans_freely = self.replans
 
     async def keep(self) -> None:
-        """Keep what the service did.
+        """Keep the service's work.
 
         Raises:
             SQLAlchemyError: it cannot be kept: the session's last changes were refused, or the service left
@@ -211,11 +211,11 @@ class SqlTransaction:
             refuse_discarded(self._session)
 
     async def undo(self) -> None:
-        """Go back to the mark: what the service did is as if it never was.
+        """Go back to the mark, as if the service had never run.
 
         Raises:
             HistoryUnavailableError: the connection is gone, or the service ended the transaction: nothing of
-                it is committed from here on.
+                it will be committed.
         """
         try:
             if self._session is not None:
@@ -227,16 +227,16 @@ class SqlTransaction:
                 self.riders.take()
             await execute(self.connection, UNDO)
             await execute(self.connection, RELEASE)
-            self._plans_freely = False  # that was undone, too
+            self._plans_freely = False  # the rollback undid this as well
         except SQLAlchemyError as error:
             self.ended = await _is_over(self.connection)
             raise unavailable("undoing a service's changes", error) from error
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> bool:
-        """Complete or release what this transaction has claimed; nothing but its end comes after this.
+        """Complete or release what this transaction has claimed; only its end comes afterwards.
 
-        Completions ride with the COMMIT where they can; they keep it from being done where one fails.
-        False where something is not as asked, and nothing may be committed.
+        Completions ride with the COMMIT if possible; one that fails prevents the COMMIT. False if something
+        could not be done as asked: then nothing may be committed.
 
         Raises:
             HistoryUnavailableError: the server did not answer.
@@ -256,17 +256,17 @@ class SqlTransaction:
         if self._service is not None:
             leave(self._service)
             self._service = None
-        # Not by the connection, which the service may have closed, detached or invalidated.
+        # Not through the connection, which the service may have closed, detached or invalidated.
         self.service.serves = False
 
     def is_worth_another_try(self, error: BaseException) -> bool:
-        """Whether an error says that the transaction, not what was done in it, was the trouble."""
+        """Whether an error came from the transaction itself, not from the work in it."""
         return isinstance(error, DBAPIError) and (
             error.connection_invalidated or is_conflict(error) or waited_in_vain(error)
         )
 
     async def _mend(self) -> None:
-        """Have SQLAlchemy forget a commit that was refused: it takes the transaction for ended."""
+        """Make SQLAlchemy forget a refused commit: it believes that the transaction has ended."""
         connection = self.connection
         sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
         believed = None if sync is None else sync.get_transaction()
@@ -280,7 +280,7 @@ class SqlTransaction:
 
 
 def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
-    """Return the error of ours for a driver's."""
+    """Return our error for a driver's."""
     return translated(error, doing) if isinstance(error, DBAPIError) else HistoryUnavailableError(doing)
 
 
@@ -288,21 +288,21 @@ def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
 async def open_transaction(
     database: Pooled, joined: Callable[[AnyConnection], JoinedHistory], *, lean: bool = False
 ) -> AsyncGenerator[SqlTransaction]:
-    """Begin a transaction; commit it at the end of the block, or roll it back where the block raises.
+    """Begin a transaction; commit it at the end of the block, or roll it back if the block raises.
 
     ``joined`` returns the view of the history inside the transaction of a connection. On PostgreSQL a
-    ``lean`` one begins with its first statement; who opens it repeats the block where it is stale.
+    ``lean`` transaction begins with its first statement; if it is stale, the caller repeats the block.
 
     Raises:
-        HistoryUnavailableError: the server did not answer, at the end it is unknown whether it committed;
-            TransactionConflictError where it is certain that it did not.
-        ConfigurationError: it cannot be begun as the history is set.
+        HistoryUnavailableError: the server did not answer; at the end it is unknown whether it committed;
+            TransactionConflictError if it certainly did not.
+        ConfigurationError: with the history's settings it cannot begin.
     """
     riders = Riders(database.dialect) if lean and database.dialect is Dialect.POSTGRESQL else None
     connection = await _begin(database, riders)
     transaction: SqlTransaction | None = None
     try:
-        # Only on an engine of its own has the history configured the connections.
+        # Only on the history's own engine are the connections configured.
         replans = database.disposable and connection.dialect.name == Dialect.POSTGRESQL
         transaction = SqlTransaction(connection, joined(connection), replans, database.engine, riders)
         yield transaction
@@ -318,14 +318,14 @@ async def open_transaction(
     except Exception as error:
         if transaction is None or not transaction.has_served:
             raise
-        # Whatever the service has left behind in the session, nobody is to meet it.
+        # Nobody else may get what the service has left in the session.
         is_lost = _is_lost(error) or await _is_dead(connection)
         await _discard(connection)
         if is_lost or isinstance(error, TransactionConflictError):
             raise
         raise TransactionBrokenError(_root_of(error), ended=transaction.ended) from error
     finally:
-        # Before the pool rolls back what an error left open: that rollback is ours.
+        # Before the pool rolls back what an error left open: we do that ourselves.
         if transaction is not None:
             transaction.leave()
             transaction.is_stale = riders is not None and not riders.began and connection.invalidated
@@ -335,7 +335,7 @@ async def open_transaction(
 
 
 async def _is_over(connection: AnyConnection) -> bool:
-    """Whether a connection is alive and in no transaction any more."""
+    """Whether a connection is alive and not in a transaction any more."""
     if connection.closed or connection.invalidated:
         return False
     driver = await driver_of(connection)
@@ -345,7 +345,7 @@ async def _is_over(connection: AnyConnection) -> bool:
 
 
 def _refuse_lost_file(transaction: SqlTransaction) -> None:
-    """Commit nothing to a file that is gone: that is no message's fault."""
+    """Commit nothing to a file that is gone: this is not the fault of a message."""
     try:
         refuse_lost(transaction.connection, "committing")
     except HistoryUnavailableError:
@@ -354,7 +354,7 @@ def _refuse_lost_file(transaction: SqlTransaction) -> None:
 
 
 async def _is_dead(connection: AnyConnection) -> bool:
-    """Whether the driver has noticed that its line is gone."""
+    """Whether the driver has noticed a lost connection."""
     if connection.closed:  # by the service
         return False
     return connection.invalidated or bool(getattr(await driver_of(connection), "closed", False))
@@ -362,14 +362,14 @@ async def _is_dead(connection: AnyConnection) -> bool:
 
 async def _discard(connection: AnyConnection) -> None:
     if in_memory(connection.engine.url):
-        return  # the database would go with it
+        return  # the database would be lost with it
     with suppress(SQLAlchemyError):
         if not connection.closed and not connection.invalidated and not is_detached(connection):
             await settled(connection.invalidate())
 
 
 def _is_lost(error: BaseException | None) -> bool:
-    """Whether the line to the server broke."""
+    """Whether the connection to the server broke."""
     while error is not None:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             return True
@@ -378,20 +378,20 @@ def _is_lost(error: BaseException | None) -> bool:
 
 
 def _root_of(error: BaseException) -> str:
-    """Return the first line of what began it all: that of the database, where it was one."""
+    """Return the first line of the root error: the database's, if there is one."""
     while error.__cause__ is not None:
         error = error.__cause__
     return text_of(error).partition("\n")[0]
 
 
 async def _goes_on(connection: AnyConnection) -> bool:
-    """Whether the driver knows of an open transaction that has not failed, without asking the server."""
+    """Whether the driver knows of an open transaction that has not failed; without a call to the server."""
     driver = await driver_of(connection)
     return driver is not None and driver.info.transaction_status.name == "INTRANS"
 
 
 async def _begin(database: Pooled, riders: Riders | None = None) -> AnyConnection:
-    """Return a connection with its transaction begun; one that had died in the pool is replaced once.
+    """Return a connection with its transaction begun; replace it once if it had died in the pool.
 
     With ``riders``, it begins with the first statement.
     """

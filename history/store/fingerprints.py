@@ -1,4 +1,4 @@
-"""What a store may keep besides: the fingerprint of the first body that came with a uuid."""
+"""An optional part of a store: the fingerprint of the first body that came with a uuid."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,7 +9,7 @@ from history.store.history import HistoryStore
 #: How many bytes a fingerprint has.
 FINGERPRINT_SIZE = 8
 
-#: In the evidence of a parked message: the entry of its uuid is that of another body, and never its own.
+#: In the evidence of a parked message: the entry of its uuid belongs to another body, never to its own.
 NO_FENCE = 0
 
 
@@ -18,38 +18,38 @@ BodyOf = tuple[str, bytes]
 
 
 class Fingerprints(Protocol):
-    """Keeps one fingerprint for each uuid of a trigger. Everything may be sent twice."""
+    """Keeps one fingerprint for each uuid of a trigger. Every call may be sent twice."""
 
     async def first_of_each(
         self, trigger: str, bodies: Sequence[BodyOf], time_to_live: timedelta
     ) -> Sequence[bytes]:
-        """Keep each fingerprint where none is kept for its uuid, and return those that are kept, in order.
+        """Store each fingerprint if its uuid has none yet, and return the stored fingerprints, in order.
 
-        Each is one atomic step; a uuid that stands twice is kept in order. The fingerprint that came first
-        stays until its time to live is over, which begins anew whenever the same one comes again, and is
-        never made shorter by that. The store's ``forget`` takes it along with the entry.
+        Each is one atomic step; if a uuid occurs twice, both are processed in order. The first fingerprint
+        stays until its time to live is over. That begins again whenever the same fingerprint comes, and never
+        gets shorter by this. The store's ``forget`` deletes it with the entry.
         """
         ...
 
 
 @runtime_checkable
 class KeepsFingerprints(Protocol):
-    """A store that keeps fingerprints, as those of this package do; one of your own may."""
+    """A store that keeps fingerprints, as those of this package do; your own store may."""
 
     @property
     def fingerprints(self) -> Fingerprints:
-        """What is kept, in the same store."""
+        """The fingerprints, in the same store."""
         ...
 
 
 async def first_of(
     kept: Fingerprints, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta
 ) -> bytes:
-    """Do as :meth:`Fingerprints.first_of_each` does, for one body."""
+    """Do the same as :meth:`Fingerprints.first_of_each`, for one body."""
     (first,) = await kept.first_of_each(trigger, [(uuid, fingerprint)], time_to_live)
     return first
 
 
 def fingerprints_of(store: HistoryStore) -> Fingerprints | None:
-    """Return what keeps the fingerprints of a store; None where it keeps none."""
+    """Return the fingerprints of a store; None if it does not keep any."""
     return store.fingerprints if isinstance(store, KeepsFingerprints) else None

@@ -1,8 +1,8 @@
 """The protocol of a document history.
 
-Batch first: a single message is a batch of one. All methods are coroutines; over a blocking driver they never
-suspend and run through :func:`history.bridge.drive`, over an asyncio driver they are awaited. Writes may be
-sent twice without harm, and everything after the claim compares the fence.
+Batch first: a single message is a batch of one. All methods are coroutines. Over a blocking driver they never
+suspend and run through :func:`history.bridge.drive`; over an asyncio driver they are awaited. Writes may be
+sent twice without harm, and all calls after the claim compare the fence.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from history.store.owners import BatchOwner, Owner
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 
-#: The most uuids that one round trip claims; longer calls are cut into such pieces.
+#: The most uuids for which one round trip claims; longer calls are cut into pieces of this size.
 CLAIM_BATCH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStats:
-    """How much a trigger remembers. ``completed`` counts what is stored, expired or not."""
+    """How many entries a trigger has. ``completed`` counts stored entries, expired or not."""
 
     trigger: str
     started: int
@@ -49,10 +49,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ScanPart:
-    """One of the equal parts in which several may scan at once; ``of`` is a power of 2.
+    """One of the equal parts that several scans may read in parallel; ``of`` is a power of 2.
 
     Raises:
-        ConfigurationError: there is no such part.
+        ConfigurationError: this part does not exist.
     """
 
     number: int
@@ -67,7 +67,7 @@ class ScanPart:
             )
 
     def has(self, key: bytes) -> bool:
-        """Whether the digest is in this part, in a store that parts them by their first bytes."""
+        """Whether the digest is in this part, in a store that divides digests by their first bytes."""
         begin, end = self.range
         return begin < key <= end
 
@@ -79,32 +79,32 @@ class ScanPart:
         return b"" if begin < 0 else begin.to_bytes(DIGEST_SIZE), end.to_bytes(DIGEST_SIZE)
 
 
-#: The one part that is everything.
+#: The only part, with everything.
 WHOLE = ScanPart(0, 1)
 
 
 class Purged(NamedTuple):
-    """What a piece of a purge did. ``cursor`` continues it, and is None when everything was looked at."""
+    """The result of a piece of a purge. ``cursor`` continues the purge, and is None at its end."""
 
     deleted: int
     cursor: str | None
 
 
 class HistoryStore(Protocol):
-    """Remembers, per trigger and uuid, what was started and what was completed.
+    """Remembers, per trigger and uuid, which runs started and which completed.
 
     Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
-    Instances may be shared by threads; one made for asyncio belongs to one event loop.
+    Threads may share an instance; an asyncio instance belongs to one event loop.
     """
 
     @property
     def parking(self) -> Parking:
-        """The parking lot that lives on the same server."""
+        """The parking lot on the same server."""
         ...
 
     @property
     def control(self) -> Control:
-        """Hands orders to running consumers, and keeps their states and statistics, on the same server."""
+        """Sends commands to running consumers, and stores their states and statistics, on the same server."""
         ...
 
     @property
@@ -114,15 +114,15 @@ class HistoryStore(Protocol):
 
     @property
     def progress(self) -> Progress:
-        """How far each query of Spark has come, on the same server."""
+        """The progress of each query of Spark, on the same server."""
         ...
 
     def for_asyncio(self) -> "HistoryStore":
-        """Return the same history through an asyncio driver, or itself where there is nothing to wait for."""
+        """Return the same history through an asyncio driver, or itself if it never waits."""
         ...
 
     async def check(self) -> Sequence[str]:
-        """Return warnings about the server; refuse one that may silently forget.
+        """Return warnings about the server; refuse a server that may forget silently.
 
         Raises:
             ConfigurationError: entries could be lost without notice on this server.
@@ -138,10 +138,10 @@ class HistoryStore(Protocol):
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
-        """Look up each uuid and write STARTED where it is absent, atomically, in one round trip per 200.
+        """Look up each uuid and write STARTED if it is absent, atomically, in one round trip per 200.
 
-        Claiming again with the same owner token is idempotent. A uuid that stands twice in one call is
-        decided in order: its second place finds the entry that the first one wrote.
+        Claiming again with the same owner token is idempotent. If a uuid occurs twice in one call, both are
+        processed in order: the second finds the entry that the first wrote.
 
         Raises:
             ConfigurationError: the lease or the time to live is less than
@@ -161,10 +161,10 @@ class HistoryStore(Protocol):
         expected_owner: str | None = None,
         failed: bool = False,
     ) -> Claim | None:
-        """Become the owner of a STARTED entry that still has ``expected_fence``; None when it has not.
+        """Become the owner of a STARTED entry that still has ``expected_fence``; return None if it does not.
 
-        ``expected_owner``, if given, must still be its owner, too; see :class:`~history.entry.Settlement`.
-        With ``failed`` also of one that is COMPLETED failed: of several who decide to run it again, one does.
+        If ``expected_owner`` is given, it must also be the owner; see :class:`~history.entry.Settlement`.
+        ``failed`` allows an entry that is COMPLETED failed: if several decide to run it again, one does.
         """
         ...
 
@@ -178,15 +178,15 @@ class HistoryStore(Protocol):
     ) -> Sequence[bool]:
         """Move STARTED entries, given as uuid and expected fence, into a batch, in one round trip per 200.
 
-        No uuid stands twice. True for each that is the batch's now, or was already; False, and nothing
-        changed, for a stale fence.
+        No uuid may occur twice. True for each entry that is the batch's now, or was already; False, without a
+        change, for a stale fence.
         """
         ...
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release many claims in one round trip per 200; False for each stale fence.
 
-        Also for a STARTED entry whose owner is another than that of its settlement.
+        False also for a STARTED entry with another owner than its settlement.
         """
         ...
 
@@ -199,11 +199,11 @@ class HistoryStore(Protocol):
         *,
         owner: str | None = None,
     ) -> bool:
-        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale or another's."""
+        """Mark one claim COMPLETED; False, without a change, if the fence is stale or another's."""
         ...
 
     async def release(self, trigger: str, uuid: str, fence: int, *, owner: str | None = None) -> bool:
-        """Undo one claim, as if it had never been made; False when the fence is stale or another's."""
+        """Undo one claim, as if it had never been made; False if the fence is stale or another's."""
         ...
 
     async def renew(
@@ -211,10 +211,10 @@ class HistoryStore(Protocol):
     ) -> bool:
         """Prolong the lease of a STARTED entry to ``lease`` from now.
 
-        False when the fence is stale, or ``owner`` is given and is not the entry's any more.
-        The entry's life is prolonged with it, to twice as long as the run may have taken by then at least:
-        it neither expires under a run that is alive, nor at the moment in which that completes. A batch's is
-        not: False, too, for a lease that would outlive the batch of an entry.
+        False if the fence is stale, or if ``owner`` is given and the entry has another owner. The entry's
+        life grows as well, to at least twice the longest time that the run may have taken. So it cannot
+        expire during the run, or just when the run completes. The life of a batch does not grow: a lease that
+        would outlive the entry's batch is refused with False.
 
         Raises:
             ConfigurationError: no store can hold the lease, as in :meth:`claim`.
@@ -224,7 +224,7 @@ class HistoryStore(Protocol):
     async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
         """Complete (or with None release) every entry that the batch still owns, with one write.
 
-        Sending it twice succeeds twice; False when the batch is unknown or has ended otherwise.
+        Sending it twice succeeds twice; False if the batch is unknown or has ended in another way.
         """
         ...
 
@@ -236,53 +236,53 @@ class HistoryStore(Protocol):
         *,
         record: BatchRecord | None = None,
     ) -> bool:
-        """Complete (or with None release) what several batches still own, all of it or nothing.
+        """Complete (or with None release) the entries that several batches still own, all of them or none.
 
-        ``record`` is kept in the same step, in the ledger of :attr:`progress`. Sending it twice succeeds
-        twice. False, and nothing is written, when one of the batches is unknown or has ended
-        otherwise, or when the record does not follow the one that is held.
+        The same step stores ``record`` in the ledger of :attr:`progress`. Sending it twice succeeds twice.
+        False, without a change, if a batch is unknown or has ended in another way, or if the record does not
+        follow the stored one.
         """
         ...
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
-        """Read entries without claiming; None for an absent or expired one."""
+        """Read entries without claiming; None for an absent or expired entry."""
         ...
 
     async def scan(
         self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: ScanPart = WHOLE
     ) -> Page:
-        """Read some of what a trigger remembers, in no particular order, about ``limit`` entries.
+        """Read some of a trigger's entries, in no particular order, about ``limit`` of them.
 
-        Several may each scan a ``part`` at once; all parts of the same size together are everything. A cursor
-        is good for the part that it comes from.
+        Several scans may run in parallel, each for one ``part``; all parts of one size together are
+        everything. A cursor is only valid for its own part.
         """
         ...
 
     async def purge(self, trigger: str) -> int:
-        """Delete entries whose time to live is over; return how many."""
+        """Delete entries after their time to live; return how many."""
         ...
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
-        """Do one piece of a purge, which takes the server a few milliseconds however much is remembered.
+        """Do one piece of a purge, which takes the server a few milliseconds however many entries there are.
 
-        For who has something to do between the pieces. A piece may find nothing before the end.
+        For callers with other work between the pieces. A piece may find nothing before the end.
         """
         ...
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, so that its uuid is NEW again; False when there was none.
+        """Delete one entry in any state, so that its uuid is NEW again; False if there was none.
 
-        The fingerprint of its body and the kept result go, too, even without an entry: whatever body comes
-        next is the first, and its answer the first answer.
+        The fingerprint of its body and the kept result are also deleted, even without an entry: the next body
+        and its result become the first ones.
         """
         ...
 
     async def stats(self, trigger: str) -> HistoryStats:
-        """Count what a trigger remembers, without reading the entries where the store can."""
+        """Count a trigger's entries, without reading them if the store can."""
         ...
 
     async def triggers(self) -> Sequence[str]:
-        """Name the triggers that this history has seen, sorted."""
+        """Return the names of the triggers that this history has seen, sorted."""
         ...
 
     async def close(self) -> None:

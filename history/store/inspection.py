@@ -1,4 +1,4 @@
-"""What a store may tell of its server for ``doubtless doctor``: what its account may not do, and the room."""
+"""Reports of a store about its server for ``doubtless doctor``: refused permissions, and room."""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Capability(StrEnum):
-    """What a history is used for, in words that follow "it may not"."""
+    """A use of a history, in words that follow "it may not"."""
 
     MESSAGES = "claim, renew and complete messages"
     PARKING = "park messages and decide about them"
@@ -22,7 +22,7 @@ class Capability(StrEnum):
 
 
 class Refusal(NamedTuple):
-    """What an account may not do: ``doing`` in words, the commands or tables refused, and what to do."""
+    """A refused use: ``doing`` in words, the refused commands or tables, and the remedy."""
 
     doing: str
     refused: str
@@ -31,10 +31,10 @@ class Refusal(NamedTuple):
 
 @runtime_checkable
 class TellingRefusals(Protocol):
-    """A history that can be asked what its account may not do there."""
+    """A history that can report what its account may not do there."""
 
     async def refusals(self, trigger: str, capabilities: Collection[Capability]) -> Sequence[Refusal]:
-        """Return what is refused, by capability, in the order of :class:`Capability`; nothing is written.
+        """Return the refusals, by capability, in the order of :class:`Capability`; nothing is written.
 
         Raises:
             UnavailableError: the server does not answer.
@@ -44,11 +44,11 @@ class TellingRefusals(Protocol):
 
 
 class Room(NamedTuple):
-    """What one history opens, and what its server takes.
+    """How many connections one history opens, and how many its server accepts.
 
     ``server`` is its address, ``pool`` the most connections of one process. ``limit`` is the most that the
-    role may have there, and ``why`` says what makes it so; None where a pooler stands between, which is not
-    known. ``used`` are open now, whoever has them.
+    role may have there, and ``why`` explains it; None behind a pooler, because then it is unknown. ``used``
+    are open now, by all clients.
     """
 
     server: str
@@ -60,10 +60,10 @@ class Room(NamedTuple):
 
 @runtime_checkable
 class TellingRoom(Protocol):
-    """What knows for how many connections there is room."""
+    """A history that knows how many connections are still possible."""
 
     async def room(self) -> Room | None:
-        """Return it; None where connections are not counted.
+        """Return the room; None if connections are not counted.
 
         Raises:
             UnavailableError: the server does not answer.

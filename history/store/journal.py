@@ -1,4 +1,4 @@
-"""The journal of a trigger: one line for each verdict that is not plain, for those who ask why."""
+"""The journal of a trigger: one line for each verdict that needs an explanation."""
 
 import json
 import os
@@ -9,26 +9,26 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from history.store.history import HistoryStore
 
-#: About so many lines are kept of each trigger, the youngest.
+#: About how many lines of each trigger are kept, the latest ones.
 JOURNAL_LENGTH = 10_000
 
-#: A longer reason is cut off there; a resolver may say anything.
+#: A longer reason is cut off there; a resolver may return any text.
 REASON_LENGTH = 2_000
 
 
 def line_id() -> str:
-    """Return an id that no other line has; ids of a process are in the order of time."""
+    """Return an id that no other line has; the ids of a process are in the order of time."""
     return f"{time.time_ns():016x}{os.urandom(4).hex()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalLine:
-    """What became of one delivery, and why.
+    """The verdict on one delivery, and the reason.
 
     ``verdict`` is a word such as "duplicate", "in doubt" or "taken over", ``reason`` the sentence of the
-    outcome, ``row`` that of the decision table. ``by`` is the process that wrote it, and ``at`` the time of
-    the store's server, None before it is stored. ``id`` is unique to the line: one that was sent twice is
-    shown once.
+    outcome, ``row`` the row of the decision table. ``by`` is the process that wrote it. ``at`` is the time of
+    the store's server, None before it is stored. ``id`` is unique to the line, so a line that was sent twice
+    is shown once.
     """
 
     verdict: str
@@ -50,10 +50,10 @@ class JournalLine:
 
     @classmethod
     def from_json(cls, text: str | bytes, at: datetime) -> Self:
-        """Read what :meth:`to_json` wrote; what a newer version added is left out.
+        """Read what :meth:`to_json` wrote, without fields that a newer version added.
 
         Raises:
-            ValueError, TypeError: it is no such line.
+            ValueError, TypeError: the text is not a line.
         """
         document: dict[str, Any] = json.loads(text)
         known = {name: document[name] for name in cls.__slots__ if name in document}
@@ -61,20 +61,20 @@ class JournalLine:
 
 
 class Journal(Protocol):
-    """Keeps the youngest lines of each trigger. A line may be sent twice."""
+    """Keeps the latest lines of each trigger. A line may be sent twice."""
 
     async def append(self, trigger: str, lines: list[JournalLine]) -> None:
         """Add lines, in one call."""
         ...
 
     async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
-        """Return the last lines, those about a uuid or all, the oldest of them first."""
+        """Return the last lines, for one uuid or all, the oldest of them first."""
         ...
 
 
 @runtime_checkable
 class KeepsJournal(Protocol):
-    """A store that keeps a journal, as those of this package do; one of your own may."""
+    """A store that keeps a journal, as those of this package do; your own store may."""
 
     @property
     def journal(self) -> Journal:
@@ -83,10 +83,10 @@ class KeepsJournal(Protocol):
 
 
 def journal_of(store: HistoryStore) -> Journal | None:
-    """Return the journal of a store; None where it keeps none."""
+    """Return the journal of a store; None if it does not keep one."""
     return store.journal if isinstance(store, KeepsJournal) else None
 
 
 def told_once(lines: list[JournalLine]) -> list[JournalLine]:
-    """Return lines without those that were sent twice."""
+    """Return the lines without repetitions."""
     return list({line.id: line for line in lines}.values())

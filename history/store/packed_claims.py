@@ -1,4 +1,4 @@
-"""What a history may do besides: claim the rows of a batch by their digests alone."""
+"""An optional verb of a history: claim the rows of a batch only by their digests."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,10 +9,10 @@ from history.store.owners import BatchOwner
 
 
 class FoundInPiece(NamedTuple):
-    """What stands in the way of some digests that follow each other.
+    """The existing entries of some consecutive digests.
 
-    ``indexes`` has a byte for each of them, which is an index of ``entries``; of these the first is None: the
-    owner has claimed it.
+    ``indexes`` has one byte for each digest, which is an index of ``entries``. The first of these is None:
+    the owner has claimed the digest.
     """
 
     indexes: bytes
@@ -21,9 +21,9 @@ class FoundInPiece(NamedTuple):
 
 @runtime_checkable
 class PackedClaims(Protocol):
-    """What a history may do besides: claim for a batch whose rows nobody makes objects of.
+    """An optional verb of a history: claim for a batch without making an object of each row.
 
-    Over a history that lacks it, the rows of a batch are claimed by ``claim``.
+    Without it, the rows of a batch are claimed by ``claim``.
     """
 
     async def claim_packed(
@@ -37,6 +37,6 @@ class PackedClaims(Protocol):
     ) -> Sequence[FoundInPiece]:
         """Claim as :meth:`~history.store.HistoryStore.claim` does, by :func:`history.entry.digests`.
 
-        No digest stands twice among them. The pieces of the answer follow each other as the digests do.
+        No digest may occur twice. The pieces of the answer are in the order of the digests.
         """
         ...

@@ -1,4 +1,4 @@
-"""What the first run of a uuid answered, kept beside its entry for those who ask again."""
+"""The result of a uuid's first run, stored with its entry for later callers."""
 
 from datetime import timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -7,10 +7,10 @@ from history.store.history import HistoryStore
 
 
 class KeptResult(NamedTuple):
-    """Some bytes, and the fence of the run that kept them.
+    """Some bytes, and the fence of the run that stored them.
 
-    They are the answer of a completed entry only where that entry has the same fence: another run may have
-    kept something and lost its entry before it completed.
+    They are the result of a completed entry only if that entry has the same fence: another run may have
+    stored something and lost its entry before it completed.
     """
 
     fence: int
@@ -18,30 +18,30 @@ class KeptResult(NamedTuple):
 
 
 class Results(Protocol):
-    """Keeps some bytes for each uuid of a trigger. Everything may be sent twice.
+    """Keeps some bytes for each uuid of a trigger. Every call may be sent twice.
 
-    The store's ``forget`` takes them along with the entry.
+    The store's ``forget`` deletes them with the entry.
     """
 
     async def put(self, trigger: str, uuid: str, kept: KeptResult, time_to_live: timedelta) -> bool:
-        """Keep this in the place of what was kept; False, and nothing changed, for a greater fence there."""
+        """Replace the stored bytes with these; False, without a change, if those have a greater fence."""
         ...
 
     async def get(self, trigger: str, uuid: str) -> KeptResult | None:
-        """Return what is kept; None for nothing, or when its time to live is over."""
+        """Return the stored bytes; None if there are none, or after their time to live."""
         ...
 
 
 @runtime_checkable
 class KeepsResults(Protocol):
-    """A store that keeps results, as those of this package do; one of your own may."""
+    """A store that keeps results, as those of this package do; your own store may."""
 
     @property
     def results(self) -> Results:
-        """What is kept, in the same store."""
+        """The results, in the same store."""
         ...
 
 
 def results_of(store: HistoryStore) -> Results | None:
-    """Return what keeps the results of a store; None where it keeps none."""
+    """Return the results of a store; None if it does not keep any."""
     return store.results if isinstance(store, KeepsResults) else None

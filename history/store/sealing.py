@@ -1,12 +1,12 @@
-"""Between a store and what it stores: parked messages, kept results, parts of joins. Encrypted by a cipher.
+"""The layer that encrypts what a store keeps: parked messages, kept results, parts of joins.
 
-An encrypted parked message is a JSON object that begins with ``{"encrypted":``, which no plain one does::
+An encrypted parked message is a JSON object that begins with ``{"encrypted":``, as no other does::
 
     {"encrypted": "AGRidGUB...", "label": {"id": ..., "trigger_name": ..., "reason": ...}}
 
-In its label, the facts that lists and look-ups need stay plain: the trigger, the id, the uuid, the
+In its label, the facts for lists and look-ups stay unencrypted: the trigger, the id, the uuid, the
 destination, the kind, the reason, the class of the error, the evidence and the time. The text of the error is
-encrypted there, too.
+encrypted in the label as well.
 """
 
 import base64
@@ -23,7 +23,7 @@ from history.store.parking import Parked, ParkedLabel, Parking, read_parked
 from history.store.results import KeptResult
 from history.support.encryption import Cipher, DecryptionError, decrypted, is_encrypted
 
-#: How the document of an encrypted message begins, and the name of the one field of what cannot be decrypted.
+#: How the document of an encrypted message begins, and the name of the only field if it cannot be decrypted.
 _ENCRYPTED = "encrypted"
 _BEGINNING = f'{{"{_ENCRYPTED}":'
 
@@ -34,28 +34,28 @@ class _SealedParked(BaseModel):
 
 
 class _StoredLabel(ParkedLabel):
-    """A label, and in it the text of the error, encrypted."""
+    """A label with the encrypted text of the error."""
 
     encrypted: str | None = None
 
 
 @runtime_checkable
 class Encrypting(Protocol):
-    """A parking lot that says how it encrypts."""
+    """A parking lot that shows how it encrypts."""
 
     @property
     def cipher(self) -> Cipher | None:
-        """What it encrypts with; None where it does not."""
+        """Its cipher; None if it does not encrypt."""
         ...
 
 
 def cipher_of_lot(lot: Parking | None) -> Cipher | None:
-    """Return what a parking lot encrypts with; None where it does not, or does not say."""
+    """Return the cipher of a parking lot; None if it does not encrypt, or does not show it."""
     return lot.cipher if isinstance(lot, Encrypting) else None
 
 
 def document_of(parked: Parked, cipher: Cipher | None) -> str:
-    """Return what is stored of a parked message: a JSON document, encrypted if there is a cipher."""
+    """Return a parked message as it is stored: a JSON document, encrypted if there is a cipher."""
     document = parked.model_dump_json()
     if cipher is None:
         return document
@@ -67,7 +67,7 @@ def document_of(parked: Parked, cipher: Cipher | None) -> str:
 
 
 def label_of(parked: Parked, cipher: Cipher | None) -> str:
-    """Return the label that is stored beside a parked message, as JSON."""
+    """Return the label that is stored with a parked message, as JSON."""
     label = ParkedLabel.of(parked)
     if cipher is None or label.error_message is None:
         return label.model_dump_json(exclude={"copies"})
@@ -76,7 +76,7 @@ def label_of(parked: Parked, cipher: Cipher | None) -> str:
 
 
 def read_label(text: str | bytes, cipher: Cipher | None) -> ParkedLabel:
-    """Return a label as it was; where its error cannot be decrypted, the label says so in its place.
+    """Return the original label; if its error cannot be decrypted, the label says so instead.
 
     Raises:
         pydantic.ValidationError: it cannot be read.
@@ -103,7 +103,7 @@ def read_document(
 ) -> Parked:
     """Read what :func:`document_of` made; see :func:`~history.store.parking.read_parked`.
 
-    What cannot be decrypted comes without its message: ``error_message`` says why, and what to do.
+    If it cannot be decrypted, it has no message: ``error_message`` gives the reason and the remedy.
     """
     beginning = document[: len(_BEGINNING)]
     if beginning not in {_BEGINNING, _BEGINNING.encode()}:
@@ -121,21 +121,21 @@ def read_document(
 
 
 def why_locked(parked: Parked) -> str | None:
-    """Return why a message cannot be decrypted here, and what to do; None for one that can be read."""
+    """Return why a message cannot be decrypted here, and the remedy; None if it can be read."""
     if parked.message is None and parked.raw is not None and parked.raw.keys() == {_ENCRYPTED}:
         return parked.error_message
     return None
 
 
 def sealed_result(trigger: str, uuid: str, kept: KeptResult, cipher: Cipher | None) -> KeptResult:
-    """Return what is stored of a kept result: encrypted if there is a cipher."""
+    """Return a result as it is stored: encrypted if there is a cipher."""
     if cipher is None:
         return kept
     return KeptResult(kept.fence, cipher.encrypt(kept.data, about=_about_result(trigger, uuid, kept.fence)))
 
 
 def opened_result(trigger: str, uuid: str, stored: KeptResult, cipher: Cipher | None) -> KeptResult:
-    """Return a kept result as it was.
+    """Return the original result.
 
     Raises:
         DecryptionError: it cannot be decrypted.
@@ -145,7 +145,7 @@ def opened_result(trigger: str, uuid: str, stored: KeptResult, cipher: Cipher | 
 
 
 def document_of_part(trigger: str, part: JoinPart, cipher: Cipher | None) -> str:
-    """Return what is stored of a message that waits in a join: JSON, or base64 if there is a cipher."""
+    """Return a message that waits in a join, as it is stored: JSON, or base64 if there is a cipher."""
     document = part.message.to_json().decode()
     if cipher is None:
         return document
@@ -155,7 +155,7 @@ def document_of_part(trigger: str, part: JoinPart, cipher: Cipher | None) -> str
 def opened_part(
     trigger: str, activation: str, destination: str, fence: Fence, *, document: str, cipher: Cipher | None
 ) -> JoinPart:
-    """Return a part of a join with the message that was stored of it.
+    """Return a part of a join with its original message.
 
     Raises:
         DecryptionError: it cannot be decrypted.

@@ -1,4 +1,4 @@
-"""What a store that settles and purges many has no need to write itself: the same for a single entry."""
+"""Verbs that a store need not write itself if it settles and purges many: the same for one entry."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,10 +13,10 @@ from history.store.progress import BatchRecord
 
 
 class SingleVerbs:
-    """Verbs made of those that do many: ``complete``, ``release``, ``renew``, ``settle_batch``, ``purge``."""
+    """``complete``, ``release``, ``renew``, ``settle_batch`` and ``purge``, made from verbs for many."""
 
     async def purge(self: "_PurgesSome", trigger: str) -> int:
-        """Delete entries whose time to live is over; return how many."""
+        """Delete entries after their time to live; return how many."""
         deleted, cursor = await self.purge_some(trigger)
         while cursor is not None:
             more, cursor = await self.purge_some(trigger, cursor)
@@ -32,14 +32,14 @@ class SingleVerbs:
         *,
         owner: str | None = None,
     ) -> bool:
-        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale or another's."""
+        """Mark one claim COMPLETED; False, without a change, if the fence is stale or another's."""
         settlement = Settlement(Uuid(uuid), Fence(fence), EntryOutcome(outcome), owner)
         return (await self.settle(trigger, [settlement]))[0]
 
     async def release(
         self: "_Settles", trigger: str, uuid: str, fence: int, *, owner: str | None = None
     ) -> bool:
-        """Undo one claim, as if it had never been made; False when the fence is stale or another's."""
+        """Undo one claim, as if it had never been made; False if the fence is stale or another's."""
         return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None, owner)]))[0]
 
     async def renew(
@@ -51,7 +51,7 @@ class SingleVerbs:
         *,
         owner: str | None = None,
     ) -> bool:
-        """Prolong one lease; False when the fence is stale or another's, or a batch would be over before."""
+        """Prolong one lease; False if the fence is stale or another's, or if a batch would be over before."""
         return (await self.renew_many(trigger, [Renewal(Uuid(uuid), Fence(fence), owner)], lease))[0]
 
     async def settle_batch(

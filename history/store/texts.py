@@ -1,4 +1,4 @@
-"""Text of anybody's, in what a store keeps as JSON."""
+"""Text from any source, in the JSON that a store keeps."""
 
 from typing import Annotated
 
@@ -6,5 +6,5 @@ from pydantic import AfterValidator
 
 from history.support.rendering import encodable
 
-#: Text of anybody's, made encodable.
+#: Text from any source, made encodable.
 EncodableText = Annotated[str, AfterValidator(encodable)]

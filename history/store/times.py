@@ -1,4 +1,4 @@
-"""Instants and durations as the servers keep them: whole milliseconds, since 1970."""
+"""Instants and durations as the servers store them: whole milliseconds, since 1970."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ def instant(milliseconds: int) -> datetime:
 
 
 def milliseconds(duration: timedelta) -> int:
-    """Return a duration in whole milliseconds, the unit that the servers keep."""
+    """Return a duration in whole milliseconds, the unit of the servers."""
     return duration // _MILLISECOND
 
 

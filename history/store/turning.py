@@ -1,11 +1,11 @@
-"""The turn from one message to the next: what a store does in one call that can settle and claim at once."""
+"""The turn from one message to the next: settling and claiming in a single call, if a store can."""
 
 from datetime import timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from history.entry import Claim, Settlement
 
-#: Stream, consumer group and entry of a message: where it is acknowledged.
+#: Stream, consumer group and entry of a message, to acknowledge it there.
 Place = tuple[bytes, bytes, bytes]
 
 #: No message is acknowledged.
@@ -13,7 +13,7 @@ NOWHERE: Place = (b"", b"", b"")
 
 
 class NextClaim(NamedTuple):
-    """What is to be claimed; see :meth:`~history.store.HistoryStore.claim`."""
+    """The terms of the next claim; see :meth:`~history.store.HistoryStore.claim`."""
 
     uuid: str
     owner: str
@@ -22,10 +22,10 @@ class NextClaim(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """What a turn has done. What it has not done is to be done by the usual calls, which know why.
+    """The result of a turn. The caller does the missing steps with the usual calls, which report the reason.
 
-    ``settled`` says that the run was settled as asked, ``acknowledged`` that its message is acknowledged;
-    ``claim`` is None where nothing was to be claimed.
+    ``settled`` means that the run was settled as asked, ``acknowledged`` that its message is acknowledged.
+    ``claim`` is None if nothing was to be claimed.
     """
 
     settled: bool
@@ -39,26 +39,26 @@ class Turning(Protocol):
 
     @property
     def turns(self) -> bool:
-        """Whether it does that on the server that it has."""
+        """Whether the present server can do it."""
         ...
 
     async def turn(
         self, trigger: str, done: Settlement | None, following: NextClaim | None, place: Place | None
     ) -> Turned:
-        """Settle, then acknowledge if that succeeded or was not asked for, then claim.
+        """Settle; if that succeeded or was not requested, acknowledge; then claim.
 
-        It may be sent twice without harm, as each of the three may be.
+        It may be sent twice without harm, because each of the three may.
 
         Raises:
-            HistoryUnavailableError: nobody knows which of them are done.
-            ConfigurationError: it never will be, as the server is set.
+            HistoryUnavailableError: it is unknown which of them are done.
+            ConfigurationError: with the server's settings it never will.
         """
         ...
 
     async def server(self) -> tuple[bytes, int] | None:
-        """Return what its server and the database in it are known by; None where that is not known.
+        """Return what identifies its server and the database there; None if that is unknown.
 
         Raises:
-            HistoryUnavailableError: the server is away.
+            HistoryUnavailableError: the server is unavailable.
         """
         ...

@@ -1,14 +1,14 @@
-"""What an ordered link remembers of each direction: the columns of ``sysremoteuser``, and how they may move.
+"""The memory of an ordered link for each direction: the columns of ``sysremoteuser``, and their legal moves.
 
-A publisher numbers what it commits, so one offset for each peer says for ever what that peer has: nothing is
-remembered of single messages. A link has two ways, and each end keeps one row with two halves:
-:class:`Outgoing` holds offsets of the local log, :class:`Incoming` offsets of the peer's.
+A publisher numbers its commits, so one offset for each peer says forever what that peer has: single messages
+need no memory. A link has two directions, and each end keeps one row with two halves: :class:`Outgoing` holds
+offsets of the local log, :class:`Incoming` offsets of the peer's log.
 
-The functions are pure. Each returns the row as it is to be stored; what must be stored when is said with it.
-Source: SQL Anywhere's guaranteed message delivery. Two columns are ours: ``epoch``, because four numbers in a
-header cannot show that a publisher was restored and commits other work under old offsets; and
-``message_size``, because a transaction that is cut otherwise must not be mixed with its earlier parts.
-``peer`` stands for ``user_id``; a peer's address, message type and schedule are settings of the link.
+The functions are pure. Each returns the row to store; its docstring says what must be stored when. Source:
+SQL Anywhere's guaranteed message delivery. Two columns are ours. ``epoch``, because four numbers in a header
+cannot show that a publisher was restored and commits other work under old offsets. ``message_size``, because
+a transaction that is cut in another way must not be mixed with its earlier parts. ``peer`` corresponds to
+``user_id``; a peer's address, message type and schedule are settings of the link.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NewType
 
-#: A place in a transaction log: that of a COMMIT. Grows in the order of commits, starts above 0.
+#: A place in a transaction log: the place of a COMMIT. It grows in the order of commits, and starts above 0.
 Offset = NewType("Offset", int)
 
 #: One incarnation of a transaction log. Epochs compare as text: a later one sorts after an earlier one.
@@ -33,9 +33,9 @@ MAX_OFFSET = Offset(2**63 - 1)
 class Outgoing:
     """The publisher's half: how far a peer was served. Offsets are of the local log; counts are of messages.
 
-    ``log_send`` is only a gate, and may lag behind ``log_sent``. ``message_size`` is in bytes, and None until
-    something was sent. ``resend_count`` is how often the peer reported a loss, and stands in every header.
-    ``chain`` is a checksum of all work up to ``confirm_sent``, None while it is not known.
+    ``log_send`` is only a gate, and may be less than ``log_sent``. ``message_size`` is in bytes, and None
+    until something was sent. ``resend_count`` is how often the peer reported a loss, and is in every header.
+    ``chain`` is a checksum of all work up to ``confirm_sent``, None while it is unknown.
     """
 
     epoch: Epoch
@@ -56,12 +56,12 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """The subscriber's half: what of the peer's log was applied here. Offsets are of the peer's log.
+    """The subscriber's half: how much of the peer's log was applied here. Offsets are of the peer's log.
 
     ``log_received`` is stored in the transaction of the work it counts. ``confirm_received`` is None until
-    something was confirmed. ``receive_count`` counts messages that were applied, not what was thrown away.
+    something was confirmed. ``receive_count`` counts applied messages, not discarded ones.
     ``rereceive_count`` is how often messages were declared lost. ``chain`` is a checksum of all work up to
-    ``log_received``, None while it is not known.
+    ``log_received``, None while it is unknown.
     """
 
     epoch: Epoch
@@ -75,7 +75,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """One row: everything that one end of a link remembers of ``peer``, however much went over it."""
+    """One row: the whole memory of one end of a link about ``peer``, however much they exchanged."""
 
     peer: str
     outgoing: Outgoing
@@ -85,7 +85,7 @@ class Watermark:
 def new_epoch(now: datetime, token: str) -> Epoch:
     """Return the epoch of a log that begins, or begins again, at ``now`` (aware UTC).
 
-    ``token`` tells two that begin in the same microsecond apart; letters and digits, at most 20.
+    ``token`` distinguishes two that begin in the same microsecond; letters and digits, at most 20.
     """
     return Epoch(f"{now:%Y%m%dT%H%M%S%f}-{token}")
 
@@ -98,18 +98,18 @@ def let_send(row: Outgoing, log_end: Offset) -> Outgoing:
 def note_sent(row: Outgoing, previous: Offset, last: Offset, *, size: int, now: datetime) -> Outgoing:
     """Count a message that the carrier took.
 
-    ``log_sent`` moves on only for a message that follows it: one that was built before the peer asked for
-    more may still slip out, and must not undo the reset.
+    ``log_sent`` moves on only for a message that follows it. A message that was built before the peer asked
+    for a resend may still go out, and must not undo the reset.
     """
     log_sent = last if previous == row.log_sent else row.log_sent
     return replace(row, log_sent=log_sent, send_count=row.send_count + 1, time_sent=now, message_size=size)
 
 
 def confirm(row: Outgoing, offset: Offset, chain: bytes | None = None) -> Outgoing:
-    """Take a confirmation. It is cumulative: one that comes late, or twice, changes nothing.
+    """Take a confirmation. It is cumulative: a late or repeated one changes nothing.
 
-    One may come after a reset pulled ``log_sent`` back, and lifts it: what is confirmed is not sent again.
-    ``chain`` is that of the log here up to the offset.
+    A confirmation may come after a reset pulled ``log_sent`` back, and raises it: confirmed work is not sent
+    again. ``chain`` is that of the local log up to the offset.
     """
     if offset <= row.confirm_sent:
         return row
@@ -117,14 +117,14 @@ def confirm(row: Outgoing, offset: Offset, chain: bytes | None = None) -> Outgoi
 
 
 def rewind(row: Outgoing, resend_count: int) -> Outgoing:
-    """Send again all that is not confirmed, under ``resend_count``. To be stored before anything is sent."""
+    """Send everything unconfirmed again, under ``resend_count``. Store it before anything is sent."""
     return replace(row, resend_count=resend_count, log_sent=row.confirm_sent)
 
 
 def reset_outgoing(row: Outgoing, log_end: Offset, epoch: Epoch) -> Outgoing:
-    """Start anew at the end of the log, as REMOTE RESET does. Takes effect with the caller's own commit.
+    """Start again at the end of the log, as REMOTE RESET does. It takes effect with the caller's commit.
 
-    The original does not say what becomes of the counters. Here a reset begins an epoch, and they begin at 0.
+    The original does not define the counters then. Here a reset begins an epoch, and they begin at 0.
     """
     return replace(
         row,
@@ -139,7 +139,7 @@ def reset_outgoing(row: Outgoing, log_end: Offset, epoch: Epoch) -> Outgoing:
 
 
 def reset_incoming(row: Incoming, log_received: Offset, epoch: Epoch) -> Incoming:
-    """Start anew from an extract that holds the peer's work up to ``log_received``, and tells its epoch."""
+    """Start again from an extract that holds the peer's work up to ``log_received``, and its epoch."""
     return replace(
         row,
         epoch=epoch,
@@ -152,18 +152,18 @@ def reset_incoming(row: Incoming, log_received: Offset, epoch: Epoch) -> Incomin
 
 
 def note_applied(row: Incoming, offset: Offset, *, messages: int, chain: bytes | None = None) -> Incoming:
-    """Count applied work. To be stored in the very transaction that applies it."""
+    """Count applied work. Store it in the same transaction that applies the work."""
     count = row.receive_count + messages
     return replace(row, log_received=offset, receive_count=count, chain=chain)
 
 
 def count_loss(row: Incoming) -> Incoming:
-    """Declare messages lost. To be stored before the request goes out: the count must never fall back."""
+    """Declare messages lost. Store it before the request goes out: the count must never go back."""
     return replace(row, rereceive_count=row.rereceive_count + 1)
 
 
 def adopt_count(row: Incoming, resend_count: int) -> Incoming:
-    """Take over the publisher's count where it is ahead."""
+    """Adopt the publisher's count if it is greater."""
     return replace(row, rereceive_count=max(row.rereceive_count, resend_count))
 
 
@@ -178,7 +178,7 @@ def prunable(rows: Iterable[Outgoing]) -> Offset | None:
 
 
 def broken_rules(outgoing: Outgoing, incoming: Incoming, *, log_end: Offset) -> tuple[str, ...]:
-    """Name what is wrong with the two halves of one row; nothing, unless somebody wrote to it by hand."""
+    """Return what is wrong with the two halves of one row; nothing, unless somebody edited it by hand."""
     counts = (outgoing.send_count, outgoing.resend_count, incoming.receive_count, incoming.rereceive_count)
     rules = {
         "confirm_sent <= log_sent": outgoing.confirm_sent <= outgoing.log_sent,

@@ -4,9 +4,9 @@ An encrypted value is bytes::
 
     magic (6)  key id (4)  nonce (12)  ciphertext  tag (16)
 
-The magic begins with a zero byte, and nothing that we store in plain does. The key id is the beginning of a
-hash of the key. The value is bound to what it is *about*, such as a trigger and an id: in another place, it
-cannot be decrypted. Nonces are random, so one key is good for 2^32 values.
+The magic begins with a zero byte, and nothing that we store unencrypted does. The key id is the beginning of
+a hash of the key. The value is bound to its context (``about``), such as a trigger and an id: in another
+place, it cannot be decrypted. Nonces are random, so one key is good for 2^32 values.
 
 The package ``cryptography`` (extra ``encryption``) is loaded for the first key.
 """
@@ -25,7 +25,7 @@ from history.support.references import is_reference, read_secret, secret_file
 
 _log = logging.getLogger(__name__)
 
-#: What an encrypted value begins with; its last byte is the version of the format.
+#: The beginning of every encrypted value; its last byte is the version of the format.
 MAGIC = b"\0dbte\1"
 
 #: Sizes in bytes.
@@ -34,7 +34,7 @@ KEY_SIZE, NONCE_SIZE, ID_SIZE = 32, 12, 4
 #: The name of the option, in URLs and in errors.
 SETTING = "encrypt"
 
-#: How a key is made.
+#: A command that makes a key.
 MAKE_A_KEY = "openssl rand -base64 32"
 
 _HEAD = len(MAGIC) + ID_SIZE + NONCE_SIZE
@@ -48,7 +48,7 @@ class DecryptionError(ConfigurationError):
 
 
 class MissingKeyError(DecryptionError):
-    """The key is not here, or it is not known which: with that key, the value can be read."""
+    """The key is missing, or it is unknown which one is needed: with that key, the value can be read."""
 
 
 class _Key(NamedTuple):
@@ -61,11 +61,11 @@ class Cipher:
 
     ``reference`` is ``file:/path`` or ``env:NAME``. Each line there is one key: 32 bytes in base64 or in
     hexadecimal digits. Lines that begin with # are left out. A file is read again when it has changed, so
-    keys are exchanged without a restart. If it cannot be read then, the keys from before go on to count, and
-    the log says so.
+    keys are exchanged without a restart. If it cannot be read then, the earlier keys stay valid, and the log
+    says so.
 
     Raises:
-        ConfigurationError: there is no key, a line is not one, all users may read the file, or
+        ConfigurationError: there is no key, a line is not a key, all users may read the file, or
             (MissingExtraError) the package is missing.
 
     Example::
@@ -76,7 +76,7 @@ class Cipher:
 
     def __init__(self, reference: str) -> None:
         if not isinstance(cast("object", reference), str) or not is_reference(reference):
-            # Not quoted: it may be the key itself.
+            # Not quoted, because it may be the key itself.
             raise ConfigurationError(
                 SETTING, "does not name where the key is", "write file:/path/of/the/key or env:NAME"
             )
@@ -86,16 +86,16 @@ class Cipher:
         self._keys = _read_keys(reference)
 
     def encrypt(self, data: bytes, *, about: list[str]) -> bytes:
-        """Return the data encrypted, and bound to what they are about."""
+        """Return the data encrypted, and bound to ``about``."""
         key, nonce = self._current()[0], os.urandom(NONCE_SIZE)
         head = MAGIC + key.id + nonce
         return head + cast("bytes", key.aead.encrypt(nonce, data, _bound(head, about)))
 
     def decrypt(self, value: bytes, *, about: list[str]) -> bytes:
-        """Return what was encrypted.
+        """Return the data that was encrypted.
 
         Raises:
-            MissingKeyError: no key is the one that it was encrypted with.
+            MissingKeyError: the key that encrypted it is missing.
             DecryptionError: it was changed, or moved from another place.
         """
         id_ = _key_id_of(value)
@@ -106,12 +106,12 @@ class Cipher:
                 "add that key below the others",
             )
         head, nonce = value[:_HEAD], value[_HEAD - NONCE_SIZE : _HEAD]
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  (loaded by the key)
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  (the key has loaded it)
 
         for key in keys:
             try:
                 return cast("bytes", key.aead.decrypt(nonce, value[_HEAD:], _bound(head, about)))
-            except (InvalidTag, ValueError):  # ValueError: it is cut
+            except (InvalidTag, ValueError):  # ValueError: the value was cut short
                 continue
         raise DecryptionError(
             "it was changed, or moved from another place, after it was encrypted",
@@ -125,7 +125,7 @@ class Cipher:
             try:
                 self._keys = _read_keys(self.reference)
             except ConfigurationError as error:
-                _log.error("%s; until that is corrected, the keys from before count", error)
+                _log.error("%s; until that is corrected, the earlier keys stay valid", error)
         return self._keys
 
     def _look(self) -> tuple[int, ...] | None:
@@ -133,10 +133,10 @@ class Cipher:
 
 
 def cipher_of(given: "str | Cipher | None") -> Cipher | None:
-    """Return the cipher of what an ``encrypt=`` was given; None where nothing is encrypted.
+    """Return the cipher for the value of ``encrypt=``; None if nothing is encrypted.
 
     Raises:
-        ConfigurationError: as of :class:`Cipher`.
+        ConfigurationError: as in :class:`Cipher`.
     """
     return given if given is None or isinstance(given, Cipher) else Cipher(given)
 
@@ -150,7 +150,7 @@ def decrypted(cipher: Cipher | None, value: bytes, *, about: list[str]) -> bytes
     """Return a value as it was before it was stored: decrypted, or as it is, if it was stored in plain.
 
     Raises:
-        MissingKeyError: it is encrypted, and the key is not here.
+        MissingKeyError: it is encrypted, and the key is missing.
         DecryptionError: it was changed, or moved from another place.
     """
     if not is_encrypted(value):
@@ -164,14 +164,14 @@ def decrypted(cipher: Cipher | None, value: bytes, *, about: list[str]) -> bytes
 
 
 def _key_id_of(value: bytes) -> bytes:
-    """Return the id of the key; refuse what this version cannot read."""
+    """Return the id of the key; refuse a value that this version cannot read."""
     if not value.startswith(MAGIC):
         raise MissingKeyError("a newer version of doubtless has encrypted it", "upgrade this one")
     return value[len(MAGIC) : len(MAGIC) + ID_SIZE]
 
 
 def _bound(head: bytes, about: list[str]) -> bytes:
-    # JSON, so that no two lists are the same bytes; ASCII, because a name may hold lone surrogates.
+    # JSON, so that different lists give different bytes; ASCII, because a name may hold lone surrogates.
     return head + json.dumps(about).encode("ascii")
 
 
@@ -182,7 +182,7 @@ def _read_keys(reference: str) -> list[_Key]:
         if not text or text.startswith("#"):
             continue
         key = _key_of(text)
-        if key is None:  # nothing of it is quoted
+        if key is None:  # the error quotes nothing of it
             problem = f"line {number} of {reference} is not a key: it must have {KEY_SIZE} bytes"
             raise ConfigurationError(
                 SETTING, problem, f"write them in base64 or hexadecimal digits; make one: {MAKE_A_KEY}"
@@ -205,7 +205,7 @@ def _key_of(text: str) -> bytes | None:
 
 def _loaded(key: bytes) -> _Key:
     try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  (an extra)
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  (an optional package)
     except ImportError as error:
         raise MissingExtraError("encrypt=", extra="encryption", package="cryptography") from error
     return _Key(sha256(b"doubtless key " + key).digest()[:ID_SIZE], AESGCM(key))

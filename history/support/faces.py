@@ -17,16 +17,16 @@ from history.support.namesakes import hiding
 def lazy(package: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports its public names under ``TYPE_CHECKING``.
 
-    The imports of that block are read when a name is first asked for, so each name stands in one place::
+    The imports of that block are read when somebody first uses a name, so each name is written only once::
 
         if TYPE_CHECKING:
             from history.memory.history import MemoryHistory
         else:
             __getattr__ = lazy(__name__)
 
-    ``from other import *`` there means each public name of the other package, and a name that the package
-    imports from itself is one of its modules. The package must come with its source: :class:`ImportError`
-    says so where only bytecode was shipped.
+    There, ``from other import *`` means each public name of the other package. A name that the package
+    imports from itself is one of its modules. The package must come with its source: if only bytecode was
+    shipped, an :class:`ImportError` says so.
     """
 
     @cache
@@ -56,7 +56,7 @@ def _value(package: str, module: str, name: str) -> Any:
 def _homes(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield each name that a package imports under ``TYPE_CHECKING``, with its module and its name there."""
     face = sys.modules[package]
-    # linecache also reads zip files, and needs no get_source(): the loader of pytest has none for plugins.
+    # linecache also reads zip files. It does not need get_source(), which pytest's loader lacks for plugins.
     source = "".join(linecache.getlines(face.__file__ or "", vars(face)))
     if not source:
         raise ImportError(f"the source of {package} is missing: ship doubtless with its .py files")

@@ -1,7 +1,7 @@
-"""A semaphore for threads that gives its permits in the order in which they are asked for.
+"""A semaphore for threads that gives its permits in the order of the requests.
 
-``threading`` has none: there, who gives a permit back and asks again takes it before who has waited
-is awake, and a busy thread keeps all others out. ``asyncio.Semaphore`` and ``asyncio.Lock`` are fair.
+``threading`` has no fair one: a thread that gives a permit back and asks again takes it before a waiting
+thread is awake. So a busy thread keeps all others out. ``asyncio.Semaphore`` and ``asyncio.Lock`` are fair.
 """
 
 from collections import deque
@@ -9,12 +9,12 @@ from threading import Lock
 
 
 class FairSemaphore:
-    """Safe between threads; what is given back goes to who has waited longest, and never to a later one."""
+    """Safe between threads. A permit that comes back goes to the thread that has waited longest."""
 
     def __init__(self, permits: int) -> None:
         self._changing = Lock()
         self._permits = permits
-        #: One for each thread that waits: locked until a permit is handed to it.
+        #: One lock for each thread that waits: locked until the thread gets a permit.
         self._waiting: deque[Lock] = deque()
 
     @property
@@ -23,7 +23,7 @@ class FairSemaphore:
         return len(self._waiting)
 
     def locked(self) -> bool:
-        """Whether who asks now has to wait."""
+        """Whether a thread that asks now has to wait."""
         return self._permits == 0
 
     def acquire(self) -> bool:
@@ -42,7 +42,7 @@ class FairSemaphore:
             raise
 
     def release(self) -> None:
-        """Hand a permit to who has waited longest; keep it where nobody waits."""
+        """Hand a permit to the thread that has waited longest; keep it if nobody waits."""
         with self._changing:
             if self._waiting:
                 self._waiting.popleft().release()
@@ -50,7 +50,7 @@ class FairSemaphore:
                 self._permits += 1
 
     def _leave(self, handed: Lock) -> None:
-        """Wait no longer; what was handed over meanwhile goes to the next one."""
+        """Stop waiting; a permit that was handed over meanwhile goes to the next thread."""
         with self._changing:
             waits = handed in self._waiting
             if waits:

@@ -1,7 +1,7 @@
-"""Forks: whoever holds a connection, a thread or a lock says what becomes of it when this process forks.
+"""Forks: owners of connections, threads and locks decide what happens to these when this process forks.
 
-A forked child has its parent's memory and descriptors, and none of its threads. What it sends on a connection
-of its parent's is answered to either of them; a lock that another thread held stays locked.
+A forked child has its parent's memory and descriptors, and none of its threads. If it sends something on its
+parent's connection, either of them may get the answer. A lock that another thread held stays locked.
 """
 
 import logging
@@ -26,7 +26,7 @@ class _Care:
 _cares: WeakKeyDictionary[Any, _Care] = WeakKeyDictionary()
 _watching: list[int] = []
 
-#: What children must neither use nor close: it is kept, so that nothing closes it either.
+#: Things that children must neither use nor close: this list keeps them, so that nothing closes them.
 _kept: list[object] = []
 
 
@@ -37,10 +37,10 @@ def at_fork(
     before: Callable[[T], object] | None = None,
     in_parent: Callable[[T], object] | None = None,
 ) -> None:
-    """Have functions called with ``owner`` whenever this process forks, as long as there is an ``owner``.
+    """Call functions with ``owner`` whenever this process forks, as long as ``owner`` exists.
 
-    ``before`` in the parent, then ``in_parent`` there and ``in_child`` in the child. What they raise is
-    logged, and ends neither the fork nor the others.
+    Call ``before`` in the parent, then ``in_parent`` there and ``in_child`` in the child. If a function
+    raises, that is logged. It stops neither the fork nor the other functions.
     """
     _cares[owner] = _Care(in_child, before, in_parent)
     if not _watching and hasattr(os, "register_at_fork"):
@@ -49,15 +49,15 @@ def at_fork(
 
 
 def keep(*things: object) -> None:
-    """Keep what belongs to the parent of this process until the end: collecting it might close it."""
+    """Keep things of this process's parent until the end: garbage collection might close them."""
     _kept.extend(things)
 
 
 def unplug(descriptor: int) -> None:
-    """Put nothing in the place of a parent's socket: what is done with it fails, and does not reach its peer.
+    """Replace a parent's socket with nothing: later calls on it fail, and do not reach its peer.
 
-    Closing it would free its number for another connection, and leaving it open would keep the parent's
-    session, with its locks, alive beyond the parent.
+    If it were closed, its number could become another connection's. If it stayed open, the parent's session,
+    with its locks, would outlive the parent.
     """
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -82,7 +82,7 @@ def _in_child() -> None:
 
 
 def _all() -> list[tuple[Any, _Care]]:
-    """Return the owners that live; another thread may add one meanwhile."""
+    """Return the owners that still exist; another thread may add one meanwhile."""
     owners = [reference() for reference in _cares.keyrefs()]
     return [(owner, _cares[owner]) for owner in owners if owner is not None]
 
@@ -92,5 +92,5 @@ def _do(work: Callable[[Any], object] | None, owner: object) -> None:
         return
     try:
         work(owner)
-    except Exception:  # noqa: BLE001  (one that fails must not keep the others from theirs)
+    except Exception:  # noqa: BLE001  (a function that fails must not stop the others)
         _log.exception("the fork handler of %s failed", type(owner).__name__)

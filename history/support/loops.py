@@ -1,4 +1,4 @@
-"""Whether an event loop runs here, and what belongs to one each, such as connections of an asyncio driver."""
+"""Whether an event loop runs here, and one value per loop, such as connections of an asyncio driver."""
 
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable
@@ -20,8 +20,8 @@ def has_loop() -> bool:
 class PerLoop(Generic[T]):
     """One value for each event loop; safe between threads.
 
-    What belongs to a loop that is closed can be used no more, nor be closed there: it is dropped when another
-    loop makes its own. So a program that calls ``asyncio.run`` again and again keeps the last one only.
+    When a loop is closed, its value can neither be used nor closed. It is dropped when another loop makes its
+    own. So a program that calls ``asyncio.run`` again and again keeps only the last value.
     """
 
     def __init__(self) -> None:
@@ -29,19 +29,19 @@ class PerLoop(Generic[T]):
         self._lock = Lock()
 
     def of_running(self, make: Callable[[AbstractEventLoop], T]) -> T:
-        """Return the running loop's value, made at its first use there."""
+        """Return the running loop's value; the first call there makes it."""
         loop = get_running_loop()
         value = self._values.get(loop)
         return self._make(loop, make) if value is None else value
 
     def pop_running(self) -> T | None:
-        """Take the running loop's value out, if it has one."""
+        """Remove and return the running loop's value, if it has one."""
         with self._lock:
             return self._values.pop(get_running_loop(), None)
 
     def _make(self, loop: AbstractEventLoop, make: Callable[[AbstractEventLoop], T]) -> T:
         with self._lock:
-            # They are let go after the lock: what ends with them may take time.
+            # Dropped after the lock is released, because their destructors may take time.
             closed = [one for one in self._values if one.is_closed()]
             dropped = [self._values.pop(one, None) for one in closed]
             value = self._values[loop] = make(loop)

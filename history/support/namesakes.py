@@ -1,7 +1,7 @@
-"""Files of users that have the name of one of our packages, and hide it or are hidden by it.
+"""Files of users that have the name of one of our packages: one hides the other.
 
 Python takes the first ``history``, ``resolvers`` or ``triggers`` that it finds, and a script's own folder
-comes first. Python's own error then says only that a module is missing.
+comes first. Python's own error then only says that a module is missing.
 """
 
 import sys
@@ -15,7 +15,7 @@ _HOME = Path(__file__).resolve().parents[2]
 
 
 def hiding() -> str | None:
-    """Say which module that is not ours Python imports in the place of a package of ours; None if none."""
+    """Return which module that is not ours Python imports instead of one of our packages; None if none."""
     for name in OURS:
         file = _file_of(name)
         if file is not None and not _is_ours(Path(file)):
@@ -24,7 +24,7 @@ def hiding() -> str | None:
 
 
 def hidden_in(folder: Path) -> str | None:
-    """Say which file of a folder cannot be imported because a package of ours has its name; None if none."""
+    """Return which file of a folder cannot be imported because a package of ours has its name, or None."""
     for name in OURS:
         for file in (folder / f"{name}.py", folder / name / "__init__.py"):
             if file.is_file() and not _is_ours(file):
@@ -33,7 +33,7 @@ def hidden_in(folder: Path) -> str | None:
 
 
 def remedy(file: Path, name: str) -> str:
-    """Say what to rename."""
+    """Return what to rename."""
     found = file.parent if file.name == "__init__.py" else file
     suffix = "" if found is not file else ".py"
     return (

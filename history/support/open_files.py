@@ -1,7 +1,7 @@
-"""Files that may be deleted or replaced by another, a backup for one, while a process has them open.
+"""Files that may be deleted or replaced, such as by a backup, while a process has them open.
 
-SQLite goes on with the file that it has opened, which no other process finds any more, and says nothing. Its
-own test of that, by the number of the file on its device, is the one here; it makes it late, and not always.
+SQLite silently goes on with the file that it has opened, although other processes cannot find it any more.
+SQLite's own test, by the number of the file on its device, is late and does not always run. It is also here.
 """
 
 import logging
@@ -14,33 +14,33 @@ from typing import NamedTuple
 
 _log = logging.getLogger(__name__)
 
-#: So many bytes begin a write-ahead log of SQLite: a log that is begun anew begins with other ones.
+#: How many bytes at the start of SQLite's write-ahead log tell one log from the next.
 HEAD = 32
 
-#: What it means that the log of a file is left beside another one.
+#: The consequence when the log of one file is left beside another file.
 SPOILT = (
-    "nothing is read or written, for SQLite would put the log of the old file into the new one, and damage "
-    "it. Is it a backup, delete %s-wal and %s-shm; is it a copy of the old file as it was, start the "
-    "processes anew"
+    "nothing is read or written, because SQLite would write the log of the old file into the new one, and "
+    "damage it. If the new file is a backup, delete %s-wal and %s-shm. If it is an unchanged copy of the old "
+    "file, restart the processes"
 )
 
 
 class Identity(NamedTuple):
-    """Which file it is, whatever its name."""
+    """The identity of a file, whatever its name."""
 
     device: int
     number: int
 
 
 class _Log(NamedTuple):
-    """The write-ahead log beside a file of SQLite, and how it begins."""
+    """The write-ahead log beside a file of SQLite, and its first bytes."""
 
     identity: Identity
     head: bytes
 
 
 class _State(Enum):
-    """What was there at the last look."""
+    """The result of the last look."""
 
     THERE = "there"
     DELETED = "deleted"
@@ -49,10 +49,10 @@ class _State(Enum):
 
 @dataclass(slots=True)
 class OpenFile:
-    """A file of SQLite, and which one its path led to when that was last looked at. Safe between threads.
+    """A file of SQLite, and the file that its path led to at the last look. Safe between threads.
 
-    ``deleted`` and ``replaced`` say what that means to its users, for the log. ``times`` counts how often it
-    was another one than before, or may have been.
+    ``deleted`` and ``replaced`` explain the consequences to users, for the log. ``times`` counts how often
+    the file was, or may have been, another one than before.
     """
 
     path: Path
@@ -68,10 +68,10 @@ class OpenFile:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def look(self) -> Identity | None:
-        """Return which file is there, in one call of the system; say so once where it is another, or none.
+        """Return which file is there, with one system call; log once if it is another one, or missing.
 
-        One of no length, that is not the one known, counts as none: it is being copied there, or made. So
-        does one beside which the log of the one before lies.
+        An empty file that is not the known one counts as missing: somebody is just copying or making it. So
+        does a file beside which the log of the earlier file lies.
         """
         known = self._known
         try:
@@ -89,17 +89,17 @@ class OpenFile:
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is none, although one is open."""
+        """Whether the file is missing, although one is open."""
         return self.look() is None and self._is_open
 
     def closed(self) -> None:
-        """Note that it is not open any more: who deletes or replaces it now may do so."""
+        """Note that it is not open any more: from now on somebody may delete or replace it."""
         with self._lock:
             self._is_open, self._state = False, _State.THERE
             self._own_log = self._left_log = None
 
     def know_log(self, *, anew: bool = False) -> None:
-        """Note which log is its own, while it is open; ``anew`` where it was opened just now."""
+        """Note which log belongs to it, while it is open; ``anew`` forgets the earlier log, after opening."""
         if anew:
             self._own_log = None
         elif self._own_log is None:
@@ -109,7 +109,7 @@ class OpenFile:
     def _note(self, now: Identity | None, stamp: tuple[int, int]) -> Identity | None:
         with self._lock:
             before, was, was_open = self._known, self._state, self._is_open
-            # The number of one that was deleted is free for the next one, which has other times.
+            # A new file may reuse the number of a deleted one, but has other times.
             is_same = now == before and (was is _State.THERE or stamp == self._stamp)
             is_another = now is not None and before is not None and not is_same
             if was is _State.THERE:
@@ -146,9 +146,9 @@ class OpenFile:
             _log.warning("%s is there again, and is used", self.path)
 
     def _log_beside(self) -> _Log | None:
-        """Return the log that SQLite would read with what is there now; none, where it is empty."""
+        """Return the log that SQLite would read with the file that is there now; None if the log is empty."""
         try:
-            # No lock of SQLite is on it, which closing it would give up.
+            # SQLite has no locks on this file, which closing it would release.
             with Path(f"{self.path.resolve()}-wal").open("rb") as file:
                 found, head = os.fstat(file.fileno()), file.read(HEAD)
         except OSError:

@@ -1,7 +1,7 @@
-"""Work that goes on beside its callers and fails for a while: nobody waits for it, so the log has to say it.
+"""Background work that fails for a while: nobody waits for it, so the log has to report it.
 
-Whoever works in the background must not end with an error, even one of a setting: a password that is changed,
-or a permission that was taken back, is mended at the server, and the work goes on.
+Background work must not end with an error, even an error of a setting. Somebody may correct a changed
+password or a missing permission at the server, and then the work goes on.
 """
 
 import logging
@@ -16,12 +16,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 
 
 class Outage:
-    """What fails now, if anything does: said once for each cause, and once when it works again.
+    """The current failure, if there is one: logged once for each cause, and once when it works again.
 
     Args:
-        log: where it is said.
-        fails: what does not work, as in "replies of shop cannot be received".
-        works: what works again, as in "replies of shop are received again".
+        log: the logger to use.
+        fails: the work that fails, as in "replies of shop cannot be received".
+        works: the work that succeeds again, as in "replies of shop are received again".
         extra: the fixed keys of the log.
     """
 
@@ -32,9 +32,9 @@ class Outage:
         self._failures = 0
 
     def note(self, error: Exception) -> float:
-        """Say what is new, and return how long to pause before the next try, in seconds.
+        """Log what is new, and return how long to pause before the next try, in seconds.
 
-        A server that is away is asked again soon; it is pressed less after anything else.
+        A server that is away is tried again soon; after other errors, the pauses are longer.
         """
         self._began = self._began or time.monotonic()
         cause = text_of(error)
@@ -59,7 +59,7 @@ class Outage:
         )
 
     def end(self) -> None:
-        """Say that it works again, if it did not."""
+        """Log that it works again, if it did not."""
         if not self._causes:
             return
         seconds = time.monotonic() - self._began

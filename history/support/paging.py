@@ -1,4 +1,4 @@
-"""Walk through what a store holds, a page at a time."""
+"""Walk through the contents of a store, a page at a time."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -9,7 +9,7 @@ class Paged(Protocol):
 
     @property
     def cursor(self) -> str | None:
-        """What continues the walk; None at its end."""
+        """The cursor that continues the walk; None at its end."""
         ...
 
 
@@ -17,7 +17,7 @@ PageT = TypeVar("PageT", bound=Paged)
 
 
 async def pages(read: Callable[[str | None], Awaitable[PageT]]) -> AsyncIterator[PageT]:
-    """Yield page after page. ``read`` gets the cursor of the one before, once the next one is wanted."""
+    """Yield page after page. When the next page is wanted, ``read`` gets the cursor of the last one."""
     cursor: str | None = None
     while True:
         page = await read(cursor)

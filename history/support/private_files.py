@@ -1,4 +1,4 @@
-"""Files that hold messages, in folders of ours: nobody but this user reads them."""
+"""Files that hold messages, in our folders: only this user can read them."""
 
 import contextlib
 import errno
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from history.errors import ConfigurationError
 
-#: What SQLite puts beside a database, with the mode that the database has at that moment.
+#: The files that SQLite puts beside a database, with the mode that the database has at that moment.
 _BESIDE = ("-wal", "-shm", "-journal")
 
 _MINE_ALONE = 0o600
@@ -16,33 +16,33 @@ _OTHERS = 0o007
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that only this user may enter, unless it is there; folders above it are as usual."""
+    """Make a folder that only this user may enter, unless it exists; folders above it are as usual."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def create_private(file: Path) -> None:
-    """Make a file, empty, that only this user may read; one that is there stays as it is.
+    """Make an empty file that only this user may read; an existing file stays as it is.
 
     Raises:
         OSError: it cannot be made; or (with ``errno.ELOOP``) it is a link that leads nowhere, or that another
-            user has made: what is written would go where somebody else wants it.
+            user has made: that user could choose where we write.
     """
     try:
         _create(file)
     except FileExistsError:
         about = file.lstat()
         if stat.S_ISLNK(about.st_mode) and (about.st_uid not in {0, os.geteuid()} or not file.exists()):
-            raise OSError(errno.ELOOP, "it is a link, and not to a file of yours", str(file)) from None
+            raise OSError(errno.ELOOP, "it is a link to a file that is not yours", str(file)) from None
 
 
 def make_private(database: Path) -> None:
-    """Make the file of a SQLite database, empty, so that only this user may ever read what is written there.
+    """Make the file of a SQLite database, empty, so that only this user can ever read its contents.
 
-    From a file that is there, and from SQLite's files beside it, the rights of all others are taken. The
-    group's stay: somebody may have given them on purpose.
+    If the file or SQLite's files beside it exist, all other users lose their rights to them. The group keeps
+    its rights: somebody may have given them on purpose.
 
     Raises:
-        OSError: as of :func:`create_private`.
+        OSError: as in :func:`create_private`.
     """
     create_private(database)
     for file in (database, *(database.with_name(database.name + end) for end in _BESIDE)):
@@ -50,13 +50,13 @@ def make_private(database: Path) -> None:
 
 
 def refuse_open_secret(file: Path, setting: str) -> None:
-    """Refuse a file of this user's with a secret that all others may read.
+    """Refuse a file of this user that holds a secret and that all others may read.
 
-    What somebody else has made, and what stands on a file system that cannot be written, is accepted: so come
-    the secrets of Docker and Kubernetes.
+    Files of another user, and files on a read-only file system, are accepted: Docker and Kubernetes provide
+    secrets in this way.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: the file cannot be examined.
         ConfigurationError: all others may read it.
     """
     about = file.stat()
@@ -67,7 +67,7 @@ def refuse_open_secret(file: Path, setting: str) -> None:
 
 
 def state_of(file: Path) -> tuple[int, ...] | None:
-    """Return what tells whether a file was written, replaced or made readable; None where it is gone."""
+    """Return a value that changes if a file is written, replaced or made readable; None if it is gone."""
     try:
         about = file.stat()
     except OSError:
@@ -77,14 +77,14 @@ def state_of(file: Path) -> tuple[int, ...] | None:
 
 def _create(file: Path) -> None:
     try:
-        # Without a descriptor: closing one lets go of SQLite's locks on it in this process.
+        # Without a descriptor: closing one would release this process's SQLite locks on the file.
         os.mknod(file, stat.S_IFREG | _MINE_ALONE)
-    except (AttributeError, PermissionError):  # not here, or not for everybody
+    except (AttributeError, PermissionError):  # not available here, or not for every user
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MINE_ALONE))
 
 
 def _withhold(file: Path) -> None:
-    with contextlib.suppress(OSError):  # it is not there, or somebody else's
+    with contextlib.suppress(OSError):  # it is missing, or belongs to another user
         mode = file.stat().st_mode
         if stat.S_ISREG(mode) and mode & _OTHERS:
             file.chmod(stat.S_IMODE(mode) & ~_OTHERS)

@@ -1,8 +1,8 @@
 """Rules that take values out of texts, such as card numbers out of errors, before a text is kept or logged.
 
-A rule is a function of a text that returns the text without them. The rules here put a fixed marker in the
-place of what they find. They take any text, never raise, change nothing when they see their own result again,
-and need a time that grows with the length of the text and no faster.
+A rule is a function that takes a text and returns it without these values. The rules here replace each value
+with a fixed marker. They take any text and never raise. Applied to their own result, they change nothing.
+Their time grows no faster than the length of the text.
 """
 
 import binascii
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-#: What a user writes: a function that returns a text without what must not be shown.
+#: A rule of a user: a function that returns a text without the values that must not be shown.
 Rule = Callable[[str], str]
 
 #: One rule, or several that are applied one after the other; None for none.
@@ -21,7 +21,7 @@ Redact = Rule | Sequence[Rule] | None
 #: How many digits a card number has, and how many characters an IBAN, at least and at most.
 _CARD_DIGITS, _IBAN_CHARACTERS = (13, 19), (15, 34)
 
-#: A shorter credential behind "Bearer" may be a word of a sentence, unless it holds more than letters.
+#: A shorter credential after "Bearer" may be a word of a sentence, unless it holds more than letters.
 _LONGEST_WORD = 20
 
 CARD, IBAN, SECRET = "(redacted: card number)", "(redacted: IBAN)", "(redacted: secret)"
@@ -44,15 +44,15 @@ _PRIVATE_KEY = re.compile(
     re.DOTALL,
 )
 
-#: Three parts, five where it is encrypted; only where a word begins, so that no word is read twice.
+#: Three parts, five if it is encrypted; only at the start of a word, so that no word is read twice.
 _JWT = re.compile(r"(?<![\w-])eyJ[\w-]{5,}(?:\.[\w-]*){2,4}", re.ASCII)
 
 _CREDENTIALS = re.compile(r"\b(Bearer|Basic)([ \t]+)([\w.~+/=-]{6,})", re.ASCII | re.IGNORECASE)
 
 _URL_PASSWORD = re.compile(r"(?<=://)([^\s/?#@:]*):([^\s/?#]+)@")
 
-#: A name that says that a secret follows, what stands between, and the secret: in quotes, or up to a
-#: space or what separates parameters.
+#: A name that announces a secret, the characters after it, and the secret: in quotes, or up to a space or a
+#: separator of parameters.
 _NAMED = re.compile(
     r"((?:passw(?:or)?d|passphrase|pwd|token|api[_-]?key|secret|authorization)(?:[_-]\w{1,20})?"
     r"(?:\\?[\"'])?[ \t]*[=:][ \t]*)"
@@ -66,13 +66,13 @@ _NAMED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NamedRule:
-    """One of the rules here; it is shown by its name."""
+    """A rule of this module; its name represents it."""
 
     name: str
     apply: Rule
 
     def __call__(self, text: str) -> str:
-        """Return the text without what the rule is about."""
+        """Return the text without the values that the rule finds."""
         return self.apply(text)
 
     def __repr__(self) -> str:
@@ -81,16 +81,16 @@ class NamedRule:
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """Rules one after the other. A rule that fails leaves nothing of the text: it fails closed."""
+    """Rules one after the other. If a rule fails, nothing of the text is left: it fails closed."""
 
     rules: tuple[Rule, ...]
 
     def __call__(self, text: str) -> str:
-        """Return the text without what the rules find; a marker alone, where one of them failed."""
+        """Return the text without the values that the rules find; only a marker if one of them failed."""
         for number, rule in enumerate(self.rules, 1):
             try:
                 found: Any = rule(text)
-            except Exception:  # noqa: BLE001  (a rule is anybody's code)
+            except Exception:  # noqa: BLE001  (a rule is a user's code)
                 found = None
             if type(found) is not str:
                 return f"(redacted: all of it, because rule {number} of redact= failed)"
@@ -99,13 +99,13 @@ class Redaction:
 
 
 def redaction_of(redact: Redact) -> Redaction | None:
-    """Return what applies a user's rules; None where there are none."""
+    """Return a callable that applies a user's rules; None if there are none."""
     rules = tuple(rules_of(redact))
     return Redaction(rules) if rules else None
 
 
 def rules_of(redact: Any) -> Sequence[Any]:
-    """Return the rules that a user gives, whatever they are; one that is no sequence is one rule."""
+    """Return the rules that a user gives; anything that is not a sequence is one rule."""
     if redact is None:
         return ()
     return cast("Sequence[Any]", redact) if isinstance(redact, list | tuple) else (redact,)
@@ -116,7 +116,7 @@ def _without_cards(text: str) -> str:
 
 
 def _marked(text: str, places: Sequence[tuple[int, int]], marker: str) -> str:
-    """Put a marker where the places are, which are in order; one for those that overlap."""
+    """Replace the places, which are in order, with a marker; places that overlap share one."""
     parts: list[str] = []
     end = 0
     for start, stop in places:
@@ -129,12 +129,12 @@ def _marked(text: str, places: Sequence[tuple[int, int]], marker: str) -> str:
 def _cards(text: str) -> list[tuple[int, int]]:
     """Return where card numbers begin and end: whole groups of digits, of a number that passes the check.
 
-    The sums are those of all digits before a place, where those with an even, or an odd, index are doubled.
+    The sums are those of all digits before a place, with the digits at even, or at odd, indexes doubled.
     """
     groups = [(found.start(), found.end()) for found in _GROUP.finditer(text)]
     sums: tuple[list[int], list[int]] = ([0], [0])
     for index, digit in enumerate(int(digit) for start, end in groups for digit in text[start:end]):
-        doubled = 2 * digit - 9 * (digit > 4)  # noqa: PLR2004  (the sum of the digits of its double)
+        doubled = 2 * digit - 9 * (digit > 4)  # noqa: PLR2004  (the sum of the digits of the doubled digit)
         for parity, sums_of_it in enumerate(sums):
             sums_of_it.append(sums_of_it[-1] + (doubled if index % 2 == parity else digit))
     places: list[tuple[int, int]] = []
@@ -162,15 +162,15 @@ def _without_ibans(text: str) -> str:
         start = found.start()
         if length := _length_of_iban(found[0]):
             places.append((start, start + length))
-        found = _IBANS.search(text, start + 1)  # one may begin inside of what only looks like one
+        found = _IBANS.search(text, start + 1)  # an IBAN may begin inside text that only looks like one
     return _marked(text, places, IBAN)
 
 
 def _length_of_iban(text: str) -> int:
-    """Return how much of a text is an IBAN, in whole groups, the longest; 0 where nothing is.
+    """Return how much of a text is an IBAN, in whole groups, the longest; 0 if none is found.
 
-    Its check digits are those that the others ask for, by ISO 13616: country and check digits count as if
-    they stood at its end, and letters as two digits each.
+    ISO 13616 defines the check digits: move the country and check digits to the end, and count letters as two
+    digits each.
     """
     country = int("".join(str(int(character, 36)) for character in text[:4]))
     length, count, rest = 0, 4, 0
@@ -199,7 +199,7 @@ def _credentials(found: re.Match[str]) -> str:
 
 
 def _holds_account(value: str) -> bool:
-    """Whether it is base64 of a user and a password; "basic authentication" is none."""
+    """Whether it is base64 of a user and a password; "basic authentication" is not."""
     try:
         return b":" in b64decode(value.rstrip("=") + "=" * (-len(value.rstrip("=")) % 4), validate=True)
     except (binascii.Error, ValueError):
@@ -222,9 +222,9 @@ _TOKENS: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] 
 #: between. One number in ten of that length passes it by chance.
 CARD_NUMBERS: Rule = NamedRule("CARD_NUMBERS", _without_cards)
 
-#: International bank account numbers whose check digits are right, in one piece or in groups of four.
+#: International bank account numbers with correct check digits, in one piece or in groups of four.
 IBANS: Rule = NamedRule("IBANS", _without_ibans)
 
-#: Credentials: behind ``Bearer`` and ``Basic``, JSON web tokens, the values of ``password=``, ``token=``,
+#: Credentials: after ``Bearer`` and ``Basic``, JSON web tokens, the values of ``password=``, ``token=``,
 #: ``api_key=``, ``secret=`` and ``authorization:``, private keys, and the passwords of URLs.
 TOKENS: Rule = NamedRule("TOKENS", _without_tokens)

@@ -1,11 +1,11 @@
-"""URLs that name where a secret is, instead of holding it: ``env:NAME`` and ``file:/path``.
+"""URLs that say where a secret is, instead of holding it: ``env:NAME`` and ``file:/path``.
 
 A whole URL may be such a reference, and so may the options ``username`` and ``password`` of any URL::
 
     env:DOUBTLESS_HISTORY
     redis://127.0.0.1:6379/0?username=orders&password=file:/run/secrets/redis
 
-They are read where a connection is opened: what is logged, shown or sent to an executor holds the reference.
+They are read when a connection is opened: logs, screens and executors get only the reference.
 """
 
 import os
@@ -20,10 +20,10 @@ _CREDENTIALS = ("username", "password")
 
 
 def dereferenced(url: str, setting: str) -> str:
-    """Return a URL with what it refers to in its place; without a reference, the same URL.
+    """Return a URL with the referenced text; a URL without a reference stays the same.
 
     Raises:
-        ConfigurationError: there is no such variable or file, or it is empty.
+        ConfigurationError: the variable or file is missing or empty.
     """
     if is_reference(url):
         url = read_secret(url, setting)
@@ -40,7 +40,7 @@ def dereferenced(url: str, setting: str) -> str:
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text names where a secret is."""
+    """Whether a text is a reference to a secret."""
     # SQLite's URLs begin with sqlite:, and no provider's with file: or env:.
     return text.startswith(("env:", "file:"))
 
@@ -55,11 +55,11 @@ def read_secret(reference: str, setting: str) -> str:
     """Return the text that a reference names, without blanks around it.
 
     Raises:
-        ConfigurationError: there is no such variable or file, it is empty, or all users may read it.
+        ConfigurationError: the variable or file is missing or empty, or all users may read the file.
     """
     kind, _, name = reference.partition(":")
     if "@" in name and (kind == "env" or (name.startswith("//") and not name.startswith("///"))):
-        # A URL with an account: nothing of it is to be quoted.
+        # A URL with an account: nothing of it may be quoted.
         raise ConfigurationError(
             setting, f"{kind}: must be followed by a name, not by an account", "write env:NAME or file:/path"
         )
@@ -70,8 +70,8 @@ def read_secret(reference: str, setting: str) -> str:
         remedy = f"write the value into the file {path}, readable by this user"
         try:
             refuse_open_secret(path, setting)
-            value = path.read_text(encoding="utf-8-sig").strip()  # no mark of Windows in a password
-        except UnicodeDecodeError:  # without its text, which quotes the secret
+            value = path.read_text(encoding="utf-8-sig").strip()  # without Windows' byte order mark
+        except UnicodeDecodeError:  # without the error's text, which quotes the secret
             problem = f"{reference} cannot be read: it is not UTF-8"
             raise ConfigurationError(setting, problem, remedy) from None
         except OSError as error:

@@ -1,10 +1,10 @@
-"""Exceptions and identities of anybody's as text: whatever they do, it ends, and it is short.
+"""Exceptions and identities from any source as text: this always ends, and the text is short.
 
-A service may raise what it likes, such as a driver's exception whose ``__str__`` reads from a connection that
-is closed by now. Showing one failure must not cause another: nothing here raises.
+A service may raise anything, such as a driver's exception with a ``__str__`` that reads from a closed
+connection. Showing one failure must not cause another: nothing here raises.
 
-Where a user has rules that take values out of texts, they see a text before it is cut short: half a card
-number is none that a rule would find.
+If a user has rules that redact texts, the rules see a text before it is cut short: no rule would find half a
+card number.
 """
 
 import re
@@ -21,10 +21,10 @@ LONGEST_TRACE = 8000
 
 #: The longest identity in a log line, in characters.
 LONGEST_IDENTITY = 255
-#: How much of a text rules are given, in characters: of a longer one, its beginning and its end.
+#: How many characters of a text the rules see: of a longer one, its beginning and its end.
 MOST_REDACTED = 50_000
 
-#: How many frames, at the end of a traceback, are looked at.
+#: How many frames, at the end of a traceback, are shown at most.
 _MOST_FRAMES = 50
 
 _CUT = "\n... cut short ...\n"
@@ -32,32 +32,32 @@ _CUT = "\n... cut short ...\n"
 _UNTOLD = "\n... its causes cannot be shown ...\n"
 
 
-#: Stands where values were left out.
+#: Replaces values that were left out.
 _HIDDEN = "(hidden: values of rows)"
 
-#: How the line begins that follows PostgreSQL's details, in the text of an error or in a traceback.
+#: How the line after PostgreSQL's details begins, in the text of an error or in a traceback.
 _NEXT = r"DETAIL|CONTEXT|HINT|LINE|QUERY|\[|\(Background|The above exception|During handling|Traceback"
 
-#: The values of rows in what databases say: PostgreSQL's details, and the parameters of statements.
+#: The values of rows in texts of databases: PostgreSQL's details, and the parameters of statements.
 _VALUES = re.compile(
     rf"^(DETAIL|CONTEXT): .*?(?=\n\n?(?:{_NEXT})|\Z)|^\[parameters: .*?\]$", re.MULTILINE | re.DOTALL
 )
 
-#: Found in what Python's own means would tell otherwise: at length, not at all, with half a character, or
+#: Texts that Python's own formatter would show differently: at length, not at all, with half a character, or
 #: with the values of rows.
 _ODD = re.compile(rf"{re.escape(_CUT)}|{re.escape(_UNTOLD)}|\\ud[89a-f]|{re.escape(_HIDDEN)}")
 
-#: What a log takes as ``exc_info``.
+#: The type that a log accepts as ``exc_info``.
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def encodable(text: str) -> str:
-    """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
+    """Escape lone surrogates, which UTF-8 cannot hold; they come from names of undecodable files."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, with what cannot be printed, or moves the cursor, as an escape."""
+    """Return a text in one line; characters that cannot be printed, or that move the cursor, are escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -67,15 +67,15 @@ def printable(text: str) -> str:
 
 
 def in_log(identity: str) -> str:
-    """Return an identity as a log line shows it: in one line, and cut short where it is long.
+    """Return an identity as a log line shows it: in one line, and cut short if it is long.
 
-    Whoever sends messages chooses it. With a line break in it, it could write log lines of its own.
+    The sender of a message chooses it. With a line break in it, it could forge log lines.
     """
     return printable(_shortened(identity, LONGEST_IDENTITY))
 
 
 def without_values(text: str) -> str:
-    """Return what a database says, without the values of rows: they may be anybody's data, such as cards."""
+    """Return a database's text without the values of rows: they may be private data, such as cards."""
     return _VALUES.sub(lambda found: f"{found[1] or 'PARAMETERS'}: {_HIDDEN}", text)
 
 
@@ -91,32 +91,32 @@ def name_of(error: BaseException) -> str:
 
 
 def text_of(error: BaseException, redact: Redaction | None = None, *, longest: int = LONGEST_TEXT) -> str:
-    """Return what an exception says, without what ``redact`` finds, encodable, cut short where it is long."""
+    """Return an exception's text, without what ``redact`` finds, encodable, cut short if it is long."""
     try:
         text = str.__str__(str(error))
-    except Exception as failure:  # noqa: BLE001  (its __str__ is anybody's code)
+    except Exception as failure:  # noqa: BLE001  (its __str__ is unknown code)
         return f"<it cannot say: its __str__ raised {name_of(failure)}>"
     return _shown(text, longest, redact)
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an exception says, without the further lines of drivers; its class, if it is silent."""
+    """Return the first line of an exception's text; if it has no text, its class."""
     lines = [line for line in text_of(error).splitlines() if line.strip()]
     return lines[0].strip() if lines else name_of(error)
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Return what a driver says, in one line, without the class and the link that SQLAlchemy adds."""
+    """Return a driver's text in one line, without the class and the link that SQLAlchemy adds."""
     return "no answer" if error is None else first_line(getattr(error, "orig", None) or error)
 
 
 def told_of(error: BaseException, redact: Redaction | None = None) -> str:
-    """Return an exception in one piece: its class and what it says."""
+    """Return an exception in one piece: its class and its text."""
     return f"{name_of(error)}: {text_of(error, redact)}"
 
 
 def repr_of(error: BaseException, redact: Redaction | None = None) -> str:
-    """Return what Python shows of an exception where it prints a value, encodable and cut short."""
+    """Return what Python shows of an exception when it prints a value, encodable and cut short."""
     try:
         text = str.__str__(repr(error))
     except Exception:  # noqa: BLE001  (as above)
@@ -127,10 +127,10 @@ def repr_of(error: BaseException, redact: Redaction | None = None) -> str:
 def trace_of(
     error: BaseException, *, without: tuple[str, ...] = (), redact: Redaction | None = None
 ) -> str | None:
-    """Return the traceback of an exception, encodable and cut short where it is long.
+    """Return the traceback of an exception, encodable and cut short if it is long.
 
-    Frames at its beginning whose modules' names begin with one of ``without`` are left out; where there are
-    no others it is None, for the exception says all.
+    Leading frames are left out if the names of their modules begin with one of ``without``. If no other
+    frames exist, the result is None, because the exception says everything.
     """
     begun = traceback_of(error, without=without)
     if begun is None:
@@ -138,7 +138,7 @@ def trace_of(
     try:
         shown = traceback.TracebackException(type(error), error, begun, limit=-_MOST_FRAMES, compact=True)
         lines = list(shown.format())
-    except Exception:  # noqa: BLE001  (it asks for causes and notes, which may be anybody's code, too)
+    except Exception:  # noqa: BLE001  (it reads causes and notes, which may also be unknown code)
         lines = [*traceback.format_tb(begun, limit=-_MOST_FRAMES), told_of(error, redact), _UNTOLD]
     return _shown("".join(lines), LONGEST_TRACE, redact)
 
@@ -150,10 +150,10 @@ def exception_info(
     without: tuple[str, ...] = (),
     redact: Redaction | None = None,
 ) -> ExceptionInfo | None:
-    """Return a log record's ``exc_info``; None where a formatter could not tell it, or not in a few lines.
+    """Return a log record's ``exc_info``; None if a formatter could not show it, or not in a few lines.
 
-    None, too, where ``redact`` finds anything in it: a formatter would print what was raised. ``trace`` is
-    the answer of :func:`trace_of`, where there is one already.
+    Also None if ``redact`` finds anything in it: a formatter would print what was raised. ``trace`` is the
+    result of :func:`trace_of`, if the caller has it already.
     """
     trace = trace_of(error, without=without, redact=redact) if trace is None else trace
     if trace is None or _ODD.search(trace):
@@ -164,7 +164,7 @@ def exception_info(
 
 
 def traceback_of(error: BaseException, *, without: tuple[str, ...] = ()) -> TracebackType | None:
-    """Return where an exception was raised, without the frames of some modules at its beginning."""
+    """Return where an exception was raised, without leading frames of some modules."""
     found: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
     while found is not None and str(found.tb_frame.f_globals.get("__name__")).startswith(without):
         found = found.tb_next
@@ -172,13 +172,13 @@ def traceback_of(error: BaseException, *, without: tuple[str, ...] = ()) -> Trac
 
 
 def _own(kind: type, attribute: str) -> str:
-    # Not the attribute: a metaclass may have made a property of it.
+    # Not getattr: a metaclass may have made a property of it.
     value: object = vars(type)[attribute].__get__(kind)
     return value if type(value) is str else "?"
 
 
 def _shown(text: str, longest: int, redact: Redaction | None) -> str:
-    """Return a text as it is shown: without values, encodable, and cut short where it is long."""
+    """Return a text for display: without values, encodable, and cut short if it is long."""
     text = without_values(text)
     if redact is not None:
         text = redact(_shortened(text, MOST_REDACTED))
@@ -186,7 +186,7 @@ def _shown(text: str, longest: int, redact: Redaction | None) -> str:
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Cut the middle out: the beginning says what it is, the end of a traceback why."""
+    """Cut the middle out: the beginning names the error, the end of a traceback shows the cause."""
     if len(text) <= longest:
         return text
     half = (longest - len(_CUT)) // 2

@@ -1,4 +1,4 @@
-"""Records that cannot be read: a disk, a tool, a person or a newer version may spoil what a store holds."""
+"""Records that cannot be read: a disk, a tool, a person or a newer version may have damaged them."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +13,14 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
-#: What reading a record may raise that others have written over.
+#: The errors that reading may raise if somebody else has overwritten a record.
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 
 
 def readable(what: str, records: Iterable[tuple[object, T]], read: Callable[[T], R]) -> Iterator[R]:
-    """Yield what can be read of records with their names; what cannot is named in the log, and skipped.
+    """Yield the records that can be read, with their names; log and skip the others.
 
-    So that one of them does not hide the others. It stays where it is, for somebody to look at.
+    So one damaged record does not hide the others. It stays where it is, so that somebody can examine it.
     """
     for name, record in records:
         try:
@@ -31,5 +31,5 @@ def readable(what: str, records: Iterable[tuple[object, T]], read: Callable[[T],
 
 @lru_cache(maxsize=1000)
 def tell(text: str) -> None:
-    """Log it, once in the life of a process: some records are read every second."""
+    """Log it, only once per process: some records are read every second."""
     _log.error("%s", text)

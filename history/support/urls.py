@@ -1,7 +1,7 @@
-"""URLs in errors: no more of one is quoted than its scheme and host, for the rest may be a password.
+"""URLs in errors: only scheme and host are quoted, because the rest may be a password.
 
 A password with an unescaped ``/``, ``#``, ``?`` or ``@`` moves the border between account, host, path and
-options, so that a part of it stands where a port, a database or the name of an option is expected.
+options. Then a part of it is read as a port, a database or the name of an option.
 """
 
 import re
@@ -12,22 +12,22 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, u
 
 from history.errors import ConfigurationError, MissingExtraError
 
-#: What to write instead of a password that is read as something else.
+#: The advice for a password that is misread as another part of the URL.
 ESCAPES = "in its user and password write / as %2F, # as %23, ? as %3F and @ as %40"
 
-#: The schemes, up to a plus sign, whose URLs hold an account, and no other @ that is not escaped.
+#: The schemes, up to a plus sign, of URLs that hold an account, and no other unescaped @.
 _ACCOUNTED = frozenset(
     {"redis", "rediss", "unix", "postgresql", "postgres", "rabbitmq", "rabbitmqs", "amqp", "amqps"}
 )
 
-#: A shorter piece of a password may stand in any text.
+#: A shorter piece of a password may occur in any text.
 _SHORTEST = 3
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL as ``urlsplit`` does, also one with several hosts of which some are IPv6 addresses.
+    """Split a URL as ``urlsplit`` does; it may also have several hosts, some with IPv6 addresses.
 
-    Python 3.14 refuses these, since only one host may stand in brackets.
+    Python 3.14 refuses these, because only a single host may be in brackets.
     """
     scheme, mark, rest = url.partition("://")
     hosts = re.split("[/?#]", rest, maxsplit=1)[0]
@@ -37,7 +37,7 @@ def split_url(url: str) -> SplitResult:
 
 
 def split_option(url: str, name: str) -> tuple[str, str | None]:
-    """Return a URL without one of its options, which is no driver's, and what that says."""
+    """Return a URL without one of its options, which the driver does not know, and the option's value."""
     parts = split_url(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     rest = [pair for pair in query if pair[0] != name]
@@ -48,11 +48,11 @@ def split_option(url: str, name: str) -> tuple[str, str | None]:
 
 @contextmanager
 def guarded(url: str, setting: str) -> Generator[None]:
-    """Have errors of whoever reads ``url`` quote nothing that may be of a password.
+    """Keep every part of a password out of the errors of code that reads ``url``.
 
     Raises:
-        ConfigurationError: the URL is refused; without the reader's own text, and without its cause, where
-            these may hold a part of a password.
+        ConfigurationError: the URL is refused; without the reader's own text and cause if these may hold a
+            part of a password.
     """
     displaced = _is_displaced(url)
     if displaced and _scheme(url) in _ACCOUNTED:
@@ -64,7 +64,7 @@ def guarded(url: str, setting: str) -> Generator[None]:
     except ConfigurationError as error:
         if not displaced and not _is_quoted(url, error):
             raise
-        # Without its cause: a traceback shows that, too.
+        # Without its cause, because a traceback shows the cause as well.
         raise _unreadable(url, setting, displaced=displaced) from None
     except Exception as error:
         if not displaced and not _is_quoted(url, error) and "@" not in url:
@@ -73,7 +73,7 @@ def guarded(url: str, setting: str) -> Generator[None]:
 
 
 def origin(url: str) -> str:
-    """Return what may be quoted of a URL: its scheme and host."""
+    """Return the part of a URL that may be quoted: its scheme and host."""
     try:
         host = "" if _is_displaced(url) else split_url(url).netloc.rpartition("@")[2]
     except ValueError:
@@ -82,10 +82,10 @@ def origin(url: str) -> str:
 
 
 def refuse_unknown(names: Collection[str], known: Collection[str], setting: str) -> None:
-    """Refuse the first option of a URL that is not known; to pass it over would be to run without it.
+    """Refuse the first unknown option of a URL: if it were ignored, the program would run without it.
 
     Raises:
-        ConfigurationError: there is one; the text has the nearest that there are.
+        ConfigurationError: an option is unknown; the text names the most similar ones.
     """
     for name in names:
         if name in known:
@@ -113,7 +113,7 @@ def _scheme_as_written(url: str) -> str:
 
 
 def _is_displaced(url: str) -> bool:
-    """Whether there is an @ beyond the host, or the address cannot be told at all."""
+    """Whether an @ comes after the host, or the address cannot be read."""
     head, mark, rest = url.partition("://")
     if "@" not in rest or not mark:
         return "@" in url.removeprefix(f"{head}://") and not mark and _scheme(url) in _ACCOUNTED

@@ -1,14 +1,14 @@
-"""What code of a user's raises: a failure of it, or an end of the process or task that is let through."""
+"""Exceptions of user code: failures, or an end of the process or task, which passes through."""
 
 import asyncio
 from collections.abc import Sequence
 
 
 def is_failure(error: BaseException) -> bool:
-    """Tell whether what user code raised is a failure of it; everything else is let through.
+    """Return whether an exception of user code is a failure; every other exception passes through.
 
-    An :class:`asyncio.CancelledError` is one where nobody has cancelled the task that runs it: the code
-    awaited something that was cancelled. So is a group whose members are failures.
+    An :class:`asyncio.CancelledError` is a failure if nobody cancelled the task that runs: the code awaited
+    something that was cancelled. A group of failures is also a failure.
     """
     kind = type(error)
     if issubclass(kind, Exception):
@@ -19,7 +19,7 @@ def is_failure(error: BaseException) -> bool:
 
 
 def _was_cancelled() -> bool:
-    """Whether somebody has cancelled the task that runs."""
+    """Whether somebody has cancelled the running task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop runs: nothing here can be cancelled

@@ -1,4 +1,4 @@
-"""What of a Redis server's settings may make it forget, or lose what it has confirmed."""
+"""Settings of a Redis server that may make it forget, or lose confirmed writes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from history.redis.connection.client import RedisClient
 
 
 class Server(NamedTuple):
-    """A server that takes writes: its address, empty where there is but one, and what INFO says of it."""
+    """A server that takes writes: its address, empty if there is only one, and its reply to INFO."""
 
     address: str
     info: Mapping[str, Any]
@@ -27,10 +27,10 @@ async def servers_of(client: RedisClient) -> Sequence[Server]:
 
 
 def refuse_eviction(servers: Sequence[Server]) -> list[str]:
-    """Warn of servers that do not say whether they evict.
+    """Warn about servers that do not report whether they evict.
 
     Raises:
-        ConfigurationError: maxmemory-policy is not noeviction; each server where it is not is named.
+        ConfigurationError: maxmemory-policy is not noeviction; the text names each such server.
     """
     evicting = [
         f"{policy} at {address}" if address else str(policy)
@@ -49,7 +49,7 @@ def refuse_eviction(servers: Sequence[Server]) -> list[str]:
 
 
 async def warnings_about(client: RedisClient, servers: Sequence[Server]) -> list[str]:
-    """Warn about a server that keeps nothing on disk, or has too few replicas for what is asked of them."""
+    """Warn about a server that stores nothing on disk, or has too few replicas for ``durability``."""
     kept = all(server.info.get("aof_enabled") for server in servers) or await _saves(client)
     warnings = [] if kept else ["Redis keeps nothing on disk: a restart forgets it all"]
     durability, replicas = client.durability, _replicas(servers)
@@ -62,7 +62,7 @@ async def warnings_about(client: RedisClient, servers: Sequence[Server]) -> list
 
 
 async def remarks_on(client: RedisClient) -> list[str]:
-    """Say what is as most have it, and may lose the last writes all the same; see ``doubtless doctor``."""
+    """Return settings that are common, but may still lose the last writes; see ``doubtless doctor``."""
     remarks: list[str] = []
     try:
         servers = await servers_of(client)
@@ -70,7 +70,7 @@ async def remarks_on(client: RedisClient) -> list[str]:
     except (redis.ResponseError, NotPermittedError):
         return remarks
     if synced in {"everysec", "no"} and any(server.info.get("aof_enabled") for server in servers):
-        lost = "the last second" if synced == "everysec" else "what the system had not written yet"
+        lost = "the last second" if synced == "everysec" else "everything that the system had not written yet"
         remarks.append(
             f"appendfsync {synced}: after a power cut {lost} is missing, and those messages run again; "
             "appendfsync always writes each, and is slower"
@@ -78,7 +78,7 @@ async def remarks_on(client: RedisClient) -> list[str]:
     replicas = _replicas(servers)
     if replicas and client.durability is None:
         remarks.append(
-            f"{replicas} replicas, and no write waits for them: what a failover loses runs again; "
+            f"{replicas} replicas, and no write waits for them: messages that a failover loses run again; "
             + (
                 "a Redis Cluster cannot be asked to wait"
                 if client.is_cluster
@@ -96,7 +96,7 @@ async def _saves(client: RedisClient) -> bool:
     try:
         return bool(await _setting(client, "save"))
     except (redis.ResponseError, NotPermittedError):
-        return True  # a hosted Redis that does not tell
+        return True  # a hosted Redis that does not report it
 
 
 async def _setting(client: RedisClient, name: str) -> str:

@@ -1,4 +1,4 @@
-"""One Redis client for the blocking and the asyncio form of everything that lives in Redis."""
+"""One Redis client for the blocking and the asyncio form of everything that Redis stores."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -27,13 +27,13 @@ from history.support.urls import split_option
 
 T = TypeVar("T")
 
-#: How long a connection or an answer may take before the server counts as away, in seconds.
+#: How long connecting or an answer may take before the server counts as unavailable, in seconds.
 TIMEOUT = 5.0
 
 #: How many names one command reads.
 PAGE = 1000
 
-#: The names of all triggers with something in this Redis.
+#: The names of all triggers with data in this Redis.
 TRIGGERS_KEY = "doubtless:triggers"
 
 
@@ -44,18 +44,18 @@ def keys_of(trigger: str, *names: str) -> list[str]:
 
 
 class RedisClient:
-    """A redis-py client, blocking or asyncio, whose retries are ours.
+    """A redis-py client, blocking or asyncio, with our own retries.
 
-    redis-py's own retries are switched off: it would send a command again whose reply was lost, and take its
-    own first write for somebody else's. Here a lost connection is opened again once, and only for calls that
-    may be sent twice; everything the history writes may. So is one to a server that does not write any more:
-    behind its address there may be another one by now.
+    redis-py's own retries are off: if a reply was lost, it would send the command again, and take its own
+    first write for another client's. Here a lost connection is opened again once, and only for calls that may
+    be sent twice. All writes of the history may. The same happens if a server does not accept writes any
+    more: its address may lead to another server by now.
 
-    While the server does not answer, calls fail at once (see :mod:`history.circuit`), unless ``circuit`` is
-    false. A cluster has no circuit: that one node is away says nothing of the others.
+    While the server does not answer, calls fail immediately (see :mod:`history.circuit`), unless ``circuit``
+    is false. A cluster has no circuit: if one node is unavailable, this tells nothing about the others.
 
     Raises:
-        ConfigurationError: the client decodes replies, but what is stored is bytes that are no text.
+        ConfigurationError: the client decodes replies, but the stored bytes are not text.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RedisClient:
     ) -> None:
         if isinstance(client, str):
             raise ConfigurationError(
-                "history", "a redis-py client is wanted here, not a URL", "use open_history(URL)"
+                "history", "this needs a redis-py client, not a URL", "use open_history(URL)"
             )
         if client.get_encoder().decode_responses:
             raise ConfigurationError(
@@ -78,9 +78,9 @@ class RedisClient:
         self.is_cluster = isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster)
         self.durability = Durability.of(durability, cluster=self.is_cluster)
         pool = pool_of(client)
-        #: None for a cluster, whose client has a pool for each node, and finds the node by the key.
+        #: None for a cluster: its client has a pool for each node, and finds the node by the key.
         self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
-        #: Grows when the nodes of a cluster may have changed, of which its client does not tell.
+        #: Grows when the nodes of a cluster may have changed, because its client does not report this.
         self.doubts = 0
         self.circuit = Circuit(
             f"Redis at {_address_of(pool)}",
@@ -90,10 +90,10 @@ class RedisClient:
 
     @classmethod
     def from_url(cls, url: str, *, asyncio: bool = False, options: Sequence[str] = ()) -> "RedisClient":
-        """Make a client for ``url``; nothing is connected yet.
+        """Make a client for ``url``; it does not connect yet.
 
-        It may say ``?circuit=off`` and ``?durability=replicas:1``. ``options`` are those that its opener has
-        taken out, for the error about one there is not.
+        The URL may have ``?circuit=off`` and ``?durability=replicas:1``. ``options`` were taken out of the
+        URL by the caller, for the error about an unknown one.
         """
         redis_url, durability = split_option(url, "durability")
         redis_url, circuit = split_circuit(redis_url)
@@ -118,9 +118,9 @@ class RedisClient:
         """Run one command that may be sent twice; open a lost connection once.
 
         Raises:
-            HistoryUnavailableError: the server is away, or cannot do it at present.
-            ConfigurationError: it never will, as it is set.
-            redis.ResponseError: it says anything else.
+            HistoryUnavailableError: the server is unavailable, or cannot do it at present.
+            ConfigurationError: with these settings it never will.
+            redis.ResponseError: any other error reply.
         """
         if self.circuit.is_open:
             self.circuit.refuse(doing)
@@ -130,11 +130,11 @@ class RedisClient:
             return await self.call_again(doing, command, error)
 
     async def write(self, doing: str, command: Callable[[Any], Any]) -> Any:
-        """Give one write to a client or a pipeline, and wait for replicas where that is asked for.
+        """Give one write to a client or a pipeline, and wait for replicas if ``durability`` is set.
 
         Raises:
             NotDurableError: they do not have it in time.
-            redis.RedisError and others: as :meth:`call`.
+            redis.RedisError and others: as in :meth:`call`.
         """
         durability = self.durability
         if durability is None:
@@ -164,7 +164,7 @@ class RedisClient:
             self._give_up(again, doing)
 
     def _give_up(self, error: Exception, doing: str) -> NoReturn:
-        """Raise what an error of redis-py means; fail fast from now on if it means that nobody answers."""
+        """Raise our error for an error of redis-py; if nobody answers, later calls fail fast."""
         match kind_of(error):
             case FaultKind.UNANSWERED:
                 pool = pool_of(self.client)
@@ -180,7 +180,7 @@ class RedisClient:
                 raise error
 
     async def triggers(self) -> Sequence[str]:
-        """Name the triggers with something in this Redis, sorted; a page at a time."""
+        """Return the names of the triggers with data in this Redis, sorted; read a page at a time."""
         names, cursor = set[bytes](), 0
         while True:
             page = partial(self.client.sscan, TRIGGERS_KEY, cursor, count=PAGE)
@@ -203,7 +203,7 @@ class RedisClient:
 
 
 def _failed_to_connect(error: Exception) -> bool:
-    """Tell a server that is not there, as no connection holds or is made, from one that may just be slow."""
+    """Return whether no connection holds or can be made; if not, the server may just be slow."""
     return isinstance(error, redis.ConnectionError) or "Timeout connecting" in str(error)
 
 
@@ -212,5 +212,5 @@ def _address_of(pool: Any) -> str:
         return f"the master of {service}"
     options: dict[str, Any] = {} if pool is None else pool.connection_kwargs
     return str(
-        options.get("path") or f"{options.get('host', 'an address of its own')}:{options.get('port', '')}"
+        options.get("path") or f"{options.get('host', 'an unknown address')}:{options.get('port', '')}"
     )

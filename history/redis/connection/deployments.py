@@ -3,8 +3,8 @@
     redis+sentinel://user:password@a:26379,b:26379,c:26379/service/0
     redis+cluster://user:password@a:6379,b:6379
 
-With ``rediss+`` every connection is encrypted. User, password and options are those of the servers with the
-data; ``sentinel_username`` and ``sentinel_password`` are those of the Sentinels.
+With ``rediss+`` every connection is encrypted. User, password and options are for the servers with the data;
+``sentinel_username`` and ``sentinel_password`` are for the Sentinels.
 """
 
 import threading
@@ -28,16 +28,16 @@ REDIS_PORT = 6379
 SENTINEL_REMEDY = "use redis+sentinel://a:26379,b:26379,c:26379/service/0"
 CLUSTER_REMEDY = "use redis+cluster://a:6379,b:6379"
 
-#: How many connections a pool may have where the URL does not say it: as many as are needed at once, which
-#: their users bound. redis-py's own limit of 100 would be met by services that run beside each other.
+#: How many connections a pool may have if the URL does not set it: as many as its users need, because they
+#: set the limit. Services that run in parallel would reach redis-py's own limit of 100.
 UNBOUNDED = 2**31
 
 
 def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
-    """Return a client of the server that Sentinel calls the master; it asks again for each connection.
+    """Return a client of the server that Sentinel calls the master; each connection asks Sentinel again.
 
     Raises:
-        ConfigurationError: the URL names no service, no database by number, or an address that is none.
+        ConfigurationError: no service, a database that is not a number, or a wrong address.
     """
     parts = split_url(url)
     service, _, database = parts.path.strip("/").partition("/")
@@ -60,7 +60,7 @@ def open_cluster(url: str, *, setting: str, asyncio: bool, **options: Any) -> An
     """Return a client of a Cluster that begins with the nodes of the URL, and finds the others.
 
     Raises:
-        ConfigurationError: the URL names a database, of which a Cluster has one, or an address that is none.
+        ConfigurationError: the URL names a database, although a Cluster has only one, or has a wrong address.
     """
     parts = split_url(url)
     if parts.path.strip("/") not in {"", "0"}:
@@ -79,11 +79,11 @@ def open_cluster(url: str, *, setting: str, asyncio: bool, **options: Any) -> An
 class LateCluster(redis.RedisCluster):
     """A blocking client of a Cluster that connects at its first use, as all other clients do.
 
-    redis-py's connects when it is made: a service could not be imported while its Cluster is away.
+    redis-py's connects when it is made: no service could be imported while its Cluster is unavailable.
     """
 
     def __init__(self, addresses: Sequence[tuple[str, int]], options: dict[str, Any]) -> None:
-        # Nothing of the parent's is set: what it would have set is missing, and so __getattr__ is asked.
+        # The parent's constructor did not run: its attributes are missing, so __getattr__ is called.
         self._late = addresses, options
         self._making = threading.RLock()
 
@@ -109,22 +109,22 @@ class LateCluster(redis.RedisCluster):
 
     @property
     def addresses(self) -> list[str]:
-        """The nodes that it begins with, as ``host:port``."""
+        """The nodes to begin with, as ``host:port``."""
         return [f"{host}:{port}" for host, port in self._late[0]]
 
     def get_encoder(self) -> Any:
-        """Return what is known without a connection."""
+        """Return the encoder, without a connection."""
         encoder: Any = import_module("redis.connection").Encoder
         return encoder("utf-8", "strict", decode_responses=bool(self._late[1].get("decode_responses")))
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close everything that was opened."""
         if "nodes_manager" in vars(self):
             super().close()
 
 
 def check_database(database: str, setting: str, remedy: str) -> None:
-    """Refuse what redis-py would take for database 0 without a word."""
+    """Refuse a database that redis-py would silently take for 0."""
     if database and not database.isdecimal():
         raise ConfigurationError(
             setting, f"the database in its URL must be a number, not {database!r}", remedy

@@ -1,8 +1,8 @@
-"""Writes that count only once replicas have them: ``durability=replicas:1``.
+"""Writes that count only after replicas have them: ``durability=replicas:1``.
 
-Redis answers before its replicas have a write, so one that takes over may lack it. WAIT, sent behind a write
-on the same connection, says how many have all up to there. What they have not in time is neither done nor
-undone: it is answered as by a history that is away, and asked again.
+Redis answers before its replicas have a write, so a replica that takes over may lack it. WAIT, sent after a
+write on the same connection, returns how many replicas have everything up to there. A write that they do not
+have in time may or may not survive: the call fails as if the history were unavailable, and is sent again.
 """
 
 import re
@@ -15,20 +15,20 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 #: How long replicas may take, in milliseconds.
 PATIENCE = 1000
 
-#: A channel that nobody listens to. Where a call that is sent again has nothing left to write, WAIT would
-#: have nothing to wait for; what is published goes to the replicas, behind all that was written before.
+#: A channel without listeners. If a call that is sent again has nothing left to write, WAIT would have
+#: nothing to wait for. A published message goes to the replicas, after everything that was written before.
 CHANNEL = "doubtless:durability"
 
 _FORM = re.compile(r"replicas:([1-9][0-9]{0,2})")
 
 
 def packed(words: Iterable[bytes]) -> bytes:
-    """Return words as the server reads them, each with its length. A command begins with their number."""
+    """Return words in the server's format, each with its length. A command begins with their number."""
     return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
 
 
 class NotDurableError(HistoryUnavailableError):
-    """Too few replicas have a write. The primary has it, and nobody may rely on it."""
+    """Too few replicas have a write. The primary has it, but nobody may rely on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Durability:
 
     @classmethod
     def of(cls, text: object, *, cluster: bool = False) -> Self | None:
-        """Read ``replicas:1``; None for no word.
+        """Read ``replicas:1``; None if the option is absent.
 
         Raises:
-            ConfigurationError: it is something else, or there is a Cluster.
+            ConfigurationError: it has another form, or the deployment is a Cluster.
         """
         if text is None:
             return None
@@ -59,17 +59,17 @@ class Durability:
 
     @property
     def words(self) -> tuple[tuple[str, ...], ...]:
-        """The commands to send behind a write; the answer to the last one is for :meth:`check`."""
+        """The commands to send after a write; :meth:`check` takes the answer to the last one."""
         return ("PUBLISH", CHANNEL, ""), ("WAIT", str(self.replicas), str(PATIENCE))
 
     def packed(self) -> bytes:
-        """Return these commands as the server reads them."""
+        """Return these commands in the server's format."""
         return b"".join(
             b"*%d\r\n%b" % (len(words), packed(word.encode() for word in words)) for words in self.words
         )
 
     def lack(self, reached: int) -> str | None:
-        """Say what is missing when so many replicas have a write; None when they are enough."""
+        """Return what is missing if ``reached`` replicas have a write; None if they are enough."""
         if reached >= self.replicas:
             return None
         return (
@@ -78,7 +78,7 @@ class Durability:
         )
 
     def check(self, reached: int, doing: str) -> None:
-        """Return when so many replicas are enough.
+        """Return if ``reached`` replicas are enough.
 
         Raises:
             NotDurableError: they are not.

@@ -1,9 +1,9 @@
-"""What redis-py raises, sorted by what can be done about it. The one table for histories and providers.
+"""Errors of redis-py, sorted by the remedy. Histories and providers share this one table.
 
 =============  ===========================================================================
 UNANSWERED     nothing came back: refused, cut, timed out, host unknown
 NOT_NOW        an answer: the server cannot do it at present (LOADING, READONLY, OOM, ...)
-NEVER          a setting is wrong: account, permission, database, or no Redis at all
+NEVER          a setting is wrong: account, permission, database, or the server is not Redis
 OTHER          anything else, such as a script that is wrong
 =============  ===========================================================================
 """
@@ -34,7 +34,7 @@ from history.support.tls import stays_wrong
 
 
 class FaultKind(Enum):
-    """What can be done about an error."""
+    """The remedy for an error."""
 
     UNANSWERED = auto()
     NOT_NOW = auto()
@@ -44,7 +44,7 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A setting that cannot work: the errors it makes, by class or by words, and its remedy."""
+    """A setting that cannot work: its errors, by class or by words, and its remedy."""
 
     classes: tuple[type[Exception], ...]
     words: str
@@ -56,11 +56,11 @@ class _Fault:
         return isinstance(error, self.classes) or bool(self.words and re.search(self.words, str(error)))
 
 
-#: In this order: the first that explains an error does. ``{said}`` is the server's word.
+#: In this order: the first match counts. ``{said}`` is replaced by the server's text.
 _FAULTS = (
     _Fault(
         (NoPermissionError,),
-        # Inside a script older servers say NOPERM further back, newer ones do not say it at all.
+        # For scripts, older servers write NOPERM later in the text, newer ones not at all.
         r"\bNOPERM\b|^The user executing the script can't|^ACL failure in script",
         "its Redis account lacks a permission: {said}",
         "put a user with this permission into the URL (docs/how-to/run-on-redis.md, Permissions)",
@@ -111,7 +111,7 @@ _TLS = _Fault(
     "use redis:// for a server without TLS, or check the certificates",
 )
 
-#: What redis-py raises. That no node of a Cluster answers is an error outside its family.
+#: The errors that redis-py raises. If no node of a Cluster answers, the error is not a RedisError.
 REDIS_ERRORS = (redis.RedisError, RedisClusterException)
 
 _NOT_NOW_CLASSES = (
@@ -124,15 +124,15 @@ _NOT_NOW_CLASSES = (
     TryAgainError,
 )
 
-#: What redis-py has no class for, or did not give one because a script was in between.
+#: Errors without a class in redis-py, or without it because a script was in between.
 _NOT_NOW_WORDS = re.compile(
     r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNBLOCKED"
     r"|UNKILLABLE)\b"
     r"|max number of clients reached|^Too many connections|^No connection available"
 )
 
-#: Of these, what a server says whose place another one may have taken: after a failover behind one name or
-#: address an open connection still leads to the old one, which is a replica now, cut off, starting, or has a
+#: Some of these come from a server that another one may have replaced. After a failover behind one name or
+#: address, an open connection still leads to the old server. It is a replica now, cut off, starting, or has a
 #: disk that is full or broken (MISCONF).
 _ELSEWHERE_CLASSES = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
 _ELSEWHERE_WORDS = re.compile(
@@ -141,7 +141,7 @@ _ELSEWHERE_WORDS = re.compile(
 
 
 def kind_of(error: Exception) -> FaultKind:
-    """Tell what can be done about an error of redis-py."""
+    """Return the remedy for an error of redis-py."""
     if _fault_of(error) is not None:
         return FaultKind.NEVER
     if isinstance(error, _NOT_NOW_CLASSES) or _NOT_NOW_WORDS.search(str(error)):
@@ -152,14 +152,14 @@ def kind_of(error: Exception) -> FaultKind:
 
 
 def is_elsewhere(error: Exception) -> bool:
-    """Whether the server that can do it may be found by connecting anew. Nothing was done by this one."""
+    """Whether a new connection may find a server that can do it. This server did nothing."""
     if _fault_of(error) is not None:
         return False
     return isinstance(error, _ELSEWHERE_CLASSES) or bool(_ELSEWHERE_WORDS.search(str(error)))
 
 
 def configuration_error(error: Exception, doing: str, *, setting: str) -> ConfigurationError:
-    """Return the error to raise for one that is ``FaultKind.NEVER``: its setting, problem and remedy."""
+    """Return the error to raise for a ``FaultKind.NEVER``: its setting, problem and remedy."""
     fault = _fault_of(error)
     assert fault is not None  # noqa: S101  (the caller has sorted it)
     return fault.kind(setting, f"{fault.problem.format(said=error)} (while {doing})", fault.remedy)

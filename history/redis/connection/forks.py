@@ -1,7 +1,7 @@
-"""redis-py's clients for asyncio across a fork. Its blocking pools look at the process id themselves.
+"""redis-py's clients for asyncio across a fork. Its blocking pools check the process id themselves.
 
-A transport of asyncio that a child collects takes itself off its parent's event loop, whose list of sockets
-the two processes share: the parent would wait for ever. So what the parent made is kept, and not used.
+If a child's garbage collector closes an asyncio transport, its socket also leaves the parent's event loop:
+both processes share the list of sockets. The parent would wait forever. So they are kept unused.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from history.support.forks import at_fork, keep, unplug
 
 
 def survive_forks(client: Any) -> None:
-    """Have a client work in a forked child, too."""
+    """Make a client work in a forked child."""
     if isinstance(client, redis.asyncio.Redis):
         at_fork(client.connection_pool, _renew_pool)
     elif isinstance(client, redis.asyncio.RedisCluster):
@@ -22,7 +22,7 @@ def survive_forks(client: Any) -> None:
 
 
 def abandon(connections: Iterable[Any]) -> None:
-    """Take connections of a parent out of use, in its child."""
+    """In a child, stop using connections of its parent."""
     for connection in connections:
         keep(connection)
         writer = getattr(connection, "_writer", None)
@@ -32,7 +32,7 @@ def abandon(connections: Iterable[Any]) -> None:
 
 
 def _renew_pool(pool: Any) -> None:
-    abandon([*pool._available_connections, *pool._in_use_connections])  # noqa: SLF001  (it has no such verb)
+    abandon([*pool._available_connections, *pool._in_use_connections])  # noqa: SLF001  (no method does this)
     pool.reset()
     if hasattr(pool, "_lock"):
         pool._lock = asyncio.Lock()  # noqa: SLF001  (as above; a task of the parent may hold it)

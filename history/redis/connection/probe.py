@@ -1,7 +1,7 @@
-"""Who is there: whether a Redis answers, what answers in its place; and leaving one that is not the right.
+"""Whether a Redis answers, what else may answer at its address, and how to leave a wrong server.
 
-After a failover behind one name, one address or one proxy, an open connection may lead to the old server for
-ever: it answers, and only refuses to write. A new connection looks the name up again and finds the new one.
+After a failover behind one name, address or proxy, an open connection may lead to the old server forever: it
+answers, but refuses writes. A new connection looks the name up again and finds the new one.
 """
 
 import asyncio
@@ -22,37 +22,37 @@ from history.redis.connection.errors import REDIS_ERRORS, FaultKind, kind_of
 
 _CLUSTERS = (redis.RedisCluster, redis.asyncio.RedisCluster)
 
-#: How long a stranger is waited for, in seconds: it has answered something else just now.
+#: How long to wait for a stranger, in seconds: it has just answered something else.
 STRANGER_TIMEOUT = 0.5
 
-#: PostgreSQL's SSLRequest, which it answers with one letter, and nothing else understands.
+#: PostgreSQL's SSLRequest: PostgreSQL answers with one letter, and nothing else understands it.
 SSL_REQUEST = bytes.fromhex("00000008 04d2162f")
 
-#: What PostgreSQL says to it: yes, or no.
+#: PostgreSQL's answers to it: yes, or no.
 SSL_ANSWERS = (b"S", b"N")
 
-#: How Redis begins its answer to PING: +PONG, or -NOAUTH and the like.
+#: The beginning of Redis's answer to PING: +PONG, or -NOAUTH and the like.
 REDIS_ANSWERS = (b"+", b"-")
 
 
 def answers(pool: Any, *, waits: bool) -> bool:
     """Send PING over a fresh connection, made as ``pool`` makes its own; block until there is an answer.
 
-    A refusal is an answer, too, but for LOADING.
+    A refusal other than LOADING also counts as an answer.
     """
     limits = {"socket_timeout": PROBE_TIMEOUT, "socket_connect_timeout": PROBE_TIMEOUT}
     if hasattr(pool, "sentinel_manager"):
         beside = _beside(pool, limits)
         return drive(_ping(partial(beside.connection_class, **beside.connection_kwargs)))
     wire = partial(pool.connection_class, **{**pool.connection_kwargs, **limits})
-    # An asyncio connection gets an event loop of its own: the application's may be busy, or over.
+    # An asyncio connection gets a new event loop: the application's may be busy, or may have ended.
     return (asyncio.run if waits else drive)(_ping(wire))
 
 
 def _beside(pool: Any, limits: dict[str, float]) -> Any:
-    """Return a blocking pool of the master that the same Sentinels name, with connections of its own.
+    """Return a blocking pool of the master that the same Sentinels name, with separate connections.
 
-    Those of an asyncio pool, to the Sentinels too, belong to the application's event loop.
+    An asyncio pool's connections, including those to the Sentinels, belong to the application's event loop.
     """
     kind: Any = redis.sentinel
     sentinel = kind.Sentinel([])
@@ -63,7 +63,7 @@ def _beside(pool: Any, limits: dict[str, float]) -> Any:
 
 
 def _account(pool: Any) -> dict[str, Any]:
-    """Return where the connections of a pool lead to, as whom, and whether encrypted."""
+    """Return the server, the account and the encryption of a pool's connections."""
     names = {"host", "port", "db", "username", "password"}
     given = {
         name: value
@@ -88,10 +88,10 @@ async def _ping(connection: Any) -> bool:
 
 
 def stranger_at(pool: Any, error: Exception, *, setting: str) -> ConfigurationError | None:
-    """Return what to tell of a server that hung up, or did not shake hands, because it is not what it should.
+    """Return the error for a server that hung up, or failed the handshake, because it is of another kind.
 
-    PostgreSQL hangs up on what is not its protocol, and a Redis without TLS waits for more of what it takes
-    for a command: both look like a server that is away. Blocks for a moment, and only where it may be so.
+    PostgreSQL hangs up on an unknown protocol. A Redis without TLS waits for the rest of what it takes for a
+    command. Both look like an unavailable server. This blocks for a moment, and only if it may be so.
     """
     address = pool.connection_kwargs.get("host"), pool.connection_kwargs.get("port")
     text, where = str(error), f"{address[0]}:{address[1]}"
@@ -102,7 +102,7 @@ def stranger_at(pool: Any, error: Exception, *, setting: str) -> ConfigurationEr
             return ConfigurationError(setting, f"the Redis at {where} does not use TLS", "use redis://")
         return None
     hung_up = "closed by server" in text or "reset by peer" in text
-    # A Redis that has just started again answers the first question; only a stranger hears the second one.
+    # A Redis that has just restarted answers the first question; only a stranger gets the second one.
     if hung_up and not _ask(address, b"PING\r\n") and _ask(address, SSL_REQUEST) in SSL_ANSWERS:
         return ConfigurationError(
             setting, f"the server at {where} is PostgreSQL, not Redis", "check host and port"
@@ -122,20 +122,20 @@ def _ask(address: Any, question: bytes) -> bytes:
 async def hang_up(client: Any) -> None:
     """Close the idle connections of a redis-py client, blocking or asyncio; the next call opens new ones.
 
-    Those in use are left to their calls, which find out by themselves.
+    Calls keep the connections in use, and find out by themselves.
     """
-    # What cannot be closed is broken, and is opened anew, too.
+    # A connection that cannot be closed is broken, and is opened again as well.
     with suppress(*REDIS_ERRORS, OSError):
         if isinstance(client, _CLUSTERS):
             await _hang_up_cluster(client)
         elif (own := getattr(client, "connection", None)) is not None:
-            await settled(own.disconnect())  # a client of a single connection, which is in no pool
+            await settled(own.disconnect())  # a client with a single connection outside of any pool
         else:
             await settled(client.connection_pool.disconnect(inuse_connections=False))
 
 
 def pool_of(client: Any) -> Any:
-    """Return the pool of a client; None for a Cluster's, which has one for each node."""
+    """Return the pool of a client; None for a Cluster, which has one for each node."""
     return None if isinstance(client, _CLUSTERS) else client.connection_pool
 
 
@@ -148,7 +148,7 @@ async def close_client(client: Any) -> None:
 
 
 async def _hang_up_cluster(client: Any) -> None:
-    """Close what leads to each node, and ask the cluster anew who serves which slots."""
+    """Close the connections to each node, and read again which node serves which slots."""
     for node in client.get_nodes():
         if isinstance(client, redis.asyncio.RedisCluster):
             await node.disconnect_free_connections()

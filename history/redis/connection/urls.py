@@ -1,4 +1,4 @@
-"""From a URL to a redis-py client that sends nothing twice by itself, blocking or asyncio."""
+"""From a URL to a redis-py client, blocking or asyncio, that never repeats a command by itself."""
 
 import inspect
 import re
@@ -18,26 +18,26 @@ from history.redis.connection.deployments import UNBOUNDED, check_database, open
 from history.redis.connection.probe import pool_of
 from history.support.urls import guarded, split_option, split_url
 
-#: What a URL of any use may say, beside what redis-py knows.
+#: Our own options of every URL, in addition to redis-py's.
 OWN_OPTIONS = ("circuit", "durability")
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 
-#: What to write instead of a URL that cannot be used.
+#: The advice for a URL that cannot be used.
 REMEDY = "use redis://host:6379/0, redis+sentinel://a,b,c/service/0 or redis+cluster://a,b,c"
 
 
 def open_client(
     url: str, *, setting: str, asyncio: bool, connect: float, answer: float, options: Sequence[str] = ()
 ) -> Any:
-    """Make a client that waits so many seconds to connect and for an answer; nothing is connected yet.
+    """Make a client with this time-out for connecting and for an answer; it does not connect yet.
 
-    ``options`` are those of the URL that its opener has taken out, for the error about one there is not.
+    ``options`` were taken out of the URL by the caller, for the error about an unknown one.
 
-    Any, because redis-py leaves the keywords of ``from_url`` untyped, and its answers blocking or not.
+    Any, because redis-py leaves the keywords of ``from_url`` untyped, and its answers may be awaitable.
 
     Raises:
-        ConfigurationError: the URL is none, names no number as its database, or has an unknown option.
+        ConfigurationError: it is not a valid URL, has a database that is not a number, or an unknown option.
     """
     with guarded(url, setting):
         try:
@@ -56,7 +56,7 @@ def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: floa
     try:
         client = _opener(url, setting)(url, setting=setting, asyncio=asyncio, **options)
         if (pool := pool_of(client)) is not None:
-            # Options that redis-py does not know are found when a connection is made, which connects nothing.
+            # Making a connection finds options that redis-py does not know, without connecting.
             pool.connection_class(**pool.connection_kwargs)
     except ConfigurationError:
         raise
@@ -95,14 +95,14 @@ def _open_single(url: str, *, setting: str, asyncio: bool, **options: Any) -> An
     if parts.scheme != "unix":
         check_database(parts.path.strip("/"), setting, REMEDY)
     kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
-    return kind.from_url(url, max_connections=UNBOUNDED, **options)  # of which the URL's own comes before
+    return kind.from_url(url, max_connections=UNBOUNDED, **options)  # options of the URL win
 
 
 def split_circuit(url: str) -> tuple[str, bool]:
-    """Return a URL without ``circuit=on|off``, which is not redis-py's, and whether it is on.
+    """Return a URL without ``circuit=on|off``, which redis-py does not know, and whether the circuit is on.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the value is neither on nor off.
     """
     rest, circuit = split_option(url, "circuit")
     return rest, True if circuit is None else is_on(circuit)

@@ -1,8 +1,8 @@
-"""Connections over which scripts run, with less in the way than redis-py puts there.
+"""Connections for scripts, with less overhead than redis-py's.
 
-For each command redis-py takes a connection from its pool and gives it back, which is two locks, a look at
-the socket and a few metrics, and packs each word by itself: together that takes longer than Redis takes to
-answer. Here a command is packed from parts that are packed already, and connections stay open between calls.
+For each command redis-py takes a connection from its pool and gives it back: two locks, a check of the socket
+and a few metrics. It also packs each word separately. Together that takes longer than Redis takes to answer.
+Here a command consists of parts that are packed already, and connections stay open between calls.
 """
 
 import os
@@ -16,20 +16,20 @@ from history.bridge import settled
 from history.redis.connection.durability import Durability
 from history.redis.connection.forks import abandon
 
-#: How many commands of a long call are on their way at a time.
+#: How many commands of a long call are in transit at a time.
 UNDER_WAY = 3
 
 
-#: How a server names itself; another one answers, or the same one has started again, where this has changed.
+#: The id of a server; if it changes, another server answers, or the same one has restarted.
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 
 
 class AnotherServerError(Exception):
-    """A new connection leads to another server than those before; the command was not sent."""
+    """A new connection leads to another server than the earlier ones; the command was not sent."""
 
 
 async def answer_of(wire: Any) -> Any:
-    """Return what was answered; an error as itself, for others are still to be read."""
+    """Return the answer; return an error without raising it, because other answers must still be read."""
     try:
         return await settled(wire.read_response())
     except redis.ResponseError as error:
@@ -39,11 +39,11 @@ async def answer_of(wire: Any) -> Any:
 class Wires:
     """Connections to one server, blocking or asyncio, made as the pool of a redis-py client makes its own.
 
-    They do not count among that pool's connections, so that a small pool cannot be used up by them. Each is
-    in use by one call at a time; safe to share between threads, and across a fork.
+    They do not count as that pool's connections, so they cannot use up a small pool. Each is in use by one
+    call at a time; safe to share between threads, and across a fork.
 
-    A connection belongs to one run of one server, which is asked for its name once: ``server`` is the name of
-    the last one, and empty while none was met, or where the account may not ask.
+    A connection belongs to one run of one server. It asks for the server's name once. ``server`` is the last
+    name; empty if no server was met yet, or if the account may not ask.
     """
 
     def __init__(self, pool: Any, *, waits: bool) -> None:
@@ -57,8 +57,8 @@ class Wires:
         """Send one packed command and return the answer as it came.
 
         Raises:
-            redis.RedisError: what the server or the connection has to say; a lost connection was closed.
-            AnotherServerError: nothing was sent yet; ask again.
+            redis.RedisError: the server's or the connection's error; a lost connection was closed.
+            AnotherServerError: nothing was sent yet; call again.
         """
         wire = self._take() or await self._open()
         try:
@@ -72,18 +72,18 @@ class Wires:
             self._idle.append(wire)
             raise
         except BaseException:
-            # An answer that is still on its way must not be taken for the next command's; and where one
-            # connection is lost, the others are likely to be lost too.
+            # The next command must not take an answer that is still in transit. If one connection is lost,
+            # the others are probably lost too, so they are closed.
             await self.close(wire)
             raise
         self._idle.append(wire)
         return answer
 
     async def ask_durably(self, command: bytes, durability: Durability) -> tuple[Any, int]:
-        """Send one packed command, and return its answer and how many replicas have what it wrote.
+        """Send one packed command; return its answer and how many replicas have what it wrote.
 
         Raises:
-            as :meth:`ask`.
+            as in :meth:`ask`.
         """
         wire = self._take() or await self._open()
         try:
@@ -104,9 +104,9 @@ class Wires:
         So the server has something to do while an answer travels and is read.
 
         Raises:
-            redis.RedisError: what the server or the connection has to say. The rest is not answered then, and
-                the connection is closed.
-            AnotherServerError: nothing was sent yet; ask again.
+            redis.RedisError: the server's or the connection's error. Then the rest has no answers, and the
+                connection is closed.
+            AnotherServerError: nothing was sent yet; call again.
         """
         wire, under_way, done = self._take() or await self._open(), 0, False
         try:
@@ -127,7 +127,7 @@ class Wires:
 
     def _take(self) -> Any | None:
         if self._process != os.getpid():
-            # A forked child must not speak on its parent's connections.
+            # A forked child must not use its parent's connections.
             if self._waits:
                 abandon(self._idle)
             self._process, self._idle = os.getpid(), []
@@ -137,14 +137,14 @@ class Wires:
             return None
 
     async def _open(self) -> Any:
-        """Open a connection, and tell by an error when it leads to another server."""
+        """Open a connection; raise an error if it leads to another server."""
         wire = self._pool.connection_class(**self._pool.connection_kwargs)
         try:
-            await settled(wire.connect())  # which one of Sentinel's does by itself only here
+            await settled(wire.connect())  # Sentinel's connections do this by themselves only here
             await settled(wire.send_command("INFO", "server"))
             named = _RUN_ID.search(await settled(wire.read_response()))
         except redis.ResponseError:
-            named = None  # it may not ask, or the server is busy: what it has to say to the command counts
+            named = None  # the account may not ask, or the server is busy: the reply to the command will tell
         except BaseException:
             await self.close(wire)
             raise
@@ -157,17 +157,17 @@ class Wires:
         return wire
 
     async def name(self) -> bytes:
-        """Return ``server``, from a connection that is opened if there is none.
+        """Return ``server``; open a connection if there is none.
 
         Raises:
-            redis.RedisError: as :meth:`ask`.
-            AnotherServerError: it has just changed; ask again.
+            redis.RedisError: as in :meth:`ask`.
+            AnotherServerError: it has just changed; call again.
         """
         self._idle.append(self._take() or await self._open())
         return self.server
 
     async def close(self, *busy: Any) -> None:
-        """Close what is idle, and what is named; the next call opens a connection again."""
+        """Close idle connections, and the given ones; the next call opens a connection again."""
         idle, self._idle = self._idle, []
         for wire in (*busy, *idle):
             closing = wire.disconnect()

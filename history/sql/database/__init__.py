@@ -1,12 +1,11 @@
-"""The way to a database, whichever it is.
+"""Connections to a database of either kind.
 
-``engine.py`` makes engines and runs steps, on a pool or inside somebody's transaction; ``postgresql.py`` and
-``files.py`` are what is special about PostgreSQL and about a file of SQLite, which ``paths.py`` finds by its
-URL. ``errors.py`` sorts what drivers raise, ``probe.py`` asks whether a server answers again, ``silence.py``
-ends what waits for one that says nothing, ``forks.py`` keeps connections out of forked children. ``turns.py``
-hands out the connections of a full pool in turn, ``riders.py`` sends statements with the next one,
-``nesting.py`` knows who asks from inside a transaction, ``serving.py`` what a service may do to its
-connection. ``check.py`` finds settings that lose commits,
-``encoding.py`` characters that a database does not have, ``room.py`` how many connections there is room for,
-``permissions.py`` what the role may not do.
+``engine.py`` makes engines and runs steps, on a pool or inside a caller's transaction. ``postgresql.py`` has
+the special cases of PostgreSQL, ``files.py`` those of a SQLite file, which ``paths.py`` finds by its URL.
+``errors.py`` sorts errors of drivers, ``probe.py`` finds out whether a server answers again, ``silence.py``
+ends waits for a silent server, and ``forks.py`` keeps connections out of forked children. ``turns.py`` hands
+out the connections of a full pool in turn, and ``riders.py`` sends statements with the next one.
+``nesting.py`` recognizes calls from inside a transaction, ``serving.py`` limits what a service may do to its
+connection. ``check.py`` finds settings that lose commits, ``encoding.py`` encodings that lack characters,
+``room.py`` how many more connections are possible, and ``permissions.py`` privileges that the role lacks.
 """

@@ -1,4 +1,4 @@
-"""What of a database's settings may make it forget what it has committed."""
+"""Settings of a database that may make it forget commits."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,15 @@ from history.sql.database.encoding import ENCODING, WHOLE
 from history.sql.database.engine import AnyConnection, fetch
 from history.sql.statements.dialects import Dialect, statement
 
-# The file, empty in memory; how it is written; and when it is synced.
+# The file (empty if the database is in memory); how it is written; and when it is synced.
 FILE = statement(sqlite="SELECT file FROM pragma_database_list WHERE name = 'main'")
 JOURNAL = statement(sqlite="PRAGMA journal_mode")
 SYNCHRONOUS = statement(sqlite="PRAGMA synchronous")
 
-#: The value of ``PRAGMA synchronous`` from which on a commit is on disk.
+#: From this value of ``PRAGMA synchronous`` on, a commit is on disk.
 FULL = 2
 
-# The settings that trade durability for speed, where somebody has made that trade.
+# The settings that trade durability for speed, if somebody has changed them.
 DURABILITY = statement(
     postgresql="""
     SELECT name, setting FROM pg_settings
@@ -34,32 +34,32 @@ STANDBYS = statement(
 
 
 async def remarks_on(connection: AnyConnection) -> Sequence[str]:
-    """Say what is as most have it, and may lose the last commits all the same; see ``doubtless doctor``."""
+    """Return settings that are common, but may still lose the last commits; see ``doubtless doctor``."""
     if connection.dialect.name == Dialect.SQLITE:
         return []
     ((waits, names, standbys),) = await fetch(connection, STANDBYS)
     remark = ""
     if names and waits in {"local", "remote_write"}:
         remark = (
-            f"synchronous_commit = {waits}: no commit waits until a standby has it on disk, and what a "
-            "failover loses runs again; synchronous_commit = on waits"
+            f"synchronous_commit = {waits}: no commit waits until a standby has it on disk, and messages "
+            "that a failover loses run again; synchronous_commit = on waits"
         )
     elif standbys and not names:
         remark = (
-            f"{standbys} standbys, and no commit waits for them: what a failover loses runs again; "
+            f"{standbys} standbys, and no commit waits for them: messages that a failover loses run again; "
             "synchronous_standby_names makes commits wait"
         )
     return [remark] if remark else []
 
 
 async def warnings_about(connection: AnyConnection) -> Sequence[str]:
-    """Return one sentence for each setting that may lose what was committed."""
+    """Return one sentence for each setting that may lose commits."""
     if connection.dialect.name == Dialect.SQLITE:
         return await _about_sqlite(connection)
     ((encoding,),) = await fetch(connection, ENCODING)
     characters = (
-        f"the encoding of the database is {encoding}, not UTF8: a trigger, a queue or a consumer whose name "
-        "has a character that it lacks cannot be stored, nor a message of SQL-JMS with one in its properties"
+        f"the encoding of the database is {encoding}, not UTF8: it cannot store a character that it lacks in "
+        "the name of a trigger, a queue or a consumer, or in the properties of a SQL-JMS message"
     )
     return [characters] * (encoding not in WHOLE) + [
         f"PostgreSQL runs with {name} = {setting}: after a crash of the server or its machine the last "

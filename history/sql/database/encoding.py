@@ -1,7 +1,7 @@
-"""Databases of PostgreSQL whose encoding does not have every character.
+"""PostgreSQL databases with an encoding that lacks some characters.
 
-Sessions speak UTF-8, whatever the database: one of SQL_ASCII keeps the bytes as they are, and others refuse a
-character that they do not have. JSON documents are written without any: they are kept whole everywhere.
+Sessions always use UTF-8. A SQL_ASCII database keeps the bytes as they are; others refuse a character that
+their encoding lacks. JSON documents are written without such characters, so they stay whole everywhere.
 """
 
 import json
@@ -9,7 +9,7 @@ import re
 
 from history.sql.statements.dialects import statement
 
-# In what the database keeps text.
+# The encoding in which the database keeps text.
 ENCODING = statement(postgresql="SELECT current_setting('server_encoding')")
 
 #: The encodings that keep every character.
@@ -19,7 +19,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def in_ascii(document: str) -> str:
-    """Return a JSON document with all that is not ASCII escaped."""
+    """Return a JSON document in which every character outside ASCII is escaped."""
     return document if document.isascii() else _NOT_ASCII.sub(_escaped, document)
 
 

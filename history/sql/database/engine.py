@@ -1,8 +1,8 @@
-"""Connections of the SQL history: from a URL to an engine, and from a driver's exception to one of ours.
+"""Connections of the SQL history: from a URL to an engine, and from a driver's exception to our own.
 
-Everything here serves a blocking and an asyncio engine alike, see :mod:`history.bridge`. Engines run in
-autocommit: on PostgreSQL every step is one statement, on SQLite a step that writes opens its transaction
-itself, because it must be ``BEGIN IMMEDIATE``: SQLite refuses to turn a reader into a writer that waits.
+Everything here serves blocking and asyncio engines, see :mod:`history.bridge`. Engines run in autocommit. On
+PostgreSQL every step is one statement. On SQLite a step that writes opens its transaction itself with ``BEGIN
+IMMEDIATE``, because SQLite does not let a reader become a writer that waits.
 """
 
 import importlib.util
@@ -57,19 +57,19 @@ AnyEngine = Engine | AsyncEngine
 #: A row of any shape.
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
-#: What is done with a connection.
+#: Work on a connection.
 Step = Callable[[AnyConnection], Awaitable[T]]
 
 #: How long a step waits for another writer of the same SQLite file; ``?timeout=`` in the URL changes it.
 BUSY_TIMEOUT_SECONDS = 10.0
 
-#: How many pages of 4 KiB SQLite's write-ahead log gathers before they are written to the file.
+#: After how many pages of 4 KiB SQLite copies its write-ahead log into the file.
 CHECKPOINT_PAGES = 8000
 
 #: How much memory SQLite's cache may take, in KiB.
 CACHE_KIB = 65_536
 
-#: The first SQLite that has RETURNING, UPDATE FROM and, always, JSON.
+#: The first SQLite that has RETURNING, UPDATE FROM and, in every build, JSON.
 OLDEST_SQLITE = (3, 38, 0)
 
 #: The drivers that the statements were written for, by dialect.
@@ -80,23 +80,23 @@ BEGIN = statement(sqlite="BEGIN IMMEDIATE", postgresql="BEGIN")
 COMMIT = statement("COMMIT")
 ROLLBACK = statement("ROLLBACK")
 
-#: How often a step is tried that others' transactions get in the way of.
+#: How often a step is tried if other transactions conflict with it.
 CONFLICT_ATTEMPTS = 20
 
 
-#: What a SQLite URL may say: the options of Python's driver, and those of SQLite's own file names, which it
-#: reads after ``uri=true`` alone.
+#: The options of a SQLite URL: those of Python's driver, and those of SQLite's own file names, which it reads
+#: only after ``uri=true``.
 SQLITE_OPTIONS = ("timeout", "detect_types", "cached_statements", "uri")
 SQLITE_FILE_OPTIONS = ("mode", "cache", "psow", "nolock", "immutable", "vfs", "modeof")
 
 
 def open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str] = ("circuit",)) -> AnyEngine:
-    """Make an engine for the history's own use; nothing is connected yet.
+    """Make an engine for the history itself; it does not connect yet.
 
-    ``options`` are those of the URL that its opener has taken out, for the error about one there is not.
+    ``options`` were taken out of the URL by the caller, for the error about an unknown one.
 
     Raises:
-        ConfigurationError: it is no URL of SQLite or PostgreSQL, or (MissingExtraError) a driver is missing.
+        ConfigurationError: not a URL of SQLite or PostgreSQL, or (MissingExtraError) a driver is missing.
     """
     if isinstance(url, str):
         with guarded(url, "history"):
@@ -107,7 +107,7 @@ def open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str] = ("cir
 def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> AnyEngine:
     try:
         parsed = parsed_url(url)
-    except (ArgumentError, ValueError):  # whose texts hold the URL
+    except (ArgumentError, ValueError):  # their texts hold the URL
         raise ConfigurationError(
             "history", "its URL is not valid", "use sqlite:///file.db or postgresql://..."
         ) from None
@@ -127,39 +127,39 @@ def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> An
         )
     _make_safe(engine)
     if engine.dialect.name == Dialect.SQLITE:
-        # Last: what is known to be deleted is not made again.
+        # Last: a file that is known to be deleted is not made again.
         event.listen(pooled_of(engine), "do_connect", make_private)
     return engine
 
 
 def parsed_url(url: str | URL) -> URL:
-    """Read a URL, also one with several hosts that have ports: ``postgresql://one:5432,two:5432/database``.
+    """Read a URL, including one with several hosts and ports: ``postgresql://one:5432,two:5432/database``.
 
     Raises:
-        ArgumentError, ValueError: it is none.
+        ArgumentError, ValueError: it is not a URL.
     """
     return make_url(with_hosts(url) if isinstance(url, str) else url)
 
 
 def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
-    """Return a URL without ``circuit=on|off``, which is no driver's, and whether it is on.
+    """Return a URL without ``circuit=on|off``, which drivers do not know, and whether the circuit is on.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the value is neither on nor off.
     """
     rest, value = split_option(url, "circuit")
     return rest, is_on(value)
 
 
 def split_option(url: str | URL, name: str) -> tuple[str | URL, str | None]:
-    """Return a URL without one of its options, which is no driver's, and what that says, if only nothing."""
+    """Return a URL without an option that drivers do not know, and the option's value, which may be empty."""
     try:
         parsed = parsed_url(url)
     except (ArgumentError, ValueError):
-        return url, None  # open_engine says so
+        return url, None  # open_engine raises the error
     value = parsed.query.get(name)
     if value is None and isinstance(url, str) and (name, "") in _pairs(url):
-        value = ""  # SQLAlchemy passes over it
+        value = ""  # SQLAlchemy ignores an empty value
     return parsed.difference_update_query([name]), None if value is None else str(value)
 
 
@@ -172,7 +172,7 @@ def _note_full(engine: AnyEngine, doing: str) -> None:
     if engine.dialect.name == Dialect.SQLITE:
         more = "SQLite has one, use PostgreSQL"
     _log.warning(
-        "%s waits for a connection, all of the pool are in use (%s): %s, or lower the trigger's concurrency",
+        "%s waits for a connection: all of the pool are in use (%s): %s, or lower the trigger's concurrency",
         doing,
         engine.pool.status(),
         more,
@@ -180,7 +180,7 @@ def _note_full(engine: AnyEngine, doing: str) -> None:
 
 
 def in_memory(url: URL) -> bool:
-    """Whether a SQLite URL names no file."""
+    """Whether a SQLite URL has no file."""
     return file_of(url) is None
 
 
@@ -193,8 +193,8 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
         )
     if "timeout" not in url.query:
         url = url.update_query_dict({"timeout": str(BUSY_TIMEOUT_SECONDS)})
-    # One connection: SQLite has one writer, and threads that queue here wait less than those that poll its
-    # lock. In memory, it also is the only one that sees the data.
+    # One connection: SQLite has one writer, and threads that queue here wait less than threads that poll its
+    # lock. In memory, it is also the only connection that sees the data.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_size": 1, "max_overflow": 0}
     options["hide_parameters"] = True  # in the texts of errors, which go into logs
     if asyncio:
@@ -211,23 +211,23 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
 
 
 def _configure_sqlite(connection: DBAPIConnection, _record: object) -> None:
-    # NORMAL would survive kill -9 as well, but a power cut could undo the last commits, and a message whose
-    # completion is undone is NEW when it is delivered again.
+    # NORMAL would also survive kill -9, but a power cut could undo the last commits. If a completion is
+    # undone, its message is NEW when it is delivered again.
     cursor = connection.cursor()
     try:
         cursor.execute("PRAGMA synchronous = FULL")
-        # Digests are all over the index: the more claims share a checkpoint, the fewer pages it writes.
+        # Digests are spread over the index: the more claims share a checkpoint, the fewer pages it writes.
         cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         cursor.execute(f"PRAGMA cache_size = {-CACHE_KIB}")
         cursor.close()
     except BaseException:
-        # The pool forgets it, and the thread that aiosqlite has for it would live on.
+        # The pool forgets it, and aiosqlite's thread for it would never end.
         connection.close()
         raise
 
 
 def _make_safe(engine: AnyEngine) -> None:
-    """Have an engine survive forks, files that are replaced, and tasks that are cancelled."""
+    """Make an engine survive forks, files that are replaced, and tasks that are cancelled."""
     survive_forks(engine)
     follow_file(engine)
     if isinstance(engine, AsyncEngine) and engine.dialect.driver == "aiosqlite":
@@ -237,12 +237,12 @@ def _make_safe(engine: AnyEngine) -> None:
 
 
 def _roll_back_first(connection: DBAPIConnection, _record: object, _error: object) -> None:
-    # Cut off in a statement that returns rows, it is closed only when the last cursor is gone, which may be
-    # at the next garbage collection; until then its transaction would keep all others from writing.
+    # If a statement that returns rows is cut off, it closes only with its last cursor, maybe at the next
+    # garbage collection. Until then its transaction would keep all others from writing.
     rolling = _rolled_back(connection.driver_connection)
     try:
         begin(rolling)
-    except RuntimeError:  # it is collected as garbage, outside of its event loop
+    except RuntimeError:  # the garbage collector took it outside of its event loop
         rolling.close()
 
 
@@ -252,14 +252,14 @@ async def _rolled_back(driver: Any) -> None:
 
 
 def refuse_other_drivers(engine: AnyEngine) -> None:
-    """Refuse an engine for another database or driver; one that is good survives what may happen from now on.
+    """Refuse an engine for another database or driver; make an accepted one safe, see :func:`_make_safe`.
 
     Raises:
-        ConfigurationError: it is one.
+        ConfigurationError: the engine is refused.
     """
-    if isinstance(engine, str | URL):  # a user may give anything
+    if isinstance(engine, str | URL):  # a user may pass any object
         raise ConfigurationError(
-            "history", "an engine of SQLAlchemy is wanted here, not a URL", "use open_history(URL)"
+            "history", "this needs an engine of SQLAlchemy, not a URL", "use open_history(URL)"
         )
     if (engine.dialect.name, engine.dialect.driver) not in DRIVERS:
         raise ConfigurationError(
@@ -300,7 +300,7 @@ async def _execute(
 
 
 async def driver_of(connection: AnyConnection) -> Any:
-    """Return the driver's own connection, of psycopg, sqlite3 or aiosqlite; None where it is gone."""
+    """Return the driver's own connection, of psycopg, sqlite3 or aiosqlite; None if it is gone."""
     if isinstance(connection, AsyncConnection):
         adapted: Any = (await connection.get_raw_connection()).dbapi_connection
         return None if adapted is None else adapted.driver_connection
@@ -308,7 +308,7 @@ async def driver_of(connection: AnyConnection) -> Any:
 
 
 async def give_back(connection: AnyConnection) -> None:
-    """Give a connection back to its pool, or close one that a service has detached from it."""
+    """Give a connection back to its pool, or close it if a service has detached it."""
     if is_detached(connection):
         await hang_up(connection)
     else:
@@ -316,20 +316,20 @@ async def give_back(connection: AnyConnection) -> None:
 
 
 async def hang_up(connection: AnyConnection) -> None:
-    """Close a connection that was taken from the pool for good, and that may be broken."""
+    """Close a connection that has left the pool for good, and that may be broken."""
     with suppress(DBAPIError, OSError):
-        # One that is invalidated has been closed, and would be connected anew.
+        # A connection that was invalidated is closed already: this would open a new one.
         if isinstance(connection, AsyncConnection) and not connection.invalidated:
-            # The pool leaves a detached connection of asyncio open.
+            # The pool leaves a detached asyncio connection open.
             await (await driver_of(connection)).close()
     with suppress(DBAPIError, OSError):
         await settled(connection.close())
 
 
 async def _closing_for_certain(connection: Connection, doing: Awaitable[T]) -> T:
-    """Do what gives a connection back when it is done; see to it where that is cut off.
+    """Run code that gives a connection back at its end; if it is cut off, give the connection back.
 
-    The handler of a signal may raise anywhere, also on the way to the end of a ``finally``.
+    A signal handler may raise anywhere, even on the way to the end of a ``finally``.
     """
     try:
         return await doing
@@ -341,24 +341,24 @@ async def _closing_for_certain(connection: Connection, doing: Awaitable[T]) -> T
 
 
 class Database(Protocol):
-    """The way to the database: connections of our own, or the one of somebody's transaction."""
+    """Access to the database: connections of our own, or the connection of a caller's transaction."""
 
     @property
     def dialect(self) -> Dialect:
-        """Whose SQL to speak."""
+        """The dialect of SQL to use."""
         ...
 
     @property
     def times_replaced(self) -> int:
-        """How often the file was another one than before; what was made there has to be made again."""
+        """How often another file replaced the known one; afterwards everything must be made again."""
         ...
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Do one step; ``atomic`` when it has several statements that stand or fall together.
+        """Do one step; ``atomic`` if it has several statements that must succeed or fail together.
 
         Raises:
             HistoryUnavailableError: the server did not answer, or cannot do it at present.
-            ConfigurationError: it never will, as it is set.
+            ConfigurationError: with these settings it never will.
         """
         ...
 
@@ -369,46 +369,46 @@ class Database(Protocol):
 
 @dataclass(slots=True)
 class _Wanted:
-    """Whether anybody waits for a step still."""
+    """Whether anybody still waits for a step."""
 
     still: bool = True
 
     def check(self) -> None:
-        """End the step where nobody does."""
+        """End the step if nobody waits."""
         if not self.still:
             raise CancelledError
 
 
-#: Under this key a connection remembers that it was greeted.
+#: Under this key a connection remembers that ``greet`` is done.
 _GREETED = "doubtless_greeted"
 
-#: The circuit of a database that has none.
+#: The circuit of a database without one.
 NO_CIRCUIT = Circuit("nothing", bool, enabled=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """Each step on a connection from the pool, committed when it is done."""
+    """Runs each step on a connection from the pool, and commits it at the end."""
 
     engine: AnyEngine
     disposable: bool
     circuit: Circuit = NO_CIRCUIT
-    #: What is done once with each connection before anything else; it returns whether it is done.
+    #: The first step on each new connection; it returns whether it is done.
     greet: Step[bool] | None = None
 
     @property
     def dialect(self) -> Dialect:
-        """Whose SQL to speak."""
+        """The dialect of SQL to use."""
         return Dialect(self.engine.dialect.name)
 
     @property
     def times_replaced(self) -> int:
-        """How often a file of SQLite was another one than before; see :class:`Database`."""
+        """How often a file of SQLite was replaced by another one; see :class:`Database`."""
         return times_replaced(self.engine)
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Do one step; again when it met a connection that had died in the pool, or a conflict."""
-        # Every write may be sent twice, so it does not matter whether the first one arrived.
+        """Do one step; repeat it if the connection had died in the pool, or after a conflict."""
+        # Every write may be sent twice, so it does not matter whether the first attempt arrived.
         died, attempts = False, 0
         while True:
             try:
@@ -422,18 +422,18 @@ class Pooled:
                 died = died or error.connection_invalidated
 
     async def connect(self, doing: str, *, inside: bool = False) -> AnyConnection:
-        """Return a connection from the pool; fail fast from now on if that met no server.
+        """Return a connection from the pool; if the server does not answer, later calls fail fast.
 
-        Who is ``inside`` a transaction of this pool does not wait for others to give theirs back.
+        A caller ``inside`` a transaction of this pool does not wait for others to return connections.
 
         Raises:
-            HistoryUnavailableError: it met none, or (CircuitOpenError) did not before.
-            ConfigurationError: it cannot be made as it is set.
+            HistoryUnavailableError: no server answered now, or (CircuitOpenError) earlier.
+            ConfigurationError: with these settings it cannot be made.
         """
         connecting = self._connect(doing, inside=inside)
         if isinstance(self.engine, Engine):
             return await connecting
-        # Cut off while it connects or is greeted, the driver would leave a connection that nobody closes.
+        # If connecting or greeting were cut off, the driver would leave a connection that nobody closes.
         return await or_undo(connecting, give_back)
 
     async def _connect(self, doing: str, *, inside: bool) -> AnyConnection:
@@ -447,18 +447,18 @@ class Pooled:
             except PoolTimeoutError as error:
                 if inside:
                     raise HistoryUnavailableError(doing) from error
-                # All are in use, which says nothing of the server: one comes back when a service ends.
+                # All are in use: one comes back when a service ends. This tells nothing about the server.
                 _note_full(self.engine, doing)
             except DBAPIError as error:
                 if is_conflict(error) and conflicts < CONFLICT_ATTEMPTS:
-                    conflicts += 1  # of two that greet at once, where all is serializable
+                    conflicts += 1  # of two greetings at the same time, if everything is serializable
                     continue
                 if is_unanswered(error):
                     self.circuit.open(error.orig or error)
                 raise translated(error, doing) from error
 
     def _may_replace(self) -> bool:
-        """Whether the pool is ours alone, and its data are not gone with it."""
+        """Whether the pool is ours only, and its data survive without it."""
         return self.disposable and (self.dialect is not Dialect.SQLITE or not in_memory(self.engine.url))
 
     async def _greeted(self, connection: AnyConnection) -> AnyConnection:
@@ -482,7 +482,7 @@ class Pooled:
         if self.dialect is not Dialect.SQLITE:
             return await doing_it
         try:
-            # Cut off, aiosqlite's thread goes on with it all the same. PostgreSQL's driver cancels it.
+            # If it is cut off, aiosqlite's thread goes on with it anyway. PostgreSQL's driver cancels it.
             return await to_its_end(doing_it)
         except CancelledError:
             wanted.still = False
@@ -491,7 +491,7 @@ class Pooled:
     async def _step_on(
         self, connection: AnyConnection, step: Step[T], wanted: _Wanted, *, atomic: bool, inside: bool
     ) -> T:
-        """Do a step and give its connection back; what nobody wants any more is rolled back."""
+        """Do a step and give its connection back; if nobody wants the result any more, roll back."""
         try:
             if not atomic and not inside:
                 return await step(connection)
@@ -504,11 +504,11 @@ class Pooled:
             await execute(connection, COMMIT)
             return answer
         finally:
-            # The pool rolls back what an error left open.
+            # The pool rolls back a transaction that an error left open.
             await settled(connection.close())
 
     async def close(self) -> None:
-        """End the circuit's probing, and close the pool, if it is the history's own."""
+        """End the circuit's probing, and close the pool if it belongs to the history."""
         self.circuit.close()
         if self.disposable:
             await settled(self.engine.dispose())
@@ -516,18 +516,18 @@ class Pooled:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Each step on the connection of somebody else's transaction, which commits it or does not."""
+    """Runs each step on the connection of a caller's transaction, which the caller commits or rolls back."""
 
     connection: AnyConnection
 
     @property
     def dialect(self) -> Dialect:
-        """Whose SQL to speak."""
+        """The dialect of SQL to use."""
         return Dialect(self.connection.dialect.name)
 
     @property
     def times_replaced(self) -> int:
-        """Always none: a transaction stays where it has begun."""
+        """Always 0: a transaction stays in the file in which it began."""
         return 0
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:  # noqa: ARG002

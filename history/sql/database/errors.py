@@ -1,7 +1,7 @@
-"""What SQLite and PostgreSQL raise, sorted by what can be done about it: waiting, or mending a setting.
+"""Errors of SQLite and PostgreSQL, sorted by the remedy: waiting, or correcting a setting.
 
-libpq reports a failed connection in words alone. Those of the server are in the language of its
-``lc_messages``; in another one than English a wrong account counts as a database that is away.
+libpq reports a failed connection only in words. Words of the server are in the language of its
+``lc_messages``. If that is not English, a wrong account counts as an unavailable database.
 """
 
 import re
@@ -18,13 +18,13 @@ from history.errors import (
     TransactionConflictError,
 )
 
-#: The most of a driver's words that is repeated, in characters.
+#: The longest text of a driver that we repeat, in characters.
 LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A setting that cannot work, by the beginning of a SQLSTATE or SQLite's code, or by words."""
+    """A setting that cannot work, recognized by the beginning of a SQLSTATE or SQLite's code, or by words."""
 
     codes: tuple[str, ...]
     words: str
@@ -59,7 +59,8 @@ _POSTGRESQL: tuple[_Fault, ...] = (
     ),
     _Fault(
         (),
-        # A line that ends is no matter of settings: "SSL error: unexpected eof while reading", of OpenSSL 3.
+        # A lost connection is not a matter of settings: OpenSSL 3's "SSL error: unexpected eof while
+        # reading".
         r"server does not support SSL|certificate|SSL error(?!: unexpected eof)|invalid sslmode|sslrootcert",
         "the TLS connection that the URL asks for failed",
         "check sslmode and the certificates",
@@ -74,12 +75,12 @@ _POSTGRESQL: tuple[_Fault, ...] = (
         ("22P05",),
         "",
         "the encoding of its database does not have a character",
-        "use a database with the encoding UTF8, or names of ASCII alone",
+        "use a database with the encoding UTF8, or names in ASCII only",
     ),
     _Fault(
         (),
         r"unsupported startup parameter",
-        "the pooler between refuses a parameter of the URL (options=...)",
+        "the pooler in between refuses a parameter of the URL (options=...)",
         "take it out of the URL, and set it for the role instead: ALTER ROLE ... SET search_path = ...",
     ),
     _Fault(
@@ -110,23 +111,22 @@ _SQLITE: tuple[_Fault, ...] = (
 #: The class of SQLSTATEs of serialization failures and deadlocks.
 _ROLLED_BACK = "40"
 
-#: PostgreSQL's lock_not_available: lock_timeout is over.
+#: PostgreSQL's lock_not_available: lock_timeout has passed.
 _LOCK_NOT_AVAILABLE = "55P03"
 
 #: PostgreSQL's undefined_table.
 _NO_TABLE = "42P01"
 
-#: By these errors of arithmetic the statements that end a transaction keep it from being committed: a
-#: division by zero says that a completion was not written, the root of a negative number that a message was
-#: not ours.
+#: Statements that end a transaction prevent the commit by these arithmetic errors. A division by zero means
+#: that a completion was not written; the root of a negative number, that a message was not ours.
 _NOT_COMPLETED, _NOT_TAKEN_OUT = "22012", "2201F"
 
-#: How libpq repeats what a server said: its severity, in whatever language, and two blanks.
+#: How libpq repeats a server's text: its severity, in any language, and two blanks.
 _REPLY = re.compile(r"failed: \S+:  ")
 
 
 def translated(error: DBAPIError, doing: str) -> DoubtlessError:
-    """Return what to raise for an error of the driver: a setting to mend, or a history that is away."""
+    """Return our error for an error of the driver: a setting to correct, or an unavailable history."""
     origin = error.orig
     said = str(origin)
     if isinstance(origin, sqlite3.Error):
@@ -143,30 +143,30 @@ def translated(error: DBAPIError, doing: str) -> DoubtlessError:
 
 
 def _lost_table(code: str | None, said: str) -> str:
-    """Say that a table is gone, which a restored dump brings back: no empty one is put in its place."""
+    """Return the text for a lost table, which a restored dump brings back: no empty table replaces it."""
     if code != _NO_TABLE and not said.startswith("no such table"):
         return ""
     return (
-        f": {said.splitlines()[0]}. Its tables were dropped, moved or renamed: restore them; to begin with "
-        "empty ones, drop them all and start the processes anew"
+        f": {said.splitlines()[0]}. Its tables were dropped, moved or renamed: restore them. To begin with "
+        "empty ones, drop them all and restart the processes"
     )
 
 
 def is_conflict(error: DBAPIError) -> bool:
-    """Tell whether a transaction was rolled back in favour of another one, and may simply be tried again."""
+    """Return whether a transaction was rolled back in favour of another one, and may be tried again."""
     state = getattr(error.orig, "sqlstate", None)
     return isinstance(state, str) and state.startswith(_ROLLED_BACK)
 
 
 def waited_in_vain(error: DBAPIError) -> bool:
-    """Tell whether a statement gave up waiting for a lock that somebody else held."""
+    """Return whether a statement gave up waiting for a lock that another transaction held."""
     if isinstance(error.orig, sqlite3.Error):
         return str(getattr(error.orig, "sqlite_errorname", "")).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
     return getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
 
 def uncommitted(error: DBAPIError) -> DoubtlessError:
-    """Return what to raise for a COMMIT that failed, or that a statement which went with it has prevented."""
+    """Return our error for a COMMIT that failed, or that a statement sent with it has prevented."""
     state = getattr(error.orig, "sqlstate", None)
     if state == _NOT_TAKEN_OUT:
         return TransactionConflictError("taking out messages that were given to somebody else")
@@ -176,7 +176,7 @@ def uncommitted(error: DBAPIError) -> DoubtlessError:
 
 
 def is_unanswered(error: DBAPIError) -> bool:
-    """Tell whether a failed attempt to connect met no server; one that refuses has answered."""
+    """Return whether a failed attempt to connect met no server; a server that refuses has answered."""
     if is_conflict(error) or _REPLY.search(str(error.orig)):
         return False
     return isinstance(translated(error, ""), HistoryUnavailableError)

@@ -1,8 +1,8 @@
-"""Engines to a file of SQLite: it is made for one user alone, and may be deleted or replaced while they run.
+"""Engines for a file of SQLite: only one user can read it, and it may be deleted or replaced while open.
 
-One that is replaced is opened. None is made where there was one: a backup may be about to be copied there.
-Which file that is SQLite says itself, when it has opened it: an engine of somebody else's may have been made
-in another folder, or connect in a way of its own.
+A file that replaced another one is opened. No new file is made where one was deleted: somebody may be about
+to copy a backup there. SQLite itself reports which file it has opened: a caller's engine may have been made
+in another folder, or may connect in its own way.
 """
 
 import errno
@@ -26,14 +26,14 @@ from history.sql.statements.dialects import Dialect
 from history.support.open_files import Identity, OpenFile
 from history.support.private_files import create_private
 
-#: What it means, for the log.
+#: The consequence, for the log.
 DELETED = (
-    "nothing is read or written until it is there again; to begin with an empty one, start the processes "
-    "anew. Stop them before you delete, move or restore it"
+    "nothing is read or written until it is there again. To begin with an empty file, restart the processes. "
+    "Stop them before you delete, move or restore it"
 )
 REPLACED = (
-    "that one is used now, messages that it does not know are NEW again, and what was parked or queued in "
-    "the other one is gone. Stop all processes before you move or restore it"
+    "that one is used now, messages that it does not know are NEW again, and the parked and queued messages "
+    "of the other file are gone. Stop all processes before you move or restore it"
 )
 
 #: Under this key a connection remembers which file it has opened; None for a database in memory.
@@ -57,7 +57,7 @@ class _Followed:
 
     def _refuse(self, *_about: object) -> None:
         if self.file is not None and self._was_disposed_of():
-            self.file.closed()  # nothing was open: who deleted it meanwhile may have another one made
+            self.file.closed()  # nothing was open: a deleted file may return
         if self.file is not None and self.file.is_gone:
             raise _gone(self.file)
 
@@ -85,20 +85,20 @@ class _Followed:
             self.file.know_log()
 
     def _was_disposed_of(self) -> bool:
-        """Whether the engine has another pool than before; its event of that would slow each statement."""
+        """Whether the engine has another pool than before; its event for this would slow each statement."""
         engine = self._engine()
         return engine is not None and self._pool is not None and self._pool() is not engine.pool
 
     @staticmethod
     def _take_in(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        """See to a connection from before anybody listened: which file it has opened is not known."""
+        """Accept a connection from before the listeners: the file that it has opened is unknown."""
         name = _name_of(connection)
         if name and Path(name).exists():
             raise DisconnectionError
-        record.info[_OPENED] = None  # it is all of its database
+        record.info[_OPENED] = None  # memory holds its whole database
 
     def is_lost(self, opened: object) -> bool:
-        """Whether what a connection has opened is not what is there now."""
+        """Whether a connection has opened another file than the present one."""
         return opened is not None and opened != self._state()
 
     def _state(self) -> tuple[Identity, int] | None:
@@ -106,7 +106,7 @@ class _Followed:
         return None if self.file is None or found is None else (found, self.file.times)
 
     def _path_to(self, name: str) -> Path | None:
-        """Return the path to follow: what was asked for, as links may change, if it leads to ``name``."""
+        """Return the path to follow: the requested one, because links may change, if it leads to ``name``."""
         for path in (self._asked, name):
             if path and name and _is_same(path, name):
                 return Path(path)
@@ -114,14 +114,14 @@ class _Followed:
 
 
 def follow_file(engine: Engine | AsyncEngine) -> None:
-    """Have an engine give out no connection to a file that is gone; once is enough."""
+    """Make an engine refuse connections to a file that is gone; one call is enough."""
     pooled = pooled_of(engine)
     if pooled.dialect.name == Dialect.SQLITE and pooled not in _files:
         _files[pooled] = _Followed(pooled)
 
 
 def make_private(_dialect: object, _record: object, words: Sequence[Any], _named: object) -> None:
-    """Have the file of a SQLite, if there is none yet, made for this user alone."""
+    """Make the SQLite file, if it does not exist, so that only this user can read it."""
     name = str(words[0]) if words else ""
     file = file_named(name)
     if file is None or not makes_file(name):
@@ -132,13 +132,13 @@ def make_private(_dialect: object, _record: object, words: Sequence[Any], _named
         if error.errno == errno.ELOOP:
             problem = f"{file}: {error.strerror}"
             raise ConfigurationError("history", problem, "name the file itself") from error
-        # SQLite says what is the matter.
+        # SQLite will report the problem.
 
 
 def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:
-    """Return how often an engine's file was another one than before; 0 for a server.
+    """Return how often another file replaced an engine's file; 0 for a server.
 
-    That is found whenever a connection is given out, or by a ``look`` now.
+    The engine checks this whenever it gives out a connection; ``look`` checks it now.
     """
     followed = _files.get(pooled_of(engine))
     if followed is None or followed.file is None:
@@ -149,7 +149,7 @@ def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:
 
 
 def refuse_lost(connection: Connection | AsyncConnection, doing: str) -> None:
-    """Refuse to commit to a file that was deleted or replaced since its connection was taken from the pool.
+    """Refuse to commit to a file that was deleted or replaced after its connection left the pool.
 
     Raises:
         HistoryUnavailableError: it was; nothing is committed.
@@ -160,7 +160,7 @@ def refuse_lost(connection: Connection | AsyncConnection, doing: str) -> None:
 
 
 def _name_of(connection: DBAPIConnection) -> str:
-    """Return the file that a connection has open, as SQLite names it; nothing for a database in memory."""
+    """Return the file that a connection has open, as SQLite names it; empty for a database in memory."""
     with closing(connection.cursor()) as cursor:
         cursor.execute("PRAGMA database_list")
         names = {str(row[1]): str(row[2] or "") for row in cursor.fetchall()}
@@ -170,10 +170,10 @@ def _name_of(connection: DBAPIConnection) -> str:
 def _is_same(path: str, name: str) -> bool:
     try:
         return Path(path).samefile(name)
-    except OSError:  # there is none: a database in memory may have a name as well
+    except OSError:  # no such file: a database in memory may have a name as well
         return False
 
 
 def _gone(file: OpenFile) -> sqlite3.OperationalError:
-    """Return what SQLAlchemy translates as it does all errors of the driver: the database is away."""
+    """Return an error that SQLAlchemy translates like every driver error: the database is unavailable."""
     return sqlite3.OperationalError(f"{file.path} was deleted or replaced while it was open")

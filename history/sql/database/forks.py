@@ -1,9 +1,9 @@
-"""Engines of SQLAlchemy across a fork: the child connects anew, and the parent goes on.
+"""Engines of SQLAlchemy across a fork: the child connects again, and the parent goes on.
 
-PostgreSQL: the child takes its copies of the parent's sockets out of use. SQLite: its locks belong to a
-process, and its library counts them in memory that a fork copies. A child with the parent's connections would
-believe to hold locks that it has not, and could lose commits; so they are closed before the fork, and who has
-one in use then is waited for. A child to which one was carried all the same is refused that file.
+PostgreSQL: the child disables its copies of the parent's sockets. SQLite: its locks belong to a process, and
+its library counts them in memory that a fork copies. A child with the parent's connections would believe that
+it holds locks, and could lose commits. So they are closed before the fork, after a wait for threads that are
+using one. If a child inherits a connection anyway, it may not use that file.
 """
 
 import threading
@@ -22,26 +22,26 @@ from history.sql.statements.dialects import Dialect
 from history.support.forks import at_fork, keep, unplug
 from history.support.loops import has_loop
 
-#: How long a fork waits for threads that have SQLite's connection in use, in seconds.
+#: How long a fork waits for threads that are using SQLite's connection, in seconds.
 PATIENCE = 2.0
 
-#: How often it looks whether they have done with it, in seconds.
+#: How often it checks whether they have finished, in seconds.
 LOOK = 0.001
 
 _guards: "WeakKeyDictionary[Engine, object]" = WeakKeyDictionary()
 
-#: The files of SQLite that this process may not use: a connection of its parent was carried here.
+#: The files of SQLite that this process may not use, because it inherited a connection of its parent.
 _carried: set[str] = set()
 
 
 def pooled_of(engine: Engine | AsyncEngine) -> Engine:
-    """Return the engine that has the pool: one for asyncio, or with options, is a view of it."""
+    """Return the engine that has the pool: an engine for asyncio, or with options, is a view of it."""
     pooled = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     return getattr(pooled, "_proxied", pooled)
 
 
 def survive_forks(engine: Engine | AsyncEngine) -> None:
-    """Have an engine, and all that is derived of it, work in a forked child, too; once is enough."""
+    """Make an engine, and all engines derived from it, work in a forked child; one call is enough."""
     pooled = pooled_of(engine)
     if pooled in _guards:
         return
@@ -52,7 +52,7 @@ def survive_forks(engine: Engine | AsyncEngine) -> None:
 
 
 class _Sockets:
-    """The connections of an engine to PostgreSQL, also those that its pool has given away."""
+    """The connections of an engine to PostgreSQL, in its pool and outside."""
 
     def __init__(self, engine: Engine) -> None:
         # Not the engine itself: it is the key under which this is found.
@@ -78,7 +78,7 @@ class _File:
 
     def __init__(self, engine: Engine) -> None:
         self._drivers: WeakSet[Any] = WeakSet()
-        # Held during a fork: nobody opens the file then.
+        # Held during a fork, so that nobody opens the file then.
         self._opening = threading.RLock()
         self._forking = False
         self._is_carried = False
@@ -103,7 +103,7 @@ class _File:
     def _before(self, engine: Engine) -> None:
         self._forking = self._opening.acquire(timeout=PATIENCE)
         pool = engine.pool
-        engine.dispose(close=False)  # from here on everybody waits above
+        engine.dispose(close=False)  # from here on all others wait for _opening
         self._is_carried = not self._emptied(pool)
         if not engine.dialect.is_async:
             pool.dispose()
@@ -124,7 +124,7 @@ class _File:
         for driver in list(self._drivers):
             if getattr(driver, "_connection", None) is not None:
                 driver.stop()
-                driver._thread.join(PATIENCE)  # noqa: SLF001  (aiosqlite has no other way without a loop)
+                driver._thread.join(PATIENCE)  # noqa: SLF001  (without a loop, aiosqlite offers nothing else)
 
     def _in_parent(self, _engine: Engine) -> None:
         if self._forking:

@@ -1,8 +1,8 @@
-"""Whoever asks a history from inside one of its own transactions, beside it: a service that calls a trigger.
+"""Calls of a history from inside its own transaction: a service calls a trigger.
 
-What is asked there is no part of the transaction, for it must stand when that is rolled back. On SQLite it
-would wait for the one writer, who waits for it: it is refused at once. On PostgreSQL it has a connection of
-its own; it waits neither for a full pool nor for long where the transaction itself has the lock.
+Such a call is not part of the transaction, because its result must survive a rollback. On SQLite it would
+wait for the single writer, which waits for it: it is refused immediately. On PostgreSQL it uses another
+connection. It does not wait for a full pool, and not long for a lock that the transaction itself has.
 """
 
 from contextvars import ContextVar
@@ -16,20 +16,20 @@ from history.sql.database.forks import pooled_of
 from history.sql.database.paths import file_of
 from history.sql.statements.dialects import Dialect, statement
 
-#: What a step or transaction begins with that may meet the locks of the transaction around it.
+#: The first statement of a step or transaction that may meet locks of the surrounding transaction.
 DO_NOT_WAIT_LONG = statement(sqlite="SELECT 1", postgresql="SET LOCAL lock_timeout = '5s'")
 
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """A service that runs inside a transaction: the pool of its connection, and the file of a SQLite."""
+    """A service that runs inside a transaction: the pool of its connection, and the file if it is SQLite."""
 
     pool: Pool
     file: str | None
     runs: bool = True
 
 
-#: The services around what runs here. A task that one has started and left behind keeps those that are over.
+#: The services around this code. A task that outlives its service still has it here.
 _AROUND: ContextVar[tuple[Service, ...]] = ContextVar("_AROUND", default=())
 
 
@@ -42,13 +42,13 @@ def enter(engine: Engine | AsyncEngine) -> Service:
 
 
 def leave(service: Service) -> None:
-    """Note that it is over."""
+    """Note that it has ended."""
     service.runs = False
     _AROUND.set(tuple(other for other in _AROUND.get() if other.runs))
 
 
 def is_inside(engine: Engine | AsyncEngine, doing: str, *, writes: bool) -> bool:
-    """Tell whether a step on ``engine`` is asked for inside a transaction on it, and goes on beside that.
+    """Return whether a step on ``engine`` comes from inside a transaction on it, and may run outside of it.
 
     Raises:
         ConfigurationError: it would wait for that transaction.

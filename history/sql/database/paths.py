@@ -1,4 +1,4 @@
-"""Which file a URL of SQLite leads to: by its path, or by a file name of SQLite's own, a URI."""
+"""The file of a SQLite URL: named by its path, or by a URI, which is SQLite's own kind of file name."""
 
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
@@ -7,7 +7,7 @@ from sqlalchemy import URL
 
 
 def file_of(url: URL) -> str | None:
-    """Return the whole path of a URL's file; None where its database is in memory."""
+    """Return the whole path of a URL's file; None if its database is in memory."""
     name = str(url.database or "")
     if not url.query.get("uri"):
         return file_named(name) if not name.startswith("file:") else str(Path(name).absolute())
@@ -16,13 +16,13 @@ def file_of(url: URL) -> str | None:
 
 
 def file_named(name: str) -> str | None:
-    """Return the whole path of what a driver is given to open, a path or a URI; None: it is in memory."""
+    """Return the whole path of a file name for a driver, a path or a URI; None if it means memory."""
     if name in {"", ":memory:"}:
         return None
     if not name.startswith("file:"):
         return str(Path(name).absolute())
     path, options = _parts_of(name)
-    if path.startswith("//"):  # after which a machine is named, which can be no other than this one
+    if path.startswith("//"):  # a machine follows, which can only be this one
         path = "/" + path[2:].partition("/")[2]
     path = unquote(path)
     if path in {"", ":memory:"} or options.get("mode") == "memory" or options.get("vfs") == "memdb":
@@ -31,7 +31,7 @@ def file_named(name: str) -> str | None:
 
 
 def makes_file(name: str) -> bool:
-    """Whether a driver that is given this to open makes the file where there is none."""
+    """Whether a driver that opens this name makes the file if it does not exist."""
     return not name.startswith("file:") or _parts_of(name)[1].get("mode", "rwc") == "rwc"
 
 

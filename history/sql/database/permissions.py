@@ -1,6 +1,6 @@
-"""What a PostgreSQL role may do with tables and sequences, asked without touching a row.
+"""The privileges of a PostgreSQL role on tables and sequences, found without touching a row.
 
-What a statement needs is read from its text: which tables it writes to, and which it reads.
+The needs of a statement are read from its text: the tables that it writes and reads.
 """
 
 import json
@@ -13,8 +13,8 @@ from history.sql.database.engine import AnyConnection, fetch
 from history.sql.statements.dialects import Dialect, Sql, Statement, statement
 from history.store.inspection import Refusal
 
-#: What of a text asks for which privileges; the group is the table or sequence. What is written under a
-#: condition, or returned, is read as well.
+#: The parts of a text that need privileges, and which ones; the group is the table or sequence. A statement
+#: also reads a table that it writes under a condition, or returns.
 _NEEDS: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = tuple(
     (re.compile(pattern, re.DOTALL), privileges)
     for pattern, privileges in (
@@ -32,7 +32,7 @@ _NEEDS: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = tuple(
     )
 )
 
-# What of these is missing, and what of what is there is refused; with the sequences that new rows draw from.
+# The missing tables and sequences, and refused privileges on the others; with new rows' sequences.
 ASK = statement(
     postgresql="""
     WITH wanted AS MATERIALIZED (
@@ -54,7 +54,7 @@ ASK = statement(
 """
 )
 
-# Who asks, where new tables would be, and whether they may be made there.
+# The role, the schema of new tables, and whether the role may create them.
 MAKING = statement(
     postgresql="""
     SELECT current_user, current_schema(),
@@ -71,7 +71,7 @@ class Need(NamedTuple):
 
 
 def statements_of(module: ModuleType) -> Iterator[Statement]:
-    """Yield the statements of a module, also those that there is one of for each kind of a thing."""
+    """Yield the statements of a module, including those in dictionaries."""
     return _found(vars(module).values())
 
 
@@ -86,7 +86,7 @@ def _found(values: Iterable[object]) -> Iterator[Statement]:
 
 
 def needs_of(statements: Iterable[Statement], prefix: str) -> frozenset[Need]:
-    """Return what these statements need on PostgreSQL, of what has a name that begins with ``prefix``."""
+    """Return the privileges that these statements need on PostgreSQL, for names with this ``prefix``."""
     return frozenset(
         Need(name, privilege)
         for one in statements
@@ -98,7 +98,7 @@ def needs_of(statements: Iterable[Statement], prefix: str) -> frozenset[Need]:
 
 
 async def refusals_of(connection: AnyConnection, needs: Mapping[str, Iterable[Need]]) -> Sequence[Refusal]:
-    """Return what the role of a connection is refused, by what it is needed for."""
+    """Return the privileges that the role of a connection lacks, by their purpose."""
     ((role, schema, makes),) = await fetch(connection, MAKING)
     refusals: list[Refusal] = []
     for doing, wanted in needs.items():
@@ -121,7 +121,7 @@ async def refusals_of(connection: AnyConnection, needs: Mapping[str, Iterable[Ne
 
 
 def _refusals(doing: str, role: str, rows: Sequence[tuple[str, str, bool, bool]]) -> Iterator[Refusal]:
-    """Return one refusal for all that is there: as many grants as there are tables."""
+    """Return one refusal for all existing tables, with one grant per table."""
     lacking: dict[tuple[str, bool], list[str]] = {}
     for name, privilege, sequence, missing in rows:
         if not missing:

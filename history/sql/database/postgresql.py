@@ -1,6 +1,6 @@
-"""PostgreSQL: from a URL to an engine that notices a server which is gone, silent, or a standby.
+"""PostgreSQL: from a URL to an engine that notices a server that is gone, silent, or a standby.
 
-Besides libpq's own options a URL may have ours, see :class:`Options`.
+A URL may have libpq's options and ours, see :class:`Options`.
 """
 
 import json
@@ -21,37 +21,37 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.sql.database.probe import has_answer
 from history.sql.database.silence import Patience, connectors
 
-#: The options of libpq unless the URL says otherwise: a server that is gone is noticed within half a minute.
+#: The options of libpq unless the URL sets others: the engine notices a lost server within half a minute.
 LIBPQ = {
     "connect_timeout": "10",
     "keepalives_idle": "15",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
-    # The driver takes the database's own otherwise: SQL_ASCII, which it reads as bytes, or one that lacks the
-    # characters of most messages.
+    # Otherwise the driver uses the database's encoding: SQL_ASCII, which it reads as bytes, or one that lacks
+    # the characters of most messages.
     "client_encoding": "utf8",
 }
 
-#: How a session is set: within half a minute the server, too, notices a client that is gone, and ends its
-#: transaction. What an old server does not have is left out.
+#: The settings of a session: the server also notices a lost client within half a minute, and ends its
+#: transaction. Settings that an old server does not have are left out.
 SESSION = {
     "tcp_keepalives_idle": "15",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "30s",
     "client_connection_check_interval": "10s",
-    # A plan that was prepared while a table had ten rows would scan it when it has a million.
+    # A plan that was prepared for a table of ten rows would still scan it at a million rows.
     "enable_seqscan": "off",
-    # Before PostgreSQL 18 a scan that there is no way round then seems so dear that it is compiled each time:
-    # that takes half a second, where the scan of a small table takes a millisecond.
+    # Before PostgreSQL 18, a scan that cannot be avoided then looks so expensive that it is compiled each
+    # time. That takes half a second; the scan of a small table takes a millisecond.
     "jit": "off",
-    # As the driver writes bytes and lists. An old application's database may have them otherwise.
+    # The driver writes bytes and lists in this form. A database of an old application may use the other one.
     "standard_conforming_strings": "on",
     "array_nulls": "on",
 }
 
-#: The time-outs of PostgreSQL's own that a URL may set, in its words: ``5s``, or milliseconds.
+#: The time-outs of PostgreSQL that a URL may set, in PostgreSQL's format: ``5s``, or milliseconds.
 TIMEOUTS = (
     "statement_timeout",
     "lock_timeout",
@@ -59,41 +59,41 @@ TIMEOUTS = (
     "idle_session_timeout",
 )
 
-#: After how many seconds without a reply somebody asks whether the server still answers.
+#: After how many seconds without a reply a thread checks whether the server still answers.
 REPLY_TIMEOUT = 15.0
 
-#: The most connections of one engine, and how many of them are kept while nobody uses them.
+#: The most connections of one engine, and how many of them stay open while nobody uses them.
 CONNECTIONS, KEPT = 100, 20
 
-#: How long a call waits for one of the pool's connections before it looks around, in seconds. SQLAlchemy
-#: wakes nobody when an attempt to connect has failed.
+#: How long a call waits for a connection of the pool before it checks the pool, in seconds. SQLAlchemy does
+#: not wake anybody after a failed attempt to connect.
 POOL_TIMEOUT = 5.0
 
 #: PostgreSQL's read_only_sql_transaction: a standby's answer to a write.
 READ_ONLY = "25006"
 
-#: Under this key a connection remembers that a pooler stands between.
+#: Under this key a connection remembers that there is a pooler in between.
 POOLED = "doubtless_pooled"
 
-# All settings of a session in one round trip; none where the backend is not the one that was connected to: a
-# pooler stands between, and a session is somebody else's a moment later.
+# All settings of a session in one round trip. None if this is another backend than at the start: then there
+# is a pooler in between, and another client has the session a moment later.
 CONFIGURE = (
     "SELECT set_config(s.name, w.value, false) FROM pg_settings AS s"
     " JOIN json_each_text(CAST(%s AS json)) AS w (name, value) ON s.name = w.name"
     " WHERE pg_backend_pid() = %s"
 )
 
-#: Several hosts, of which at least one has a port: SQLAlchemy reads them from the query only.
+#: Several hosts, at least one of them with a port: SQLAlchemy reads these only from the query.
 _HOSTS = re.compile(r"(postgres[^:/?#]*://)((?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)((?:/[^?#]*)?)(?:\?(.*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a URL says that is not for libpq.
+    """The options of a URL that are not for libpq.
 
-    - ``reply_timeout``: after how many seconds without a reply another connection asks whether the server
+    - ``reply_timeout``: after how many seconds without a reply another connection probes whether the server
       still answers; 0 is never.
-    - ``connections``: the most connections of one engine; who needs one more waits for it.
+    - ``connections``: the most connections of one engine; a caller that needs one more waits for it.
     - ``session``: the time-outs of :data:`TIMEOUTS`.
     """
 
@@ -103,7 +103,7 @@ class Options:
 
     @classmethod
     def of(cls, url: URL) -> Self:
-        """Read them.
+        """Read the options of a URL.
 
         Raises:
             ConfigurationError: one is not valid.
@@ -130,7 +130,7 @@ def _number(url: URL, name: str, kind: type[float], default: float, *, least: in
 
 
 def with_hosts(url: str) -> str:
-    """Return a URL with several hosts as SQLAlchemy reads it; any other as it is."""
+    """Return a URL with several hosts in SQLAlchemy's form; any other URL unchanged."""
     found = _HOSTS.fullmatch(url)
     if found is None or ":" not in found[3]:
         return url
@@ -139,7 +139,7 @@ def with_hosts(url: str) -> str:
 
 
 def open_postgresql(url: URL, *, asyncio: bool) -> Engine | AsyncEngine:
-    """Make an engine; nothing is connected yet.
+    """Make an engine; it does not connect yet.
 
     Raises:
         ConfigurationError: an option is not valid, or (MissingExtraError) the driver is missing.
@@ -159,14 +159,14 @@ def open_postgresql(url: URL, *, asyncio: bool) -> Engine | AsyncEngine:
         engine = create_async_engine(url, **settings) if asyncio else create_engine(url, **settings)
         pooled = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
         _Connections(pooled, options, waits=asyncio)
-    except ImportError as error:  # also where the package is there and its libpq is not
+    except ImportError as error:  # also if the package is installed without its libpq
         raise MissingExtraError("postgresql://", extra="postgres", package="psycopg[binary]") from error
     event.listen(pooled, "handle_error", _leave_a_standby)
     return engine
 
 
 class _Connections:
-    """How an engine connects, and what is done with a new connection."""
+    """How an engine connects and prepares new connections."""
 
     def __init__(self, engine: Engine, options: Options, *, waits: bool) -> None:
         pool = engine.pool
@@ -179,7 +179,7 @@ class _Connections:
     def connect(
         self, dialect: Dialect, _record: ConnectionPoolEntry, words: Any, named: dict[str, Any]
     ) -> DBAPIConnection:
-        """Connect, with a short time-out where it is a probe that connects."""
+        """Connect, with a short time-out during a probe."""
         libpq = {name: value for name, value in named.items() if name not in _OURS}
         if PROBING.get():
             libpq["connect_timeout"] = PROBE_TIMEOUT
@@ -189,10 +189,10 @@ class _Connections:
         return connection
 
     def configure(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        """Set the session; behind a pooler, do without what needs one.
+        """Configure the session; behind a pooler, avoid everything that needs a session.
 
         Raises:
-            ConfigurationError: the URL asks for what a pooler does not keep.
+            ConfigurationError: the URL sets an option that a pooler does not keep.
         """
         driver: Any = record.driver_connection
         cursor = connection.cursor()
@@ -201,7 +201,7 @@ class _Connections:
         cursor.close()
         if is_direct:
             return
-        # PgBouncer gives each transaction another backend, which has not prepared what the last one has.
+        # PgBouncer gives each transaction another backend, without the statements prepared on the last one.
         driver.prepare_threshold = None
         record.info[POOLED] = True
         if self._timeouts:
@@ -215,10 +215,10 @@ class _Connections:
 
 
 def _leave_a_standby(context: ExceptionContext) -> None:
-    """Take a server that does not write for one that is gone, and with it all that is in the pool.
+    """Treat a server that does not write as lost, together with all connections of the pool.
 
-    After a failover behind one name or address an open connection may lead to what is a standby now; a new
-    one leads to the new primary.
+    After a failover behind one name or address, an open connection may lead to the present standby. A new one
+    leads to the new primary.
     """
     if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
         context.is_disconnect = True

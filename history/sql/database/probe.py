@@ -1,4 +1,4 @@
-"""The circuit before a database: whether it answers again, asked from a thread of the circuit's own."""
+"""The circuit for a database: a thread of the circuit finds out whether it answers again."""
 
 import asyncio
 from functools import partial
@@ -16,14 +16,14 @@ from history.sql.database.silence import is_no_reply
 
 
 def where(url: URL) -> str:
-    """Say which server a URL leads to."""
+    """Return the server of a URL, as text."""
     hosts = url.query.get("host")
     named = ",".join(hosts) if isinstance(hosts, tuple) else hosts or f"{url.host}:{url.port or 5432}"
     return f"PostgreSQL at {named}/{url.database}"
 
 
 def circuit_for(engine: Engine | AsyncEngine, *, enabled: bool) -> Circuit:
-    """Return the circuit before an engine's server; a file of SQLite is not connected to, and has none."""
+    """Return the circuit for an engine's server; a file of SQLite has none: nothing connects to it."""
     url, waits = engine.url, isinstance(engine, AsyncEngine)
     sync_engine = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     circuit = Circuit(
@@ -37,7 +37,7 @@ def circuit_for(engine: Engine | AsyncEngine, *, enabled: bool) -> Circuit:
 
 
 class _Alarm:
-    """Opens the circuit when a server was given up in the middle of a statement."""
+    """Opens the circuit if a server was given up in the middle of a statement."""
 
     def __init__(self, circuit: Circuit) -> None:
         self._circuit = circuit
@@ -50,7 +50,7 @@ class _Alarm:
 def answers(engine: Engine, *, waits: bool) -> bool:
     """Run SELECT 1 over a fresh connection, made as the engine makes its own; block until there is an answer.
 
-    A refusal that waiting would not change is an answer, too: the next call is to meet it.
+    A refusal that waiting would not change also counts as an answer: the next call will meet it.
     """
     try:
         _ask(engine.pool.recreate(), waits=waits)
@@ -63,17 +63,17 @@ def answers(engine: Engine, *, waits: bool) -> bool:
 
 
 def has_answer(pool: Pool, *, waits: bool) -> bool:
-    """Tell whether a server says anything at all, were it that it has too many connections; blocks."""
+    """Return whether a server answers at all, even if only that it has too many connections; blocks."""
     try:
         _ask(pool.recreate(), waits=waits)
-    except Exception as error:  # noqa: BLE001  (whatever a driver raises)
+    except Exception as error:  # noqa: BLE001  (drivers raise errors of many kinds)
         return not is_unanswered(DBAPIError("SELECT 1", None, error))
     return True
 
 
 def _ask(pool: Pool, *, waits: bool) -> None:
     if waits:
-        # An event loop of its own: the application's may be busy, or over.
+        # A new event loop: the application's may be busy, or may have ended.
         asyncio.run(_select_async(pool))
     else:
         _select(pool)

@@ -1,12 +1,12 @@
-"""Statements that ride along: sent with the next one of a transaction, in the same round trip.
+"""Statements that ride along: they are sent with the next statement of a transaction, in one round trip.
 
-BEGIN, a savepoint and a setting have no answer that anybody waits for. On PostgreSQL they go to the server in
-one pipeline with a statement that has. The statement itself is SQLAlchemy's, and so is what becomes of an
-error; the first that fails is the one that is raised, and the server skips what follows it. Through asyncio,
-behind a pooler and on SQLite they are sent one by one, in the same order.
+Nobody waits for an answer to BEGIN, a savepoint or a setting. On PostgreSQL they go to the server in one
+pipeline with a statement that has an answer. SQLAlchemy runs that statement and handles its errors. The first
+statement that fails raises its error, and the server skips the rest. With asyncio, behind a pooler and on
+SQLite they are sent one by one, in the same order.
 
-What ends a transaction rides with its COMMIT: completions, removals. Each is a statement that fails where it
-did not do all that it was asked for, and then the server skips the COMMIT.
+Statements that end a transaction ride with its COMMIT: completions, removals. Each of them fails if it did
+not do everything, and then the server skips the COMMIT.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from history.sql.database.engine import AnyConnection, AnyEngine
 from history.sql.statements.dialects import Statement
 
-#: Under this key a connection remembers what rides with its next statement.
+#: Under this key a connection remembers the riders of its next statement.
 _RIDERS = "doubtless_riders"
 
 
@@ -32,13 +32,13 @@ Ending = tuple[Statement, Mapping[str, object]]
 
 @dataclass(slots=True)
 class Riders:
-    """What rides before and after the next statement of one connection's transaction.
+    """The statements that ride before and after the next statement of one connection's transaction.
 
-    ``pipelines`` says that its connection takes several statements at once. ``began`` says that the server
-    answered something of it; ``last`` is what rode after the last statement, as long as nothing was sent
-    since. ``as_one`` says that the next statement has neither parameters nor an answer, as what rides has
-    none: all are sent as one text, which costs less than a pipeline. ``ends`` says that nothing but what
-    ends the transaction comes any more: ``ending``, and its COMMIT.
+    ``pipelines`` means that the connection accepts several statements in one pipeline. ``began`` means that
+    the server answered a part of the transaction. ``last`` are the riders after the last statement, until
+    something else is sent. ``as_one`` means that neither the next statement nor its riders have parameters or
+    an answer: all go as one text, which costs less than a pipeline. ``ends`` means that only the end of the
+    transaction follows: ``ending``, and its COMMIT.
     """
 
     dialect: str
@@ -58,43 +58,43 @@ class Riders:
         self.pipelines = isinstance(connection, Connection) and takes_pipelines(connection)
 
     def take(self) -> tuple[Sequence[Statement], Sequence[Statement]]:
-        """Return what rides now; it does not ride again."""
+        """Return the riders of this statement; they do not ride again."""
         before, after = self.before, self.after
         self.before, self.after, self.last = [], [], ()
         return before, after
 
     def send_as_one(self, connection: Connection, statements: Sequence[Statement]) -> None:
-        """Send statements that have neither parameters nor an answer, with what rides before, as one text.
+        """Send statements without parameters or answers, with their riders before them, as one text.
 
-        By the driver itself: through SQLAlchemy it takes three times the processor time.
+        The driver sends it directly: through SQLAlchemy it takes three times the processor time.
 
         Raises:
-            DBAPIError: as SQLAlchemy raises it.
+            DBAPIError: as from SQLAlchemy.
         """
         before, _ = self.take()
         driver: Any = connection.connection.driver_connection
         try:
             _send(driver, "; ".join(self.texts([*before, *statements])))
-        except Exception as error:  # noqa: BLE001  (whatever a driver raises)
-            # SQLAlchemy knows what becomes of it, and of its connection.
+        except Exception as error:  # noqa: BLE001  (drivers raise errors of many kinds)
+            # SQLAlchemy handles it, and decides about its connection.
             self._failure = error
             connection.exec_driver_sql("SELECT 1")
 
     def raise_failure(self) -> None:
-        """Raise what a driver has raised outside of SQLAlchemy, once."""
+        """Raise, only once, an error that a driver raised outside of SQLAlchemy."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def texts(self, statements: Sequence[Statement]) -> list[str]:
-        """Return what is sent of them: they have no parameters."""
+        """Return the texts of statements without parameters."""
         return [str(statement[self.dialect]) for statement in statements]
 
 
 def ride(connection: AnyConnection, statement: Statement, values: Mapping[str, object]) -> bool:
-    """Let a statement end the transaction of a connection, with its COMMIT; False where it is to be sent now.
+    """Let a statement ride with its transaction's COMMIT; False if the caller must send it now.
 
-    It must fail where it does not do all that it is asked for.
+    It must fail if it does not do everything.
     """
     riders: Riders | None = connection.info.get(_RIDERS)
     if riders is None or not riders.ends or not riders.pipelines:
@@ -104,13 +104,13 @@ def ride(connection: AnyConnection, statement: Statement, values: Mapping[str, o
 
 
 def leave_connection(connection: AnyConnection) -> None:
-    """Let nothing ride on this connection any more."""
+    """Stop riding on this connection."""
     if not connection.invalidated:
         connection.info.pop(_RIDERS, None)
 
 
 def carry(engine: AnyEngine) -> None:
-    """Let the statements of an engine carry what rides on their connection."""
+    """Make the statements of an engine carry the riders of their connection."""
     target = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     for name, listener in (("do_execute", _execute), ("do_executemany", _execute_many)):
         if not event.contains(target, name, listener):
@@ -118,7 +118,7 @@ def carry(engine: AnyEngine) -> None:
 
 
 def _execute(cursor: Any, statement: str, parameters: Any, context: ExecutionContext) -> bool | None:
-    """Send a statement with what rides; None leaves it to SQLAlchemy, where nothing does."""
+    """Send a statement with its riders; None leaves it to SQLAlchemy, if it has no riders."""
     riders: Riders | None = context.root_connection.info.get(_RIDERS)
     if riders is None:
         return None
@@ -129,7 +129,7 @@ def _execute(cursor: Any, statement: str, parameters: Any, context: ExecutionCon
     if not before and not after and not ending:
         return None
     if as_one and riders.pipelines:
-        # It is never prepared: only one statement could be.
+        # It is never prepared, because only a single statement could be.
         cursor.execute("; ".join([*riders.texts(before), statement, *riders.texts(after)]), prepare=False)
     elif riders.pipelines:
         driver = cursor.connection
@@ -151,7 +151,7 @@ def _execute(cursor: Any, statement: str, parameters: Any, context: ExecutionCon
 
 
 def _execute_many(_cursor: Any, _statement: str, _parameters: Any, context: ExecutionContext) -> None:
-    """Send what rides before a statement that is sent many times, which carries nothing itself."""
+    """Send the riders before a statement that is sent many times, which carries none itself."""
     riders: Riders | None = context.root_connection.info.get(_RIDERS)
     if riders is not None:
         before, after = riders.take()
@@ -162,7 +162,7 @@ def _execute_many(_cursor: Any, _statement: str, _parameters: Any, context: Exec
 
 
 def takes_pipelines(connection: Connection) -> bool:
-    """Whether a connection takes several statements at once: blocking ones do, with no pooler between."""
+    """Whether a connection accepts several statements in a pipeline: it is blocking and has no pooler."""
     if connection.dialect.is_async or connection.dialect.name != "postgresql":
         return False
     driver: Any = connection.connection.driver_connection
@@ -171,13 +171,13 @@ def takes_pipelines(connection: Connection) -> bool:
 
 @cache
 def _has_pipelines() -> bool:
-    import psycopg  # noqa: PLC0415  (a driver loads when it is asked for)
+    import psycopg  # noqa: PLC0415  (a driver loads only when needed)
 
     return psycopg.capabilities.has_pipeline()
 
 
 def _send(driver: Any, text: str) -> None:
-    """Send a text, wait as the driver waits, and raise what it would raise."""
+    """Send a text, wait as the driver does, and raise what it would raise."""
     from psycopg import errors, generators, pq  # noqa: PLC0415  (as above)
 
     driver.pgconn.send_query(text.encode())

@@ -1,4 +1,4 @@
-"""For how many connections a PostgreSQL has room, and how many of them an engine may take."""
+"""How many connections a PostgreSQL has room for, and how many of them an engine may take."""
 
 from sqlalchemy import QueuePool
 
@@ -7,7 +7,7 @@ from history.sql.database.postgresql import POOLED
 from history.sql.statements.dialects import Dialect, statement
 from history.store.inspection import Room
 
-# Every limit that may hold, -1 where there is none, and the connections that are open now.
+# Every limit that may apply, -1 if there is none, and the connections that are open now.
 LIMITS = statement(
     postgresql="""
     SELECT CAST(current_setting('max_connections') AS INTEGER),
@@ -21,7 +21,7 @@ LIMITS = statement(
 
 
 async def room_of(connection: AnyConnection, engine: AnyEngine) -> Room | None:
-    """Return it, of a connection of an engine; see :class:`~history.store.inspection.TellingRoom`.
+    """Return the room, by an engine's connection; see :class:`~history.store.inspection.TellingRoom`.
 
     None for SQLite.
     """
@@ -29,7 +29,7 @@ async def room_of(connection: AnyConnection, engine: AnyEngine) -> Room | None:
         return None
     pool, url = engine.pool, engine.url
     server = f"{url.host or url.query.get('host', 'localhost')}:{url.port or 5432}"
-    # -1 is without end.
+    # -1 means no limit.
     most = pool.size() + max(0, pool._max_overflow) if isinstance(pool, QueuePool) else 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     if connection.info.get(POOLED):
         return Room(server, most, None, "a pooler such as PgBouncer stands between", 0)

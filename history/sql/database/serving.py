@@ -1,7 +1,7 @@
 """A connection while a service uses it: what the service may not do, and what it may leave behind.
 
-It may not end the transaction: that would separate its effects from their history entry. What it sets for
-the whole session, such as a role, would reach the services after it: such a connection leaves the pool.
+A service may not end the transaction: that would separate its effects from their history entry. If it changes
+the whole session, such as its role, later services would get the change: such a connection leaves the pool.
 """
 
 import re
@@ -21,21 +21,21 @@ _ENDS_TRANSACTION = re.compile(
     r"|(?:release|rollback\s+(?:(?:work|transaction)\s+)?to)\s+(?:savepoint\s+)?doubtless_)"
 )
 
-#: A statement whose effect outlives the transaction in the session alone.
+#: A statement that changes the session beyond the transaction, but nothing else.
 _CHANGES_SESSION = re.compile(
     r"(?is)(?:^|;)\s*(?:set\s+(?!local\b|transaction\b|constraints\b)|reset\b|discard\b|load\b|listen\b"
     r"|deallocate\b|prepare\b|attach\b|detach\b|pragma\b[^;]*[=(]|create\s+(?:\w+\s+)?temp)"
     r"|\bset_config\s*\(|\bpg_(?:try_)?advisory_lock|\bwith\s+hold\b"
 )
 
-#: What may look like such a statement and is none: quoted text and comments.
+#: Texts that look like such a statement, but are not: quoted text and comments.
 _QUOTED = re.compile(r"(?s)'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/")
 
 #: The first letters of such statements.
 _SUSPECT = frozenset("aAbBcCdDeElLpPrRsSwW;-/")
 
-#: What of a driver's connection makes its rows, and what else changes its next user's statements: psycopg's
-#: and sqlite3's.
+#: The attributes of psycopg's and sqlite3's connections that make rows, and others that change the next
+#: user's statements.
 _FACTORIES = ("row_factory", "cursor_factory", "text_factory")
 _WAYS = (*_FACTORIES, "prepare_threshold", "isolation_level")
 
@@ -45,25 +45,25 @@ _MARK = "doubtless_service"
 
 @dataclass(slots=True)
 class Mark:
-    """What is known of a connection's service.
+    """The state of a connection's service.
 
-    A connection that the service detaches from its pool has a copy of its info, with the same mark.
+    If a service detaches a connection from its pool, a copy of its info keeps this mark.
     """
 
     serves: bool = False
-    #: It changed the session, which no other service is to meet.
+    #: The service changed the session, so no other service may use it.
     changed: bool = False
     _ways: tuple[object, ...] | None = None
 
     async def put_on(self, connection: AnyConnection) -> None:
-        """Check the connection's statements from now on while a service runs, and note how it is set."""
+        """Check the connection's statements while a service runs, and remember the driver's settings."""
         if self._ways is None:
             self._ways = _ways_of(await driver_of(connection))
             connection.info[_MARK] = self
         self.serves = True
 
     async def compare(self, connection: AnyConnection) -> None:
-        """Note what the service set in the driver, and have rows made again as the history reads them."""
+        """Note what the service changed in the driver, and restore the rows that the history reads."""
         if self._ways is None or connection.closed or connection.invalidated:
             return
         driver = await driver_of(connection)
@@ -76,7 +76,7 @@ class Mark:
 
 
 def guard(engine: AnyEngine) -> None:
-    """Refuse, on the connections of an engine, that a running service ends its transaction."""
+    """On the connections of an engine, refuse every statement of a service that ends its transaction."""
     target = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     for name, check in (("commit", _refuse), ("rollback", _refuse), ("before_cursor_execute", _check_text)):
         if not event.contains(target, name, check):
@@ -98,7 +98,7 @@ def _check_text(connection: Connection, _cursor: Any, text: str, *_: Any) -> Non
 
 
 def _has(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether a statement has what a pattern finds, outside of quoted text and comments."""
+    """Whether a pattern matches a statement outside of quoted text and comments."""
     may_begin_later = "/*" in text or "--" in text
     return bool((may_begin_later or pattern.search(text)) and pattern.search(_QUOTED.sub(" ", text)))
 
@@ -113,6 +113,6 @@ def _refuse(connection: Connection) -> None:
 
 
 def _serving(connection: Connection) -> Mark | None:
-    # One that is invalidated has no transaction to end, and asking it for its info raises.
+    # A connection that was invalidated has no transaction to end, and its info would raise.
     mark: Mark | None = None if connection.invalidated else connection.info.get(_MARK)
     return mark if mark is not None and mark.serves else None

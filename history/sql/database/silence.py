@@ -1,8 +1,8 @@
-"""A PostgreSQL that keeps its connections and says nothing: stopped, or behind a proxy that hangs.
+"""A PostgreSQL that keeps its connections but is silent: stopped, or behind a proxy that hangs.
 
-TCP does not notice one, for the kernel acknowledges what nobody reads. A statement may also take long on a
-server that is well: it waits for a lock, or has much to do. So a reply that is late makes one thread ask over
-a connection of its own. A server that answers there is waited for; one that does not is given up.
+TCP does not notice this, because the kernel acknowledges bytes that nobody reads. A statement may also take
+long on a healthy server: it waits for a lock, or has much to do. So if a reply is late, one thread probes the
+server over another connection. If it answers, the wait goes on; if not, the server is given up.
 """
 
 import os
@@ -16,27 +16,27 @@ from history.circuit import PROBE_TIMEOUT, PROBING
 
 T = TypeVar("T")
 
-#: What a driver's generator does: it says what it waits for, is told what is ready, and returns an answer.
+#: The generator of a driver: it yields what it waits for, receives what is ready, and returns an answer.
 Waiting = Generator[Any, Any, T]
 
-#: The name of a thread that asks.
+#: The name of a thread that probes.
 THREAD_NAME = "doubtless-silence"
 
 
 class Patience:
-    """How long the replies of a server are waited for; shared by the connections of an engine.
+    """How long to wait for the replies of a server; shared by the connections of an engine.
 
-    ``seconds`` is how long nobody asks; 0 is for ever. ``answers`` asks the server, and blocks meanwhile.
+    After ``seconds`` without a reply a probe starts; 0 is never. ``answers`` probes and blocks.
     """
 
     def __init__(self, seconds: float, answers: Callable[[], bool]) -> None:
         self.seconds = seconds
         self._answers = answers
-        # With the process that asks: a forked child has no thread that would ever answer.
+        # With the process that probes: in a forked child, the thread that would answer is missing.
         self._asked: tuple[int, Future[bool]] | None = None
 
     def ask(self) -> "Future[bool]":
-        """Return whether the server answers, to be known later; all who ask at one time share a thread."""
+        """Return a future of whether the server answers; all who ask at the same time share a thread."""
         asked = self._asked
         if asked is not None and asked[0] == os.getpid() and not asked[1].done():
             return asked[1]
@@ -49,12 +49,12 @@ class Patience:
         PROBING.set(True)
         try:
             answer.set_result(self._answers())
-        except Exception:  # noqa: BLE001  (whatever a driver raises: it is no answer)
+        except Exception:  # noqa: BLE001  (whatever a driver raises, the server did not answer)
             answer.set_result(False)
 
 
 class Reply:
-    """The wait for one reply: whether it is over, asked whenever nothing has come for a moment."""
+    """The wait for one reply: it is checked whenever nothing has come for a moment."""
 
     def __init__(self, patience: Patience, began: float) -> None:
         self._patience = patience
@@ -65,11 +65,11 @@ class Reply:
 
     @property
     def waited(self) -> float:
-        """For how long, in seconds."""
+        """How long it has waited, in seconds."""
         return time.monotonic() - self._began
 
     def is_given_up(self) -> bool:
-        """Whether the server has been silent for too long, and does not answer others either."""
+        """Whether the server has been silent for too long, and does not answer probes either."""
         if not self._seconds or time.monotonic() - self._since < self._seconds:
             return False
         if self._probing:
@@ -85,18 +85,18 @@ class Reply:
 
 
 def connectors(patience: Patience) -> tuple[Callable[..., Any], Callable[..., Awaitable[Any]]]:
-    """Return what connects, blocking and for asyncio: connections whose waits end with a server's silence.
+    """Return the blocking and the asyncio function to connect; their connections give up a silent server.
 
     Raises:
-        ImportError: there is no psycopg.
+        ImportError: psycopg is missing.
     """
-    import psycopg  # noqa: PLC0415  (a driver loads when it is asked for)
+    import psycopg  # noqa: PLC0415  (a driver loads only when needed)
     from psycopg.pq import TransactionStatus  # noqa: PLC0415  (as above)
 
     class NoReplyError(psycopg.OperationalError):
-        """The server said nothing any more."""
+        """The server has become silent."""
 
-        #: What :func:`is_no_reply` looks for.
+        #: The mark that :func:`is_no_reply` looks for.
         no_reply = True
 
     def limited(link: Any, waiting: Waiting[T]) -> Waiting[T]:
@@ -105,9 +105,9 @@ def connectors(patience: Patience) -> tuple[Callable[..., Any], Callable[..., Aw
             state = next(waiting)
             while True:
                 ready = yield state
-                # Whoever waits for notices has asked nothing.
+                # A wait for notices has not sent anything.
                 if not ready and link.transaction_status == TransactionStatus.ACTIVE:
-                    reply = reply or Reply(patience, began)  # most answers do not make anybody wonder
+                    reply = reply or Reply(patience, began)  # most answers come in time
                     if reply.is_given_up():
                         link.finish()
                         raise NoReplyError(f"no reply for {reply.waited:.0f} s, and none to others")
@@ -128,5 +128,5 @@ def connectors(patience: Patience) -> tuple[Callable[..., Any], Callable[..., Aw
 
 
 def is_no_reply(error: BaseException | None) -> bool:
-    """Tell whether a driver's error says that the server was given up."""
+    """Return whether a driver's error means that the server was given up."""
     return getattr(error, "no_reply", False) is True

@@ -1,12 +1,12 @@
 """Connections of a full pool, in the order in which callers ask for them.
 
-SQLAlchemy's pools give a connection that came back to whoever asks first. As a rule that is the thread or
-task that has just given it back. SQLite has one connection: one busy thread would keep all others from it.
-So a caller that meets a full pool takes its turn and waits for the pool alone. All others wait behind it.
+SQLAlchemy's pools give a returned connection to the first caller that asks. Usually that is the thread or
+task that has just given it back. SQLite has one connection: one busy thread would keep all others away. So a
+caller that meets a full pool takes its turn. Only it waits for the pool; all others wait behind it.
 
 The handler of a signal may raise anywhere in the main thread, as the soft time limit of Celery does. Inside
-of the pool, such an exception can take a connection out of it for ever. So we note which connections are out.
-If the pool counts more than that, those who wait get a new pool.
+the pool, such an exception can take a connection out of it forever. So we note which connections are out. If
+the pool counts more than that, the waiting callers get a new pool.
 """
 
 import asyncio
@@ -27,32 +27,32 @@ from history.bridge import settled
 
 _log = logging.getLogger(__name__)
 
-#: How long somebody waits for a connection before it looks whether one is lost, in seconds.
+#: How long a caller waits for a connection before it checks whether one is lost, in seconds.
 LOOK_SECONDS = 1.0
 
-#: After how long it gives its turn to the next one, in seconds.
+#: After how long a caller gives its turn to the next one, in seconds.
 TURN_SECONDS = 5.0
 
-#: How many connections that were out are noted before those that came back are forgotten.
+#: How many connections are noted before the ones that came back are forgotten.
 MOST_OUT = 256
 
 _locks: "WeakKeyDictionary[Pool, asyncio.Lock]" = WeakKeyDictionary()
 
-#: A forked child has pools of its own, and so lines in which no thread of its parent stands.
+#: A forked child has its own pools, and so lines without any thread of its parent.
 _lines: "WeakKeyDictionary[Pool, Line]" = WeakKeyDictionary()
 
 
 async def connect_in_turn(
     engine: Engine | AsyncEngine, *, at_once: bool = False, replaces: Callable[[], bool] = bool
 ) -> Connection | AsyncConnection:
-    """Return a connection of the engine's pool; if all are in use, after those who asked before.
+    """Return a connection of the engine's pool; if all are in use, wait behind earlier callers.
 
-    ``at_once`` is for callers who may hold what the others wait for. ``replaces`` tells whether nobody but
-    this function takes connections from the pool, so that it may put a new one in its place.
+    ``at_once`` is for callers who may hold what the others wait for. ``replaces`` returns whether only this
+    function takes connections from the pool, so that it may replace the pool.
 
     Raises:
-        TimeoutError: (SQLAlchemy's) none came back while it was this one's turn.
-        DBAPIError: it cannot be made.
+        TimeoutError: (SQLAlchemy's) no connection came back during this caller's turn.
+        DBAPIError: the connection cannot be made.
     """
     pool = engine.pool
     if not isinstance(pool, QueuePool):
@@ -67,7 +67,7 @@ async def connect_in_turn(
 
 
 def is_detached(connection: Connection | AsyncConnection) -> bool:
-    """Whether a connection was taken from its pool for good."""
+    """Whether a connection has left its pool for good."""
     sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
     return sync is not None and not sync.closed and not sync.invalidated and sync.connection.is_detached
 
@@ -77,7 +77,7 @@ def _line_of(pool: Pool) -> "Line":
 
 
 def _is_full(pool: QueuePool) -> bool:
-    # Told nowhere else; -1 is without end.
+    # No public attribute has it; -1 means no limit.
     beyond = pool._max_overflow  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     return beyond >= 0 and pool.checkedout() >= pool.size() + beyond
 
@@ -98,22 +98,22 @@ class _Place(_Call):
         self._called.acquire()
 
     def wait(self) -> None:
-        """Wait until called, or until it is time to look."""
+        """Wait until called, or until it is time to check the pool."""
         self._called.acquire(timeout=LOOK_SECONDS)
 
     def call(self) -> None:
-        """Wake the one who waits."""
+        """Wake the waiting caller."""
         if self._called.locked():
             self._called.release()
 
 
 class Line:
-    """The threads that wait for a connection of one pool, and what is out of it."""
+    """The threads that wait for a connection of one pool, and the connections that are out of it."""
 
     def __init__(self) -> None:
         self._changing = Lock()
         self._places: deque[ref[_Place]] = deque()
-        # No sets of weak references: an exception can cut off the removal of what is gone, too.
+        # Not sets of weak references, because an exception can also cut off their removals.
         self._asking: dict[int, ref[_Call]] = {}
         self._out: dict[int, ref[Connection]] = {}
 
@@ -136,7 +136,7 @@ class Line:
             with suppress(PoolTimeoutError):
                 return self.ask(engine)
             if replaces() and (self.has_lost(pool) or (gc.collect() and self.has_lost(pool))):
-                _log.warning("a connection is lost, as a signal's handler has raised: beginning a new pool")
+                _log.warning("a connection is lost because a signal handler raised: beginning a new pool")
                 engine.dispose(close=False)
         return _line_of(engine.pool).ask(engine)
 
@@ -154,14 +154,14 @@ class Line:
         return connection
 
     def has_lost(self, pool: QueuePool) -> bool:
-        """Whether nobody holds, or is about to get, what the pool counts as in use."""
+        """Whether the pool counts a connection as in use that nobody has, or is about to get."""
         asking = [one for one in list(self._asking.values()) if one() is not None]
         held = [one for out in list(self._out.values()) if (one := out()) is not None]
         held = [one for one in held if not one.closed and not is_detached(one)]
         return pool.checkedout() > len(asking) + len(held)
 
     def _stand(self, place: _Place) -> None:
-        """Wait until all who came before are gone."""
+        """Wait until all earlier callers have left."""
         with self._changing:
             self._places.append(ref(place))
         while not self._is_first(place):

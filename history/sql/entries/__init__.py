@@ -1,7 +1,6 @@
-"""The steps of a SQL history: what it does to the entries of messages, each on a connection that it is given.
+"""The steps of a SQL history on the entries of messages, each on a connection that the caller passes.
 
-``claims.py`` and ``settlements.py`` begin and end them, ``purging.py`` forgets them. ``fences.py`` steps over
-fences that a database with older data would grant again, and ``lineage.py`` finds out that it is such a one.
-``anchor.py`` notices a table that was emptied.
-``permissions.py`` is what a role needs for all that.
+``claims.py`` and ``settlements.py`` begin and end them, ``purging.py`` forgets them. ``fences.py`` skips
+fences that a database with older data would grant again, and ``lineage.py`` detects such a database.
+``anchor.py`` notices a table that was emptied. ``permissions.py`` lists what a role needs for this.
 """

@@ -1,7 +1,7 @@
-"""The anchor of a history: a row that nothing deletes, so that a table without it was emptied.
+"""The anchor of a history: a row that nothing deletes. If it is missing, somebody emptied the table.
 
-TRUNCATE and DELETE without a condition leave the other tables and the fences as they are: nothing else would
-tell that messages run again. Each claim looks at the anchor in its one statement.
+TRUNCATE and DELETE without a condition leave the other tables and the fences unchanged. Without the anchor,
+nothing would show that messages run again. Each claim reads the anchor in its single statement.
 """
 
 import logging
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 async def restore(database: Prepared, trigger: str) -> None:
-    """Put the anchor there again, and say that the history was emptied; the first who notices does it."""
+    """Write the anchor again, and log that the history was emptied; only the first caller does so."""
     if await database.run("looking at the anchor", _restore, atomic=True):
         _log.critical(
             "the document history of %s was emptied: messages processed before are NEW again",

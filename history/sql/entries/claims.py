@@ -1,7 +1,7 @@
-"""How a SQL history claims: the one step that SQLite and PostgreSQL take differently.
+"""How a SQL history claims: the only step that differs between SQLite and PostgreSQL.
 
-PostgreSQL claims in one statement and repeats it for a uuid that somebody else claimed at the same moment.
-SQLite has one writer at a time: what its transaction has found absent stays absent until it is written.
+PostgreSQL claims in one statement, and repeats it for a uuid that another claim took at the same moment.
+SQLite has one writer at a time: a digest that its transaction found absent stays absent until it is written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,15 +32,15 @@ from history.support.spoilt import UNREADABLE, tell
 #: A row of LOOKUP or of a claim.
 EntryRow = AnyRow
 
-#: For how long an entry that cannot be read is said to be remembered: nobody knows.
+#: The reported life of an entry that cannot be read: its real one is unknown.
 SPOILT_LIVES = timedelta(days=7)
 
-#: How often a claim that others get in the way of is tried before it is given up.
+#: How often a claim is tried if other claims get in the way, before it is given up.
 ATTEMPTS = 20
 
 
 def entry_of(row: EntryRow) -> Entry:
-    """Return the entry in a row; one with a cell that cannot be read is In Doubt, for somebody to decide."""
+    """Return the entry in a row; if a cell cannot be read, the entry is In Doubt, for somebody to decide."""
     try:
         return _entry(row)
     except UNREADABLE as error:
@@ -76,7 +76,7 @@ def _spoilt(row: EntryRow) -> Entry:
 
 
 def answers(keys: Sequence[bytes], rows: Mapping[bytes, EntryRow], owner: Owner) -> Sequence[Claim]:
-    """Answer a claim place by place; the second place of a key finds the entry of the first."""
+    """Answer each place of a claim; if a key occurs again, the second place finds the entry of the first."""
     batch = isinstance(owner, BatchOwner)
     token = owner.token if isinstance(owner, BatchOwner) else owner
     seen: set[bytes] = set()
@@ -97,17 +97,17 @@ async def look_up(connection: AnyConnection, trigger: str, keys: Sequence[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Claiming:
-    """Who claims, for which trigger and for how long."""
+    """A claiming owner, its trigger, and for how long it claims."""
 
     trigger: str
     owner: Owner
     terms: Terms
 
     async def claim(self, connection: AnyConnection, *, keys: Sequence[bytes]) -> Mapping[bytes, EntryRow]:
-        """Write what is absent of distinct keys; return a row for each.
+        """Write entries for the absent ones among distinct keys; return a row for each key.
 
         Raises:
-            HistoryUnavailableError: others kept getting in the way.
+            HistoryUnavailableError: other claims kept getting in the way.
         """
         rows: dict[bytes, EntryRow] = {}
         missing = sorted(keys)
@@ -134,9 +134,9 @@ class Claiming:
         expected_owner: str | None,
         failed: bool,
     ) -> tuple[Fence, bool] | None:
-        """Replace a STARTED entry, or a failed one, that has the expected fence and owner; None where not.
+        """Replace a STARTED entry, or a failed one, that has the expected fence and owner; else return None.
 
-        Return its fence, and whether that was granted now: the owner may have met itself.
+        Return its fence, and whether it was granted now: the owner may have met its own entry.
         """
         expected = {"expected_fence": expected_fence, "expected_owner": expected_owner, "failed": failed}
         named = {"trigger": self.trigger, "key": key, "owner": owner, **expected}
@@ -152,7 +152,7 @@ class Claiming:
     async def adopt(
         self, connection: AnyConnection, *, fences: Mapping[bytes, int], owner: BatchOwner
     ) -> set[bytes]:
-        """Move entries that are STARTED with their expected fence into the batch; return what it holds."""
+        """Move entries that are STARTED with their fence into the batch; return what the batch holds."""
         batch = await self._open(connection, owner, reopen=True)
         keys = sorted(fences)
         values = wanted(connection.dialect.name, keys, [fences[key] for key in keys], [None] * len(keys))
@@ -202,10 +202,10 @@ class Claiming:
         return standing, [key for key in keys if key not in there]
 
     async def _open(self, connection: AnyConnection, owner: BatchOwner, *, reopen: bool) -> AnyRow:
-        """Return the ledger's row of the batch, opened if need be.
+        """Return the ledger's row of the batch; open the batch if needed.
 
-        A completed batch stays as it is while it meets what it completed: its replay finds duplicates. It is
-        opened anew, with another number, before it claims more.
+        A completed batch stays as it is while its replay only meets what it completed: these are duplicates.
+        Before it claims more, it is opened again under another number.
         """
         named = {"trigger": self.trigger, "token": owner.token}
         for _ in range(ATTEMPTS):

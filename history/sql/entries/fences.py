@@ -1,12 +1,12 @@
-"""The fences of a SQL history whose database came back with older data: a backup, a replica that lagged.
+"""The fences of a SQL history after its database came back with older data: a backup, a replica that lagged.
 
-The database would grant fences again that it does not know of any more. A client knows the greatest one that
-it was granted, and since fences are granted in order, a later one that is not above it tells. Fences count
-from 1, one with each claim, which takes longer than a microsecond: so none that was ever granted, also to
-clients that are gone, is greater than the microseconds since 1970, and there they are made to go on.
+The database would grant again the fences that it no longer knows. A client knows the greatest fence that it
+was granted. Fences are granted in order, so a later fence that is not greater reveals the loss. Fences count
+from 1, one with each claim, which takes longer than a microsecond. So no granted fence, even of a client that
+is gone, is greater than the microseconds since 1970, and fences go on from there.
 
-A client that was not granted any of the lost ones cannot tell. Two owners may then have the same fence, and
-are told apart by their names (see :class:`~history.entry.Settlement`).
+A client that was not granted any of the lost fences cannot notice. Two owners may then have the same fence,
+and only their names distinguish them (see :class:`~history.entry.Settlement`).
 """
 
 import logging
@@ -34,25 +34,25 @@ STEP_OVER = statement(
 
 
 class Granted:
-    """The greatest fence that a history was granted; its views share one. Safe between threads."""
+    """The greatest fence that a history was granted; its views share one object. Safe between threads."""
 
     def __init__(self, greatest: int = 0, *, notes: bool = True) -> None:
         self.greatest = Fence(greatest)
         self._notes = notes
 
     def frozen(self) -> "Granted":
-        """Return one that stays as this is now."""
+        """Return a copy that stays at the present value."""
         return Granted(self.greatest, notes=False)
 
     def note(self, fences: Iterable[Fence]) -> None:
-        """Remember the greatest."""
+        """Remember the greatest fence."""
         if not self._notes:
             return
-        # Two threads may meet here, and the smaller one win: that tells later, not wrongly.
+        # Two threads may meet here, and the smaller fence win: then a loss shows later, but never wrongly.
         self.greatest = max(self.greatest, *fences, Fence(0))
 
     async def step_over(self, database: Prepared, trigger: str) -> None:
-        """Say that something was lost, and see to it that the next fence is greater than any before."""
+        """Log the loss, and make the next fence greater than any before."""
         _log.critical(
             "the document history of %s is older than it was: messages processed since are NEW again",
             trigger,

@@ -1,10 +1,10 @@
-"""Whether a PostgreSQL is still the one it was: a standby that was promoted, or a backup, is another one.
+"""Whether a PostgreSQL is still the same server: a promoted standby or a restored backup is another one.
 
-Each has a timeline or a system identifier of its own. A standby may lack the last commits of its primary, and
-would grant their fences again; a process that starts after that has been granted none, and cannot tell
-(see :mod:`history.sql.entries.fences`). So the database notes which server it was on, every connection looks
-once, and the first on another server has the fences go on above all that were ever granted. Other tables that
-give out numbers do the same with a :class:`Lineage` of their own.
+Each has a different timeline or system identifier. A standby may lack the last commits of its primary, and
+would grant their fences again. A process that starts afterwards has no granted fences, and cannot notice (see
+:mod:`history.sql.entries.fences`). So the database notes which server it was on, and every connection checks
+this once. The first connection on another server makes the fences go on above all that were ever granted.
+Other tables that give out numbers use their own :class:`Lineage` for the same.
 """
 
 import logging
@@ -21,7 +21,7 @@ from history.sql.tables.making import ONE_CREATOR, table_exists
 
 _log = logging.getLogger(__name__)
 
-# System identifier and timeline in one number; none on a standby. A walfile's name begins with the timeline.
+# System identifier and timeline in one number; NULL on a standby. A walfile's name begins with the timeline.
 LINEAGE = statement(
     sqlite="SELECT NULL",
     postgresql="""
@@ -34,10 +34,10 @@ LINEAGE = statement(
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where a set of tables notes its server, and the numbers that must not be given twice on another one.
+    """Where a set of tables notes its server, and the numbers that another server must not give out again.
 
-    ``read`` and ``note`` are about one row of ``table``. The first who notices another server does ``steps``,
-    under the lock that ``lock`` takes, and says ``warning``.
+    ``read`` and ``note`` use one row of ``table``. The first connection that notices another server runs
+    ``steps``, under the lock that ``lock`` takes, and logs ``warning``.
     """
 
     table: Table
@@ -48,7 +48,7 @@ class Lineage:
     warning: str
 
     async def greet(self, connection: AnyConnection) -> bool:
-        """Look at a new connection's server; return whether that is done with, or has to be done again.
+        """Check a new connection's server; return whether that is finished, or must be repeated.
 
         Raises:
             DBAPIError: the connection is gone.
@@ -67,7 +67,7 @@ class Lineage:
         return True
 
     async def _move(self, connection: AnyConnection, lineage: int) -> None:
-        """Note another server; the first who notices steps on, before anybody is given a number."""
+        """Note another server; the first connection runs the steps before any number is given out."""
         await execute(connection, BEGIN)
         await fetch(connection, self.lock)
         known = [value for (value,) in await fetch(connection, self.read)]
@@ -78,7 +78,7 @@ class Lineage:
             try:
                 await execute(connection, self.note, lineage=lineage)
             except DataError:
-                # Tables of another program under our names: whoever uses them is told of it.
+                # The tables belong to another program: their users will get that error.
                 await execute(connection, ROLLBACK)
                 return
         await execute(connection, COMMIT)
@@ -86,13 +86,13 @@ class Lineage:
             _log.warning(self.warning)
 
 
-#: The history's: its fences.
+#: Of the history: its fences.
 HISTORY = Lineage(
     table=META,
     lock=ONE_CREATOR,
-    # What was noted before.
+    # Read the noted server.
     read=statement("SELECT value FROM doubtless_meta WHERE name = 'lineage'"),
-    # Note it.
+    # Note the server.
     note=statement(
         "INSERT INTO doubtless_meta (name, value) VALUES ('lineage', :lineage)"
         " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -106,5 +106,5 @@ HISTORY = Lineage(
         )
     ],
     warning="the document history is on another server than before (a standby was promoted, or a backup "
-    "restored): messages whose completion did not reach it are NEW again; fences go on above all",
+    "restored): messages are NEW again if their completion did not reach it; fences go on above all",
 )

@@ -1,7 +1,7 @@
-"""How a SQL history is purged: a bounded piece at a time.
+"""How a SQL history is purged: a piece of limited size at a time.
 
 First the entries, in the order of their expiry; then the ledger, in the order of its numbers. A cursor is
-``"entries <milliseconds>"``, from which instant on, or ``"batches <number>"``, after which.
+``"entries <milliseconds>"``, the first instant, or ``"batches <number>"``, the last number before it.
 """
 
 from history.sql.database.engine import AnyConnection, execute, fetch
@@ -11,7 +11,7 @@ from history.store import Purged
 #: How many rows a piece looks at.
 PIECE = 500
 
-#: Where a purge begins, and where it goes on when no entries are left.
+#: The cursor at the beginning of a purge, and the cursor after the last entry.
 ENTRIES, BATCHES = "entries 0", "batches 0"
 
 
@@ -28,7 +28,7 @@ async def _purge_entries(connection: AnyConnection, trigger: str, after: int) ->
     if rows:
         return Purged(sum(fence > 0 for (fence,) in rows), f"entries {after}")
     ((seen, last),) = await fetch(connection, PURGE_AHEAD, **named)
-    # None of these is the trigger's, so they are passed by. All of a batch expire at one instant.
+    # None of these belong to the trigger, so they are skipped. All entries of a batch expire at one instant.
     return Purged(0, BATCHES if seen < PIECE else f"entries {max(last, after + 1)}")
 
 

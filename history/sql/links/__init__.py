@@ -1,1 +1,1 @@
-"""Ordered links in SQL: ``watermark.py`` keeps how far each link has come, ``history.py`` answers from it."""
+"""Ordered links in SQL: ``watermark.py`` stores how far each one has come, ``history.py`` answers from it."""

@@ -1,9 +1,9 @@
 """The history of triggers on links: the watermark of ``sysremoteuser`` instead of an entry per message.
 
 A transaction of a link has the uuid ``link:NAME:EPOCH:OFFSET``. At or below the watermark it is a DUPLICATE;
-the next one is NEW; anything beyond that is in progress, and waits for its turn. To settle the work is to
-move the watermark, in the transaction of the work. An entry is written only of a transaction that failed and
-is given up, so that it can be run again after all.
+the next one is NEW; every later one is in progress, and waits for its turn. Settling means moving the
+watermark, in the transaction of the work. An entry is only written for a transaction that failed and is given
+up, so that somebody can still run it.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ from history.sql.tables.watermark import history_with_links_exists
 from history.store import Owner
 from history.store.watermark import Epoch, Incoming, Offset
 
-#: What becomes of a transaction that cannot be applied.
+#: How to treat a transaction that cannot be applied.
 ApplyErrorPolicy = Literal["park", "skip", "halt"]
 
-#: When a transaction whose turn has not come is looked at again.
+#: After how long a transaction is checked again, if its turn has not come.
 NOT_YET = timedelta(milliseconds=100)
 
-#: Under this key a connection remembers which link's work is applied on it, and in which transaction.
+#: Under this key a connection remembers the transaction applied on it, and the link of this work.
 APPLYING = "doubtless_applying"
 
 _PREFIX = "link:"
@@ -44,9 +44,9 @@ _PREFIX = "link:"
 
 @dataclass(slots=True, kw_only=True)
 class Handing:
-    """A transaction that an agent handed to its trigger: what is stored once it is applied.
+    """A transaction that an agent handed to its trigger, with the values to store once it is applied.
 
-    ``stored`` says that its work and its columns are in one transaction, which may not be committed yet.
+    ``stored`` means that its work and its columns are in one transaction, which may not be committed yet.
     """
 
     link: str
@@ -93,20 +93,20 @@ def _parsed(uuid: str) -> tuple[str, Epoch, Offset] | None:
 
 @dataclass(slots=True)
 class _HandedOut:
-    """What the agents of this process have handed out, and what somebody decided to run after all."""
+    """The transactions that agents of this process have handed out, or that somebody decided to run."""
 
     handed: dict[str, Handing] = field(default_factory=dict[str, Handing])
     again: set[str] = field(default_factory=set[str])
 
 
 class LinkHistory(PlacedHistory[Handing]):
-    """A SQL history whose triggers on links are remembered by one watermark for each link.
+    """A SQL history that remembers triggers on links by one watermark per link.
 
-    Where their services share its transaction (``transacted=True`` and a ``Connection`` or ``Session``),
-    effects and watermark are committed together. For all other triggers it is a SqlHistory.
+    If their services share its transaction (``transacted=True`` and a ``Connection`` or ``Session``), effects
+    and watermark are committed together. For all other triggers it is a SqlHistory.
 
-    Guarantee: atomic, where the service's effects happen on its connection: effects and watermark share one
-    SQL transaction.
+    Guarantee: atomic, if the service's effects happen on its connection: effects and watermark share one SQL
+    transaction.
     """
 
     def __init__(self, engine: AnyEngine, **options: Unpack[SqlOptions]) -> None:
@@ -116,14 +116,14 @@ class LinkHistory(PlacedHistory[Handing]):
         self._out = _HandedOut()
 
     def for_asyncio(self) -> Self:
-        """Do as :class:`SqlHistory` does: what agents hand out by this history, triggers find in its twin."""
+        """Do as :class:`SqlHistory` does: triggers find in its twin what agents hand out by this history."""
         twin = super().for_asyncio()
-        twin._out = self._out  # noqa: SLF001  (of the same class)
+        twin._out = self._out  # noqa: SLF001  (it has the same class)
         return twin
 
     @property
     def handed(self) -> int:
-        """How many transactions the agents of this process have handed out, and are not done."""
+        """How many transactions the agents of this process have handed out and not finished."""
         return len(self._out.handed)
 
     def hand(self, handing: Handing) -> None:
@@ -131,7 +131,7 @@ class LinkHistory(PlacedHistory[Handing]):
         self._out.handed[handing.uuid] = handing
 
     def take_back(self, handing: Handing) -> None:
-        """Note that it is done."""
+        """Note that it is finished."""
         self._out.handed.pop(handing.uuid, None)
 
     async def claim(
@@ -201,11 +201,11 @@ class LinkHistory(PlacedHistory[Handing]):
         return Claim(None, Fence(offset))
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
-        """Move the watermark past what was applied.
+        """Move the watermark past the applied transactions.
 
         Raises:
-            TransactionConflictError: one was applied although one before it was not: nothing may be
-                committed; or the link is somebody else's by now.
+            TransactionConflictError: one was applied although an earlier one was not: nothing may be
+                committed; or the link has another agent by now.
         """
         others = [settlement for settlement in settlements if settlement.uuid not in self._mine]
         answers = dict(
@@ -253,7 +253,7 @@ class LinkHistory(PlacedHistory[Handing]):
             ) from error
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Let a transaction that failed be run after all; its entry goes when it is claimed."""
+        """Let a failed transaction run after all; the claim deletes its entry."""
         if _parsed(uuid) is None:
             return await super().forget(trigger, uuid)
         found = (await super().lookup(trigger, [uuid]))[0] is not None

@@ -1,7 +1,7 @@
 """The rows of ``sysremoteuser``, each written by one agent at a time.
 
-An agent takes a link with a token of its own, and every write of the row compares it: of two agents that run
-the same link by mistake, only one can move it. The token lapses, unless its agent says that it lives.
+An agent takes a link with its own token, and every write of the row compares the token. If two agents run the
+same link by mistake, only one can move it. The token expires unless its agent renews it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,12 +48,12 @@ from history.store.watermark import (
 
 T = TypeVar("T")
 
-#: The epoch of a peer of whom nothing was heard; it sorts before every other.
+#: The epoch of a peer that has not sent anything yet; it sorts before every other.
 UNKNOWN_EPOCH: Final = Epoch("0")
 
 
 class LinkLostError(DoubtlessError):
-    """Somebody else has the link now: what was to be written is not."""
+    """Another agent has the link now: nothing was written."""
 
     def __init__(self, link: str) -> None:
         super().__init__(f"link {link}: it was reset, or another agent has taken it over")
@@ -62,7 +62,7 @@ class LinkLostError(DoubtlessError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRow:
-    """One row as it was read. ``stopped`` says why the link stands still."""
+    """One row as it was read. ``stopped`` is the reason why the link is stopped."""
 
     link: str
     publication: str
@@ -81,7 +81,7 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The last offset given out, and the one up to which the log was deleted."""
+    """The last offset given out, and the offset up to which the log was deleted."""
 
     last: Offset
     deleted_to: Offset
@@ -120,7 +120,7 @@ def _fields(values: Any, columns: Mapping[str, str]) -> dict[str, Any]:
 
 
 def values_of(half: Outgoing | Incoming, prefix: str = "") -> dict[str, Any]:
-    """Return the values of a half as its statement takes them."""
+    """Return the values of a half, as parameters of its statement."""
     values: dict[str, Any] = {}
     for part in fields(half):
         value = getattr(half, part.name)
@@ -131,10 +131,10 @@ def values_of(half: Outgoing | Incoming, prefix: str = "") -> dict[str, Any]:
 
 
 async def write(connection: AnyConnection, text: Statement, link: str, **values: object) -> None:
-    """Write a row of one's own.
+    """Write a row of the calling agent's link.
 
     Raises:
-        LinkLostError: it is somebody else's.
+        LinkLostError: it belongs to another agent.
     """
     if not await fetch(connection, text, link=link, **values):
         raise LinkLostError(link)
@@ -160,11 +160,11 @@ class SqlWatermarks:
         )
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Do one step, over tables that are there."""
+        """Do one step, after making the tables if needed."""
         return await self._tables.run(doing, step, atomic=atomic)
 
     async def add(self, *, link: str, publication: str, epoch: Epoch, **settings: object) -> LinkRow:
-        """Add a link that begins at the beginning of the log; settings of one that is there are renewed."""
+        """Add a link that begins at the beginning of the log; if it exists, update its settings."""
         named = {"link": link, "publication": publication, "epoch": epoch, "peer_epoch": UNKNOWN_EPOCH}
         values: dict[str, Any] = {**named, **settings}
         step = partial(fetch, statement=ADD, start=ORIGIN, **values)
@@ -181,7 +181,7 @@ class SqlWatermarks:
         return [row_of(row) for row in await self.run("reading links", partial(fetch, statement=READ_ALL))]
 
     async def take(self, link: str, agent: str, lease: timedelta, *, dead: str = "") -> LinkRow | None:
-        """Become the agent of a link, or stay it; None where another one has it. ``dead`` is known to be."""
+        """Become or stay the agent of a link; None if another agent has it, except a ``dead`` one."""
         step = partial(
             fetch, statement=TAKE, link=link, agent=agent, lease=milliseconds(lease), dead=dead or agent
         )
@@ -189,10 +189,10 @@ class SqlWatermarks:
         return row_of(rows[0]) if rows else None
 
     async def stay(self, link: str, agent: str, lease: timedelta) -> LinkRow:
-        """Say that the agent lives, and return the row.
+        """Record that the agent is alive, and return the row.
 
         Raises:
-            LinkLostError: it has the link no longer.
+            LinkLostError: the agent does not have the link any more.
         """
         step = partial(fetch, statement=STAY, link=link, agent=agent, lease=milliseconds(lease))
         rows = await self.run("keeping a link", step)
@@ -201,14 +201,14 @@ class SqlWatermarks:
         return row_of(rows[0])
 
     async def leave(self, link: str, agent: str) -> None:
-        """Be the agent no longer."""
+        """Stop being the agent."""
         await self.run("leaving a link", partial(execute, statement=LEAVE, link=link, agent=agent))
 
     async def save(self, link: str, agent: str, *, changed: Sequence[Outgoing | Incoming]) -> None:
         """Store halves of a row.
 
         Raises:
-            LinkLostError: the agent has the link no longer.
+            LinkLostError: the agent does not have the link any more.
         """
 
         async def step(connection: AnyConnection) -> None:
@@ -219,13 +219,13 @@ class SqlWatermarks:
         await self.run("storing how far a link got", step, atomic=len(changed) > 1)
 
     async def stop(self, link: str, reason: str | None) -> None:
-        """Let a link stand still, or (None) go on."""
+        """Stop a link for a reason, or (None) let it go on."""
         await self.run("stopping a link", partial(execute, statement=STOP, link=link, reason=reason))
 
     async def revoke(self, link: str) -> bool:
-        """Forget a link, so that the log keeps nothing for it. While an agent runs it: False, and nothing.
+        """Forget a link, so that the log keeps nothing for it; False if an agent runs it.
 
-        Its peer has to be extracted if the link is added again.
+        If the link is added again, its peer must be extracted again.
         """
         return bool(await self.run("revoking a link", partial(fetch, statement=REVOKE, link=link)))
 
@@ -242,13 +242,13 @@ class SqlWatermarks:
         peer: tuple[Epoch, Offset] | None = None,
         confirmed: Offset | None = None,
     ) -> LinkRow:
-        """Begin anew, in one transaction; the link goes on, and its agent takes it anew.
+        """Start a link again in one transaction; the link goes on, and its agent takes it again.
 
-        ``epoch`` resets what is sent, at the end of the log; ``peer`` what is received, to an extract of the
-        peer's; ``confirmed`` goes back to what a restored peer still has.
+        ``epoch`` resets what is sent, to the end of the log. ``peer`` resets what is received, to an extract
+        of the peer. ``confirmed`` goes back to what a restored peer still has.
 
         Raises:
-            ConfigurationError: there is no such link, or the log holds no longer what follows.
+            ConfigurationError: the link does not exist, or the log has lost what follows.
         """
         step = partial(reset_on, link=link, epoch=epoch, peer=peer, confirmed=confirmed)
         return await self.run("resetting a link", step, atomic=True)
@@ -262,10 +262,10 @@ async def reset_on(
     peer: tuple[Epoch, Offset] | None = None,
     confirmed: Offset | None = None,
 ) -> LinkRow:
-    """Reset a link in the caller's transaction, which commits it together with an extract, or does not.
+    """Reset a link in the caller's transaction, together with an extract: both are committed, or neither.
 
     Raises:
-        ConfigurationError: there is no such link, or the log lacks what follows ``confirmed``.
+        ConfigurationError: the link does not exist, or the log lacks what follows ``confirmed``.
     """
     rows = await fetch(connection, LOCK, link=link)
     if not rows:

@@ -1,5 +1,5 @@
-"""Kafka's offsets in SQL, beside the effects, instead of an entry for each message.
+"""Kafka's offsets in SQL, next to the effects, instead of an entry for each message.
 
-``position.py`` is what of one partition is settled, ``rows.py`` keeps that in a table, ``seen.py`` is what
-one process knows of the table, and ``history.py`` answers from it.
+``position.py`` is the settled part of one partition, and ``rows.py`` stores it in a table. ``seen.py`` is
+what one process knows about the table, ``history.py`` answers from it.
 """

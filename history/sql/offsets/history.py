@@ -1,18 +1,18 @@
 """The history of atomic triggers on Kafka: a position for each partition, no entry for each message.
 
-A message has the uuid ``kafka:GROUP:TOPIC:PARTITION:OFFSET``. What the row of its partition says to be
-settled is a DUPLICATE, all else is NEW. To settle a message is to move the row, in the transaction of the
-effects.
+A message has the uuid ``kafka:GROUP:TOPIC:PARTITION:OFFSET``. If the row of its partition counts it as
+settled, it is a DUPLICATE; every other message is NEW. Settling a message means moving the row, in the
+transaction of the effects.
 
 =============================  ========================================================================
-while a message is claimed     its row is read, and not locked: messages of one partition run at once
-while it is settled            the row is locked, and moved where nobody has settled the message since. So
-                               of two consumers that have the same message only one can commit: the one
-                               that has lost its partition, or the one that has it now
+while a message is claimed     its row is read, but not locked: messages of one partition run in parallel
+while it is settled            the row is locked, and moved if nobody has settled the message since. So
+                               if two consumers have the same message, only one can commit: the
+                               consumer that has lost its partition, or the consumer that has it now
 a failure that is given up     an entry is written, and the row stays: the message comes again, and is
                                parked. So it can be run by hand later
 the row has gone back          the database is an older copy, or somebody lets a message run again: nothing
-                               is committed, and the consumer begins anew, where the row says
+                               is committed, and the consumer begins again at the row's offset
 =============================  ========================================================================
 """
 
@@ -58,12 +58,12 @@ from history.store import BatchOwner, Owner
 
 _PREFIX = "kafka:"
 
-#: How many pieces of an identity stand behind the group.
+#: How many pieces of an identity follow the group.
 _PIECES = 3
 
 
 class OffsetIdentity(NamedTuple):
-    """Which message it is."""
+    """The parts of a message's identity."""
 
     place: Place
     offset: int
@@ -76,7 +76,7 @@ class OffsetIdentity(NamedTuple):
 
     @classmethod
     def read(cls, uuid: str) -> Self | None:
-        """Read an identity; None for any other."""
+        """Read an identity; None for any other text."""
         group, *rest = uuid.removeprefix(_PREFIX).rsplit(":", _PIECES)
         if not uuid.startswith(_PREFIX) or len(rest) != _PIECES:
             return None
@@ -88,7 +88,7 @@ class OffsetIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a claim finds: the rows, and the entries of failures, by uuid."""
+    """The result of a look-up: the rows, and the entries of failures, by uuid."""
 
     positions: Mapping[Place, Position]
     entries: Mapping[str, Entry]
@@ -97,14 +97,14 @@ class _Found:
 class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
     """A SQL history that keeps Kafka's offsets, for atomic triggers of a consumer group.
 
-    It is the history of :class:`~triggers.providers.kafka.KafkaWithOffsets`, which brings it. For a message
-    that is not Kafka's it is a SqlHistory.
+    :class:`~triggers.providers.kafka.KafkaWithOffsets` provides it. For other messages it works as a
+    SqlHistory.
 
-    Guarantee: atomic: effects and offset share one SQL transaction. What a publisher sends twice has two
-    offsets, and is two messages.
+    Guarantee: atomic: effects and offset share one SQL transaction. If a publisher sends something twice, it
+    has two offsets, and is two messages.
     """
 
-    #: Only atomic triggers may have it as their history, and they know messages by their offsets.
+    #: Only atomic triggers may use this history, and they identify messages by their offsets.
     keeps_offsets: ClassVar[bool] = True
 
     def __init__(self, engine: AnyEngine, **options: Unpack[SqlOptions]) -> None:
@@ -117,15 +117,15 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         self.seen = Seen()
 
     def for_asyncio(self) -> Self:
-        """Do as :class:`SqlHistory` does: both have seen the same."""
+        """Do as :class:`SqlHistory` does; both share what they have seen."""
         twin = super().for_asyncio()
         twin.seen = self.seen
         return twin
 
     def offsets(self) -> SqlOffsets:
-        """Return the rows, for a thread that must not wait for a service's connection; close them in the end.
+        """Return the rows, for a thread that must not wait for a service's connection; the caller closes it.
 
-        They have a blocking engine of their own; that of somebody else is shared, if it is blocking.
+        They have their own blocking engine; a caller's engine is shared if it is blocking.
         """
         inner = self._database.inner
         if isinstance(inner, Pooled) and not inner.disposable and not self.is_for_asyncio:
@@ -144,7 +144,7 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
-        """Find out which messages are settled; nothing is written or locked.
+        """Read which messages are settled; write and lock nothing.
 
         Raises:
             ConfigurationError: it is not inside the transaction of a service.
@@ -193,7 +193,7 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         return Claim(None, _fence_of(identity))
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
-        """Move the rows past what has run, and write entries of what failed.
+        """Move the rows past the messages that have run, and write entries for failures.
 
         Raises:
             TransactionConflictError: another consumer has settled one meanwhile, or a row has gone back:
@@ -239,9 +239,9 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         return position
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Let a message run again: its entry goes, and its offset is not settled any more.
+        """Let a message run again: its entry is deleted, and its offset is not settled any more.
 
-        It does so at the latest when its partition is assigned anew.
+        It runs at the latest when its partition is assigned again.
         """
         gone = await super().forget(trigger, uuid)
         identity = OffsetIdentity.read(uuid)
@@ -257,7 +257,7 @@ def _with_offsets(database: Prepared) -> None:
 def _by_topic(
     identities: Sequence[OffsetIdentity],
 ) -> Sequence[tuple[tuple[str, str], Sequence[OffsetIdentity]]]:
-    """Return them by group and topic, each in the order of partition and offset."""
+    """Group identities by group and topic, each in the order of partition and offset."""
     return [(key, list(some)) for key, some in groupby(sorted(identities), key=lambda one: one.place[:2])]
 
 

@@ -1,4 +1,4 @@
-"""What of a partition is settled: all before one offset, and ranges beyond it. There is no I/O here.
+"""The settled part of a partition: all before one offset, and ranges beyond. This module does no I/O.
 
 Messages of a partition are settled out of order, so one number is not enough. Ranges are written as text:
 ``7-9,12`` are the offsets 7, 8, 9 and 12.
@@ -20,7 +20,7 @@ _TEXT = re.compile(r"(?:\d{1,19}(?:-\d{1,19})?(?:,\d{1,19}(?:-\d{1,19})?)*)?", r
 class Position:
     """Everything before ``next_offset`` is settled, and so are the ranges ``beyond`` it.
 
-    The ranges are in order; between two of them is something that is not settled.
+    The ranges are in order; between two ranges there is something that is not settled.
     """
 
     next_offset: int
@@ -28,10 +28,10 @@ class Position:
 
     @classmethod
     def read(cls, next_offset: int, text: str) -> Self:
-        """Read what :attr:`text` has written.
+        """Read the text that :attr:`text` has written.
 
         Raises:
-            ValueError: it has not written that.
+            ValueError: the text has another form.
         """
         if next_offset < 0 or _TEXT.fullmatch(text) is None:
             raise ValueError(f"{next_offset} and {text[:60]!r} are no offsets")
@@ -39,7 +39,7 @@ class Position:
 
     @property
     def text(self) -> str:
-        """The ranges, to be read again."""
+        """The ranges as text, for :meth:`read`."""
         return ",".join(map(written, self.beyond))
 
     def has(self, offset: int) -> bool:
@@ -47,12 +47,12 @@ class Position:
         return offset < self.next_offset or within(self.beyond, offset)
 
     def settled(self, ranges: Iterable[Range]) -> Self:
-        """Return the position when these are settled, too."""
+        """Return the position after these ranges are settled."""
         (_, last), *beyond = merged([(-1, self.next_offset - 1), *self.beyond, *ranges])
         return type(self)(last + 1, tuple(beyond))
 
     def reopened(self, offset: int) -> Self:
-        """Return the position when a message is not settled after all."""
+        """Return the position after a message stops being settled."""
         pieces = [(0, self.next_offset - 1), *self.beyond]
         before = [(first, min(last, offset - 1)) for first, last in pieces]
         after = [(max(first, offset + 1), last) for first, last in pieces]
@@ -80,7 +80,7 @@ def ranges_in(text: str) -> Iterator[Range]:
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """Return ranges in order; those that touch or overlap are one."""
+    """Return ranges in order; ranges that touch or overlap are merged."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if last < first:
@@ -93,7 +93,7 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 
 def within(ranges: Sequence[Range], offset: int) -> bool:
-    """Whether an offset is in one of some ranges, which are in order."""
+    """Whether an offset is in one of some ordered ranges."""
     place = bisect_right(ranges, offset, key=_first)
     return place > 0 and offset <= ranges[place - 1][1]
 

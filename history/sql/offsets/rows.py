@@ -11,7 +11,7 @@ from history.sql.offsets.seen import Place
 from history.sql.statements.offsets import ADD, FORGET, LOCK, READ, SAVE, these
 from history.sql.tables.history import Prepared
 
-#: What of each partition is settled, by its number.
+#: The settled part of each partition, by the partition's number.
 Positions = Mapping[int, Position]
 
 
@@ -32,13 +32,13 @@ def position_of(row: AnyRow) -> Position:
 
 
 async def lock(connection: AnyConnection, group: str, topic: str, numbers: Iterable[int]) -> Positions:
-    """Return what rows there are; nobody else writes them until the transaction ends."""
+    """Return the existing rows, locked: nobody else writes them until the transaction ends."""
     values = these(connection.dialect.name, group, topic, numbers)
     return {row.number: position_of(row) for row in await fetch(connection, LOCK, **values)}
 
 
 def values_of(place: Place, position: Position) -> dict[str, object]:
-    """Return the parameters with which a row is written."""
+    """Return the parameters to write a row with."""
     return {**place._asdict(), "next": position.next_offset, "beyond": position.text}
 
 
@@ -52,13 +52,13 @@ class SqlOffsets:
     database: Prepared
 
     async def read(self, group: str, topic: str, numbers: Iterable[int]) -> Positions:
-        """Return the positions of those partitions that have a row."""
+        """Return the positions of the partitions that have a row."""
         values = these(self.database.dialect, group, topic, numbers)
         rows = await self.database.run("reading offsets", partial(fetch, statement=READ, **values))
         return {row.number: position_of(row) for row in rows}
 
     async def begin(self, group: str, topic: str, positions: Positions) -> Positions:
-        """Make rows, and return what stands there: somebody else may have been faster."""
+        """Make rows, and return the stored positions: another consumer may have been faster."""
 
         async def add(connection: AnyConnection) -> None:
             for number, position in sorted(positions.items()):
@@ -68,9 +68,9 @@ class SqlOffsets:
         return await self.read(group, topic, positions)
 
     async def settle(self, group: str, topic: str, ranges: Mapping[int, Sequence[Range]]) -> None:
-        """Store what was settled apart from any transaction, such as what no service wanted.
+        """Store what was settled outside of any transaction, such as messages that no service wants.
 
-        Where there is no row none is made.
+        Partitions without a row are skipped.
         """
 
         async def settle(connection: AnyConnection) -> None:
@@ -83,7 +83,7 @@ class SqlOffsets:
         await self.database.run("storing offsets", settle, atomic=True)
 
     async def reopen(self, place: Place, offset: int) -> bool:
-        """Let a message be run again; whether it was settled."""
+        """Let a message be run again; return whether it was settled."""
 
         async def reopen(connection: AnyConnection) -> bool:
             position = (await lock(connection, place.group, place.topic, [place.number])).get(place.number)
@@ -95,7 +95,7 @@ class SqlOffsets:
         return await self.database.run("reopening an offset", reopen, atomic=True)
 
     async def forget(self, group: str, topic: str) -> int:
-        """Delete the rows of a topic, and return how many there were: the group begins where Kafka says."""
+        """Delete the rows of a topic, and return how many there were: the group begins at Kafka's offset."""
         step = partial(fetch, statement=FORGET, group=group, topic=topic)
         return len(await self.database.run("forgetting offsets", step))
 

@@ -1,7 +1,7 @@
-"""What one process knows of the rows of its partitions; safe between threads.
+"""The rows of its partitions as one process knows them; safe between threads.
 
-A position only ever rises, but for two cases: somebody has put back an older copy of the database, or has let
-a message run again. Whoever locks a row sees that, by what was there when it was locked before.
+A position only rises, except in two cases: somebody has restored an older copy of the database, or has let a
+message run again. Locking a row reveals this: the process compares it with the value at the last lock.
 """
 
 import threading
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of each partition since it was assigned."""
+    """The last values of each partition since it was assigned."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _reached: dict[Place, int] = field(default_factory=dict[Place, int])
@@ -28,21 +28,21 @@ class Seen:
     _went_back: set[Place] = field(default_factory=set[Place])
 
     def begin(self, place: Place, next_offset: int) -> None:
-        """Note that a partition was assigned, and where it begins."""
+        """Note that a partition was assigned, and its first offset."""
         with self._lock:
             self._reached[place] = next_offset
             self._stored.pop(place, None)
             self._went_back.discard(place)
 
     def end(self, place: Place) -> None:
-        """Forget a partition that was taken away."""
+        """Forget a partition that was revoked."""
         with self._lock:
             self._reached.pop(place, None)
             self._stored.pop(place, None)
             self._went_back.discard(place)
 
     def note_locked(self, place: Place, next_offset: int | None) -> bool:
-        """Note where a row stands that is locked, None where it is gone; whether it went back."""
+        """Note the value of a locked row, None if the row is gone; return whether it went back."""
         with self._lock:
             went_back = next_offset is None or next_offset < self._reached.get(place, 0)
             if went_back:
@@ -52,16 +52,16 @@ class Seen:
             return went_back
 
     def has_gone_back(self, place: Place) -> bool:
-        """Whether what is handed out of a partition no longer follows from its row."""
+        """Whether the messages handed out of a partition no longer match its row."""
         return place in self._went_back
 
     def note_stored(self, place: Place, offsets: Iterable[int]) -> None:
-        """Note what stands in a row when the transaction that has it locked is committed."""
+        """Note the value that a locked row has when its transaction is committed."""
         with self._lock:
             self._stored.setdefault(place, set()).update(offsets)
 
     def take_stored(self, place: Place, offset: int) -> bool:
-        """Whether a transaction has stored an offset; asked once."""
+        """Return, only once, whether a transaction has stored an offset."""
         with self._lock:
             stored = self._stored.get(place, set())
             found = offset in stored

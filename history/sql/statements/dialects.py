@@ -1,9 +1,9 @@
-"""One text of SQL for two databases: the words in which SQLite and PostgreSQL differ.
+"""One SQL text for two databases: the words in which SQLite and PostgreSQL differ.
 
-A text of :mod:`history.sql.statements.entries` serves both but for four words: ``{now}`` is the server's
-clock, ``{fence}`` the next fence, ``{wanted}`` the digests of a call as a relation ``w (key, fence, outcome,
-owner)``, and ``{held}`` joins to it the rows ``h`` of these digests and ``b`` of their batches. Where that is
-not enough, there are two texts. A module with statements of its own brings words of its own.
+A text of :mod:`history.sql.statements.entries` serves both, except for four words. ``{now}`` is the server's
+clock, and ``{fence}`` the next fence. ``{wanted}`` is the digests of a call as a relation ``w (key, fence,
+outcome, owner)``. ``{held}`` joins to it the rows ``h`` of these digests and ``b`` of their batches. If that
+is not enough, there are two texts. A module with its own statements brings its own words.
 """
 
 import json
@@ -17,14 +17,14 @@ from sqlalchemy import text
 
 
 class Dialect(StrEnum):
-    """Whose SQL it is; the values are SQLAlchemy's names."""
+    """The dialect of a text; the values are SQLAlchemy's names."""
 
     SQLITE = "sqlite"
     POSTGRESQL = "postgresql"
 
 
-#: What a word stands for: a text, or one for each database. It may use other words, and ``{}`` is what
-#: follows the word in its braces: ``{text m.uuid}``.
+#: The replacement of a word: a text, or one for each database. It may use other words. ``{}`` is the text
+#: after the word in its braces: ``{text m.uuid}``.
 Meaning = str | Mapping[Dialect, str]
 
 Words = Mapping[str, Meaning]
@@ -34,7 +34,7 @@ class Sql:
     """One text for one database, compiled once for each style in which a driver takes parameters.
 
     SQLAlchemy's own way compiles it for each engine and looks it up for each call, which takes as long as all
-    else that it does.
+    its other work.
     """
 
     __slots__ = ("_clause", "_compiled")
@@ -48,7 +48,7 @@ class Sql:
         return self._clause.text
 
     def compiled(self, dialect: DriverDialect) -> tuple[str, Sequence[str] | None]:
-        """Return the text for a driver, and the names of its parameters in order where it wants them so."""
+        """Return the text for a driver, and the names of its parameters if it takes them by position."""
         ready = self._compiled.get(dialect.paramstyle)
         if ready is None:
             made = self._clause.compile(dialect=dialect)
@@ -62,12 +62,12 @@ Statement = Mapping[str, Sql]
 
 #: The words in which the two differ.
 #:
-#: SQLite gets the digests as one BLOB and what belongs to them as one JSON array, so that the text of a
-#: statement does not depend on how many there are. PostgreSQL's clock stands in a subquery: it is asked once.
+#: SQLite gets the digests as one BLOB, and their values as one JSON array, so that the text of a statement
+#: does not depend on how many there are. PostgreSQL's clock is in a subquery, so that it is read once.
 #:
-#: PostgreSQL's ``{held}`` looks up one row per digest, as the first that is not smaller, for that is read
-#: from the index. A plain join was planned as a scan where the table had been small when it was last
-#: analyzed, and a prepared plan stays while the table grows: claims became 20 times slower within seconds.
+#: PostgreSQL's ``{held}`` looks up one row per digest, as the first that is not smaller, because the index
+#: can serve that. A plain join was planned as a scan if the table was small when it was last analyzed. A
+#: prepared plan stays while the table grows: claims became 20 times slower within seconds.
 _DIFFERENT: Words = {
     "now": {
         Dialect.SQLITE: "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
@@ -103,21 +103,21 @@ _DIFFERENT: Words = {
     },
 }
 
-#: An entry, and the ledger's row where a batch holds its state.
+#: An entry, and the ledger's row if a batch holds its state.
 ENTRY = """
     h.digest, COALESCE(b.state, h.state) AS state, COALESCE(b.outcome, h.outcome) AS outcome,
     COALESCE(b.token, h.owner) AS owner, h.fence, h.started_at,
     COALESCE(b.lease_until, h.lease_until) AS lease_until, h.expires_at,
     h.batch IS NOT NULL AS batch, clock.now
 """
-#: Whether it is there: a time to live that is over, or a batch that was released, make it absent.
+#: Whether it is there: an expired entry, or one of a released batch, is absent.
 ALIVE = "h.expires_at > clock.now AND (h.batch IS NULL OR b.number IS NOT NULL)"
 
 #: Whether the row ``h`` is STARTED, by itself or by its batch.
 STARTED = """(h.state = 'started' OR EXISTS (
     SELECT 1 FROM doubtless_batches AS b WHERE b.number = h.batch AND b.state = 'started'))"""
 
-#: Who owns the row ``h``: itself, or its batch.
+#: The owner of the row ``h``: its own, or that of its batch.
 OWNER = "COALESCE(h.owner, (SELECT b.token FROM doubtless_batches AS b WHERE b.number = h.batch))"
 
 #: Whether the entry ``h`` is failed, by itself or by its batch.
@@ -132,20 +132,20 @@ STANDING = """clock AS MATERIALIZED (SELECT {now} AS now),
         WHERE h.trigger_name = CAST(:trigger AS TEXT) AND h.digest = w.key
     )"""
 
-#: Whether the anchor is there, which is the first row: it is read from the index, as those of ``{held}`` are.
+#: Whether the anchor is there: it is the first row, so the index serves it, as it serves ``{held}``.
 ANCHORED = """(
         SELECT n.trigger_name FROM doubtless_history AS n
         WHERE (n.trigger_name, n.digest) >= ('', CAST('' AS {binary}))
         ORDER BY n.trigger_name, n.digest LIMIT 1
     ) = '' AS anchored"""
 
-#: Write over a row that is dead.
+#: Overwrite a row that is dead.
 OVERWRITE = """ON CONFLICT (trigger_name, digest) DO UPDATE SET
         state = excluded.state, outcome = excluded.outcome, owner = excluded.owner, fence = excluded.fence,
         started_at = excluded.started_at, lease_until = excluded.lease_until,
         expires_at = excluded.expires_at, batch = excluded.batch"""
 
-#: What each statement may use.
+#: The words that each statement may use.
 WORDS: Words = {
     **_DIFFERENT,
     "standing": STANDING,
@@ -170,7 +170,7 @@ def statement(
 ) -> Statement:
     """Prepare a statement once for each database, from a common text or from one text for each.
 
-    ``words`` are those of a module, beside or instead of :data:`WORDS`. A word that is neither is a KeyError.
+    ``words`` are a module's own, in addition to :data:`WORDS` or instead of it. Any other word is a KeyError.
     """
     meanings = WORDS if words is None else {**WORDS, **words}
     texts = {Dialect.SQLITE: sqlite, Dialect.POSTGRESQL: postgresql}
@@ -181,7 +181,7 @@ def statement(
 
 
 def _filled(template: str, dialect: Dialect, words: Words) -> str:
-    """Return a template with its words, and those in their meanings, replaced."""
+    """Return a template with its words, and the words in their meanings, replaced."""
 
     def meant(word: re.Match[str]) -> str:
         meaning = words[word[1]]
@@ -198,7 +198,7 @@ def wanted(
     outcomes: Sequence[str | None] | None = None,
     owners: Sequence[str | None] | None = None,
 ) -> dict[str, Any]:
-    """Return the parameters of ``{wanted}``; fences and all else that is not given may be anything."""
+    """Return the parameters of ``{wanted}``; fences and other values that are not given may be anything."""
     if dialect == Dialect.POSTGRESQL:
         given = {"fences": fences, "outcomes": outcomes, "owners": owners}
         return {"keys": list(keys), **{name: list(column or ()) for name, column in given.items()}}
@@ -207,5 +207,5 @@ def wanted(
 
 
 def quoted_name(name: str) -> str:
-    """Return a name as SQL. SQLAlchemy's own writes percent signs twice, as a statement does once more."""
+    """Return a name as SQL. SQLAlchemy's own way doubles percent signs, as a statement does again."""
     return '"' + name.replace('"', '""') + '"'

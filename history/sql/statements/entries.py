@@ -13,8 +13,8 @@ LOOKUP = statement("""
     WHERE h.trigger_name = :trigger AND h.digest = w.key AND {alive}
 """)
 
-# SQLite, in a transaction: take the next :count fences, answer the last of them. Where the row is gone, or
-# has what is no fence, they go on after the microseconds since 1970, above all granted; see fences.py.
+# SQLite, in a transaction: take the next :count fences, return the last of them. If the row is gone, or does
+# not hold a fence, they go on after the microseconds since 1970, above all granted ones; see fences.py.
 DRAW_FENCES = statement("""
     INSERT INTO doubtless_meta (name, value) VALUES ('fence', {now} * 1000 + :count)
     ON CONFLICT (name) DO UPDATE SET value = CASE
@@ -24,7 +24,7 @@ DRAW_FENCES = statement("""
     RETURNING value
 """)
 
-# Put the anchor there: a row of no trigger, which nothing forgets. It is missing if the table was emptied.
+# Write the anchor: a row without a trigger, which nothing deletes. It is missing if the table was emptied.
 ANCHOR = statement("""
     INSERT INTO doubtless_history (trigger_name, digest, state, outcome, fence, started_at, expires_at)
     VALUES ('', CAST('' AS {binary}), 'completed', 'ok', 0, 0, 4611686018427387904)
@@ -32,7 +32,7 @@ ANCHOR = statement("""
     RETURNING fence
 """)
 
-# Whether it has ever been there, and that it has.
+# Whether the anchor was ever written; and note that it was.
 READ_ANCHORED = statement("SELECT value FROM doubtless_meta WHERE name = 'anchor'")
 NOTE_ANCHORED = statement(
     "INSERT INTO doubtless_meta (name, value) VALUES ('anchor', 1) ON CONFLICT DO NOTHING"
@@ -63,10 +63,10 @@ WRITE_FOR_BATCH = statement("""
         :lease_until AS lease_until, expires_at, TRUE AS batch, :now AS now, TRUE AS written, {anchored}
 """)
 
-# PostgreSQL: claim in one statement. A row that was dead when the statement began may be overwritten as long
-# as it has the fence it had then, for a dead fence stays dead. To ask for its expiry or its batch again would
-# be wrong: a batch that was opened since is invisible here. A uuid without an answer was claimed by somebody
-# meanwhile: ask again. Sorted, so that two claims of the same uuids wait for each other in one order.
+# PostgreSQL: claim in one statement. A row that was dead when the statement began may be overwritten while it
+# has the same fence, because a dead fence stays dead. Checking its expiry or its batch again would be wrong:
+# a batch that was opened since is invisible here. If a uuid gets no answer, another claim took it meanwhile:
+# ask again. Sorted, so that two claims of the same uuids wait for each other in one order.
 CLAIM = statement("""
     WITH {standing},
     written AS (
@@ -89,7 +89,7 @@ CLAIM = statement("""
     FROM standing WHERE alive
 """)
 
-# PostgreSQL: the same for the batch :number, as long as it is open.
+# PostgreSQL: the same for the batch :number, while it is open.
 CLAIM_FOR_BATCH = statement("""
     WITH {standing},
     written AS (
@@ -120,14 +120,14 @@ LEDGER = statement("""
     WHERE b.trigger_name = :trigger AND b.token = :token AND NOT b.retired AND b.expires_at > clock.now
 """)
 
-# Set a batch aside that is over, so that its token can be opened again under a new number.
+# Set aside a batch that is over, so that its token can be opened again under a new number.
 RETIRE_BATCH = statement("""
     UPDATE doubtless_batches SET retired = TRUE
     WHERE trigger_name = :trigger AND token = :token AND NOT retired
       AND (state = 'completed' OR expires_at <= {now})
 """)
 
-# Open a batch, unless somebody did.
+# Open a batch, unless that was done already.
 OPEN_BATCH = statement("""
     WITH clock AS (SELECT {now} AS now)
     INSERT INTO doubtless_batches (number, trigger_name, token, state, started_at, lease_until, expires_at)
@@ -146,7 +146,7 @@ COMPLETE_BATCH = statement("""
     RETURNING number
 """)
 
-# Release them: an entry whose batch is not in the ledger is absent.
+# Release a batch: an entry without its batch in the ledger is absent.
 RELEASE_BATCH = statement("""
     DELETE FROM doubtless_batches
     WHERE trigger_name = :trigger AND token = :token AND NOT retired
@@ -181,12 +181,12 @@ ADOPT = statement("""
 """)
 
 # Complete or release (outcome NULL) STARTED entries that still have their fence, and owner, if one is given;
-# one of a batch leaves it. An upsert, because that goes by the unique index whatever the planner thinks, and
-# in the order of the digests.
+# an entry of a batch leaves the batch. An upsert, because it uses the unique index whatever the planner
+# estimates, in the order of the digests.
 #
-# A release makes the row a tombstone, dead since 1970, and a digest without a row gets one (expires_at 0,
-# which tells it from success). A tombstone has its fence negated: the open batch may claim the uuid again
-# under the fence it had, and a dead fence must stay dead, see CLAIM.
+# A release makes the row a tombstone, dead since 1970. A digest without a row gets one as well (expires_at 0
+# distinguishes it from success). A tombstone has its fence negated: the open batch may claim the uuid again
+# under the old fence, and a dead fence must stay dead, see CLAIM.
 _SETTLE = """
     INSERT INTO doubtless_history AS h
         (trigger_name, digest, state, outcome, owner, fence, started_at, expires_at)
@@ -206,8 +206,8 @@ _SETTLE = """
 """
 SETTLE = statement(_SETTLE)
 
-# PostgreSQL: the same for completions, at the end of the transaction that has claimed them; fails where one
-# of them cannot be written.
+# PostgreSQL: the same for completions, at the end of the transaction that has claimed them; fails if one of
+# them cannot be written.
 SETTLE_ALL = statement(
     sqlite="SELECT 1",
     postgresql="""
@@ -218,8 +218,8 @@ SETTLE_ALL = statement(
     words={"settle": _SETTLE},
 )
 
-# Prolong the leases of STARTED entries that still have their fence, and owner, if one is given, and their
-# lives to twice as long as they may have taken by then. An upsert that leaves a tombstone for a digest
+# Prolong the leases of STARTED entries that still have their fence, and owner, if one is given. Prolong their
+# lives to twice the longest time that they may have run. An upsert that leaves a tombstone for a digest
 # without a row, as SETTLE does.
 RENEW = statement("""
     WITH clock AS (SELECT {now} AS now)
@@ -247,8 +247,8 @@ RENEW_WHOLE_BATCH = statement("""
     RETURNING number
 """)
 
-# Where a piece ends that begins after a digest. Without it, what has expired would be read as well, however
-# much it is, until enough that is alive was found.
+# The end of a piece that begins after a digest. Without it, a scan would also read all expired rows, however
+# many, until it found enough that are alive.
 PIECE_END = statement("""
     SELECT digest FROM doubtless_history
     WHERE trigger_name = :trigger AND digest > :after AND digest <= :end
@@ -264,9 +264,9 @@ SCAN = statement("""
     ORDER BY h.digest
 """)
 
-# Delete those of a trigger among the :limit rows that expired first, from an instant on. In the order of the
-# index on expiry, which all triggers share: to look for one trigger's there would have no bound. Asked twice:
-# the row may have been claimed again meanwhile.
+# Delete a trigger's rows among the :limit rows that expired first, from an instant on. In the order of the
+# index on expiry, which all triggers share: a search for only one trigger's rows would have no limit. Checked
+# twice, because the row may have been claimed again meanwhile.
 PURGE = statement("""
     DELETE FROM doubtless_history
     WHERE trigger_name = :trigger AND expires_at <= {now} AND digest IN (
@@ -277,7 +277,7 @@ PURGE = statement("""
     RETURNING fence
 """)
 
-# How many rows these are, and when the last of them expired.
+# The number of these rows, and when the last of them expired.
 PURGE_AHEAD = statement("""
     SELECT COUNT(*), MAX(w.expires_at) FROM (
         SELECT expires_at FROM doubtless_history
@@ -292,13 +292,13 @@ BATCHES_AHEAD = statement("""
     ) AS w
 """)
 
-# Delete those whose time to live, which is that of their entries, is over.
+# Delete batches after their time to live, which is also that of their entries.
 PURGE_BATCHES = statement("""
     DELETE FROM doubtless_batches
     WHERE number > :after AND number <= :last AND trigger_name = :trigger AND expires_at <= {now}
 """)
 
-# Delete one entry whatever its state; what is not alive is absent already, and left to the purge.
+# Delete one entry in any state; an entry that is not alive is absent already, and left to the purge.
 FORGET = statement("""
     DELETE FROM doubtless_history AS h
     WHERE h.trigger_name = :trigger AND h.digest = :key AND h.expires_at > {now}
@@ -306,7 +306,7 @@ FORGET = statement("""
     RETURNING digest
 """)
 
-# Count what is stored in a piece, by state; entries of a released batch are absent, and so are tombstones.
+# Count a piece's contents by state; entries of a released batch and tombstones are absent.
 STATS = statement("""
     SELECT COUNT(*) FILTER (WHERE COALESCE(b.state, h.state) = 'started' AND h.expires_at > {now}),
         COUNT(*) FILTER (WHERE COALESCE(b.state, h.state) = 'completed' AND h.fence > 0)

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from history.sql.statements.dialects import Dialect, Words, statement
 
-#: ``{these}`` are the rows of some partitions of a group's topic; ``{locked}`` has nobody else write them.
-#: SQLite's BEGIN IMMEDIATE has seen to that already.
+#: ``{these}`` are the rows of some partitions of a group's topic; ``{locked}`` stops others from writing
+#: them. On SQLite, BEGIN IMMEDIATE does this already.
 _WORDS: Final[Words] = {
     "these": {
         Dialect.SQLITE: "group_name = :group AND topic = :topic "
@@ -22,14 +22,14 @@ READ = statement(
     "SELECT number, next_offset, settled_beyond FROM doubtless_offsets WHERE {these}", words=_WORDS
 )
 
-# In the order of their numbers, so that two transactions on the same partitions wait and do not stand still.
+# In the order of their numbers: so two transactions on the same partitions wait, without a deadlock.
 LOCK = statement(
     "SELECT number, next_offset, settled_beyond FROM doubtless_offsets WHERE {these} "
     "ORDER BY number {locked}",
     words=_WORDS,
 )
 
-# Read them for a claim, and whether any of its messages has an entry: in the same round trip.
+# Read them for a claim, and in the same round trip whether any of its messages has an entry.
 READ_FOR_CLAIM = statement(
     """SELECT number, next_offset, settled_beyond, EXISTS (
         SELECT 1 FROM {wanted} CROSS JOIN doubtless_history AS h
@@ -38,7 +38,7 @@ READ_FOR_CLAIM = statement(
     words=_WORDS,
 )
 
-# Begin a row; one that is there stays.
+# Begin a row; an existing row stays.
 ADD = statement(
     """INSERT INTO doubtless_offsets (group_name, topic, number, next_offset, settled_beyond, changed_at)
     VALUES (:group, :topic, :number, :next, :beyond, {now}) ON CONFLICT DO NOTHING"""

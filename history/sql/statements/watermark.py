@@ -1,4 +1,4 @@
-"""The statements on ``sysremoteuser``; an agent's writes compare the token by which it has the link."""
+"""The statements on ``sysremoteuser``; an agent's writes compare the token with which it took the link."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -41,7 +41,7 @@ def _save(columns: Mapping[str, str], more: str = "", unless: str = "") -> State
 # Store the publisher's half, if the agent still has the link.
 SAVE_OUTGOING = _save(OUTGOING)
 
-# Store the subscriber's half likewise. An agent that does not know what was applied must not undo it.
+# Store the subscriber's half in the same way. An agent that does not know what was applied must not undo it.
 SAVE_INCOMING = _save(INCOMING, unless=" AND log_received = :log_received")
 
 # Store the subscriber's half with the work that it counts; the watermark only rises.
@@ -52,7 +52,7 @@ SAVE_APPLIED = _save(
     unless=" AND log_received < :log_received",
 )
 
-# Note which transaction failed: it is to be given up when it comes again.
+# Note which transaction failed, so that it is given up when it comes again.
 SAVE_FAILED = statement(
     "UPDATE sysremoteuser SET doubtless_failed = :offset "
     "WHERE doubtless_link = :link AND doubtless_agent = :agent RETURNING user_id"
@@ -60,7 +60,7 @@ SAVE_FAILED = statement(
 
 READ = statement("SELECT * FROM sysremoteuser WHERE doubtless_link = :link")
 
-# Nobody else moves the row until this transaction ends; SQLite's BEGIN IMMEDIATE has seen to it already.
+# Nobody else moves the row until this transaction ends; on SQLite, BEGIN IMMEDIATE does this already.
 LOCK = statement(
     sqlite="SELECT * FROM sysremoteuser WHERE doubtless_link = :link",
     postgresql="SELECT * FROM sysremoteuser WHERE doubtless_link = :link FOR UPDATE",
@@ -82,7 +82,7 @@ ADD = statement(
     RETURNING *"""
 )
 
-# Take a link that nobody has, or whose agent lapsed, died here, or is the very one that asks.
+# Take a link without an agent, or with one that expired, died here, or is the caller.
 TAKE = statement(
     """UPDATE sysremoteuser SET doubtless_agent = :agent, doubtless_agent_until = {now} + :lease
     WHERE doubtless_link = :link AND (doubtless_agent IS NULL OR doubtless_agent_until < {now}
@@ -90,7 +90,7 @@ TAKE = statement(
     RETURNING *"""
 )
 
-# Stay the agent, and see what somebody wrote meanwhile.
+# Stay the agent, and read what others wrote meanwhile.
 STAY = statement(
     """UPDATE sysremoteuser SET doubtless_agent_until = {now} + :lease
     WHERE doubtless_link = :link AND doubtless_agent = :agent RETURNING *"""
@@ -101,7 +101,7 @@ LEAVE = statement(
     "WHERE doubtless_link = :link AND doubtless_agent = :agent"
 )
 
-# Let the link stand still for a reason, or (NULL) go on.
+# Stop the link for a reason, or (NULL) let it go on.
 STOP = statement("UPDATE sysremoteuser SET doubtless_stopped = :reason WHERE doubtless_link = :link")
 
 # Forget a link that no agent runs.
@@ -111,7 +111,7 @@ REVOKE = statement(
     RETURNING doubtless_link"""
 )
 
-# Write both halves, whoever runs the link; its agent notices that it has lost it.
+# Write both halves, whoever runs the link; its agent notices the loss.
 RESET = statement(
     "UPDATE sysremoteuser SET "  # noqa: S608  (names of columns)
     + ", ".join(f"{column} = :o_{name}" for name, column in OUTGOING.items())

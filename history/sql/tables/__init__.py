@@ -1,4 +1,4 @@
-"""The tables: ``history.py``, ``watermark.py`` and ``offsets.py`` say what lies in them.
+"""The tables; ``history.py``, ``watermark.py`` and ``offsets.py`` describe their contents.
 
-``making.py`` creates them; ``columns.py`` refuses tables of another program before that.
+``making.py`` creates them; before that, ``columns.py`` refuses tables of another program.
 """

@@ -1,7 +1,7 @@
-"""Tables of another program or version: found by their columns, and refused before anything is made.
+"""Tables of another program or version: recognized by their columns, and refused before anything is made.
 
-A table that is there keeps its columns, whoever made it. One of another program under the same name would
-fail each statement, and each retry of it, with an error that speaks of a single column.
+An existing table keeps its columns, whoever made it. With another program's table under the same name, each
+statement, and each retry, would fail with an error about a single column.
 """
 
 import json
@@ -13,9 +13,9 @@ from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, fetch
 from history.sql.statements.dialects import Dialect, statement
 
-# The columns of tables, or of views of these names; ``needed`` has no default and takes no NULL. SQLite knows
-# its tables and columns by any case. PostgreSQL is not asked by to_regclass: its server process would note
-# that there is none, and go on to believe it in a transaction that has waited for another one's creating.
+# The columns of tables, or of views with these names; a ``needed`` column has no default and takes no NULL.
+# SQLite ignores case in the names of tables and columns. Not to_regclass on PostgreSQL: its server process
+# would remember that the table is missing, even after a transaction waited for another one to create it.
 COLUMNS = statement(
     sqlite="""SELECT t.value AS "table", lower(c.name) AS name,
         c."notnull" = 1 AND c.dflt_value IS NULL
@@ -28,7 +28,7 @@ COLUMNS = statement(
         AND c.attnum > 0 AND NOT c.attisdropped""",
 )
 
-#: How many tables an error describes; the rest are of the same making.
+#: How many tables an error describes; the others probably have the same origin.
 DESCRIBED = 4
 
 
@@ -40,12 +40,12 @@ async def refuse_foreign(
     added: Sequence[str] = (),
     remedy: str = "give it a database, or a schema of PostgreSQL, without tables of these names",
 ) -> None:
-    """Return where each of the tables is missing or ours; nothing is written.
+    """Return if each of the tables is missing or ours; nothing is written.
 
-    ``setting`` is what an error blames. Columns in ``added`` may be missing: they are added later.
+    ``setting`` is the setting that an error names. Columns in ``added`` may be missing: they are added later.
 
     Raises:
-        ConfigurationError: one has other columns; all that are missing are named.
+        ConfigurationError: a table has other columns; all missing columns are named.
     """
     names: object = [table.name for table in tables]
     if connection.dialect.name == Dialect.SQLITE:

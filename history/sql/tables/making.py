@@ -1,4 +1,4 @@
-"""Making SQL tables: whether one is there, one of them, and those that older versions did not make."""
+"""SQL tables: checking for one, making one, and adding tables that older versions did not make."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from history.sql.statements.dialects import statement
 
 T = TypeVar("T")
 
-# Whether a table is there. Reading pg_class has a transaction see what others have made since it began.
+# Whether a table is there. Reading pg_class shows tables that others made during the transaction.
 EXISTS = statement(
     sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
     postgresql="SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass(CAST(:name AS TEXT))",
 )
 
-# One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "doubtles" in ASCII.
+# One creator at a time; on SQLite, BEGIN IMMEDIATE does this already. The number is "doubtles" in ASCII.
 ONE_CREATOR = statement(
     sqlite="SELECT 1",
     postgresql="SELECT pg_advisory_xact_lock(7237132191928182131)",
@@ -34,7 +34,7 @@ async def table_exists(connection: AnyConnection, table: Table) -> bool:
 
 
 async def make_table(connection: AnyConnection, table: Table) -> None:
-    """Make a table and its indexes, inside a transaction; what is there stays."""
+    """Make a table and its indexes, inside a transaction; existing ones stay."""
     await settled(connection.execute(CreateTable(table, if_not_exists=True)))
     for index in sorted(table.indexes, key=lambda index: str(index.name)):
         await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
@@ -52,18 +52,18 @@ class Prepares(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether they are there, in the file that is there now."""
+        """Whether they exist in the present file."""
         ...
 
     async def prepare(self) -> object:
-        """Make them if need be."""
+        """Make them if needed."""
         ...
 
 
 async def run_prepared(
     tables: Prepares, database: Database, doing: str, step: Step[T], *, atomic: bool = False
 ) -> T:
-    """Do one step behind its tables; again where its file turned out to be another, which may have none."""
+    """Do one step after its tables exist; repeat it if another file, maybe without them, was found."""
     await tables.prepare()
     try:
         return await database.run(doing, step, atomic=atomic)
@@ -78,8 +78,8 @@ async def run_prepared(
 class AddedTables:
     """A database that makes, before its first step, tables that older versions did not make.
 
-    ``look`` tells whether they are there and ``make`` adds them; ``looking`` and ``creating`` say so in
-    errors. Threads and processes may do this at once: the second one finds everything there.
+    ``look`` returns whether they exist and ``make`` adds them; ``looking`` and ``creating`` name these steps
+    in errors. Threads and processes may do this at the same time: the second one finds everything there.
     """
 
     database: Database
@@ -96,11 +96,11 @@ class AddedTables:
 
     @property
     def is_ready(self) -> bool:
-        """Whether they are there, in the file that is there now."""
+        """Whether they exist in the present file."""
         return self.ready and self._times_replaced == self.database.times_replaced
 
     async def prepare(self) -> None:
-        """Add them if need be."""
+        """Add them if needed."""
         if self.is_ready:
             return
         times = self.database.times_replaced

@@ -31,7 +31,7 @@ OFFSETS = Table(
 
 
 async def history_with_offsets_exists(connection: AnyConnection) -> bool:
-    """Whether the tables of a history are there, and that of the offsets.
+    """Whether the tables of a history and the table of the offsets exist.
 
     Raises:
         ConfigurationError: a newer version, or another program, wrote one of them.
@@ -41,6 +41,6 @@ async def history_with_offsets_exists(connection: AnyConnection) -> bool:
 
 
 async def create_history_with_offsets(connection: AnyConnection) -> None:
-    """Make what is missing of them."""
+    """Make the missing tables."""
     await create_history(connection)
     await make_tables(connection, [OFFSETS])

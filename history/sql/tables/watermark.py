@@ -1,17 +1,17 @@
-"""The tables of ordered links, beside those of the history, and how they come to be.
+"""The tables of ordered links, in addition to those of the history, and how they are made.
 
 ======================  =============================================================================
-sysremoteuser           one row per link: what :mod:`history.store.watermark` says, by the original's names.
+sysremoteuser           one row per link: see :mod:`history.store.watermark`, under the original's names.
                         Columns that begin with ``doubtless_`` are ours: the link's name and publication, the
                         two epochs, the message size, which agent runs the link and until when that is
-                        presumed, why it stands still, the checksum of the last transaction applied, the one
+                        presumed, why it is stopped, the checksum of the last transaction applied, the one
                         that failed, how many were skipped, and the chains of all that was confirmed and of
                         all that was applied
-doubtless_link_log      the transaction log: one row per operation. ``origin`` is the link whose work it
-                        applies; NULL for the application's own
+doubtless_link_log      the transaction log: one row per operation. ``origin`` is the link by which it
+                        came; NULL for the application's own
 doubtless_link_end      one row: the last offset given out, how many operations its transaction has so far,
                         the offset up to which the log was deleted, and the version of these tables
-doubtless_link_mail     messages under way, for the carrier that is a table
+doubtless_link_mail     messages in transit, for the carrier that is a table
 ======================  =============================================================================
 
 Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.
@@ -109,14 +109,14 @@ BEGIN_LOG = statement(
 #: Columns that older versions did not make; both may be NULL.
 ADDED = ("doubtless_sent_chain", "doubtless_received_chain")
 
-# Which of the columns there are.
+# The existing ones among these columns.
 COLUMN_EXISTS = statement(
     sqlite="SELECT COUNT(*) FROM pragma_table_info('sysremoteuser') WHERE name = :name",
     postgresql="SELECT COUNT(*) FROM pg_attribute WHERE attrelid = to_regclass('sysremoteuser') "
     "AND attname = :name AND NOT attisdropped",
 )
 
-# The version somebody wrote down.
+# The version that is stored.
 READ_LINK_SCHEMA = statement("SELECT schema_version FROM doubtless_link_end WHERE id = 1")
 
 
@@ -140,10 +140,10 @@ async def links_exist(connection: AnyConnection) -> bool:
 
 
 async def history_with_links_exists(connection: AnyConnection) -> bool:
-    """Whether the tables of a history are there; its links' are looked at before anything is made.
+    """Whether the tables of a history exist; those of its links are checked before anything is made.
 
     Raises:
-        ConfigurationError: a newer version, or another program, wrote one of either.
+        ConfigurationError: a newer version, or another program, wrote one of them.
     """
     await links_exist(connection)
     return await history_exists(connection)
@@ -155,7 +155,7 @@ async def _missing(connection: AnyConnection) -> Sequence[str]:
 
 
 async def create_links(connection: AnyConnection) -> None:
-    """Add them; those that are there stay as they are."""
+    """Add the missing tables; existing ones stay as they are."""
     await make_tables(connection, LINKS.sorted_tables)
     kind = "BYTEA" if connection.dialect.name == Dialect.POSTGRESQL else "BLOB"
     for name in await _missing(connection):

@@ -1,4 +1,4 @@
-"""Fingerprints of first bodies; a store that keeps none passes."""
+"""Fingerprints of first bodies; a store without them passes."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def _fingerprints(store: HistoryStore) -> Fingerprints:
 
 
 class FingerprintContract:
-    """The fingerprint that came first is the one that every client is told."""
+    """Every client gets the first fingerprint."""
 
     async def test_the_first_fingerprint_of_a_uuid_stays(
         self, store: HistoryStore, another: HistoryStore
@@ -70,7 +70,7 @@ class FingerprintContract:
         await first_of(fingerprints, TRIGGER, "kept", _FIRST, _DAY)
         await first_of(fingerprints, TRIGGER, "ended", _FIRST, SHORT * 2)
 
-        # Either it is prolonged in time, or it had ended, is the first one again, and lives as long.
+        # Either it is prolonged in time, or it had ended, is the first again, and lives as long.
         assert await first_of(fingerprints, TRIGGER, "prolonged", _FIRST, _DAY) == _FIRST
         assert await first_of(fingerprints, TRIGGER, "kept", _FIRST, SHORT) == _FIRST
 

@@ -1,4 +1,4 @@
-"""The journal and the security log; a store that keeps none passes."""
+"""The journal and the security log; a store without them passes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def _journal(store: HistoryStore) -> Journal:
 
 
 class JournalContract:
-    """What is written there every client reads, by the uuid, in its order."""
+    """Every client reads the lines that were written, by the uuid, in their order."""
 
     async def test_lines_are_read_by_another_client_in_their_order(
         self, store: HistoryStore, another: HistoryStore
@@ -101,7 +101,7 @@ async def _all_records(store: HistoryStore, *, limit: int = 100) -> Sequence[Sec
 
 
 class SecurityLogContract:
-    """What is written there every client reads, the newest first, and nothing but age deletes it."""
+    """Every client reads the lines that were written, the newest first, and only age deletes them."""
 
     async def test_a_record_is_read_by_another_client_as_it_was_written(
         self, store: HistoryStore, another: HistoryStore
@@ -152,7 +152,7 @@ class SecurityLogContract:
         await store.purge(TRIGGER)
         await _security_log(store).delete_older(timedelta(hours=1))
         kept = await _all_records(store)
-        await asyncio.sleep(0.1)  # their age is what this is about
+        await asyncio.sleep(0.1)  # this check is about their age
         await _security_log(store).append([_sign_in("bob")])
 
         await _security_log(store).delete_older(timedelta(seconds=0.05))

@@ -71,7 +71,7 @@ class ProgressContract:
         batch: int,  # noqa: ARG002
         record: str,  # noqa: ARG002
     ) -> bool:
-        """Write something else over the record of a batch; False if that is impossible.
+        """Overwrite the record of a batch with something else; False if that is impossible.
 
         A subclass overrides this.
         """

@@ -1,4 +1,4 @@
-"""Kept results; a store that keeps none passes."""
+"""Kept results; a store without them passes."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def _results(store: HistoryStore) -> Results:
 
 
 class ResultContract:
-    """What the first run answered is there for every client, by the greatest fence."""
+    """Every client gets the result of the first run, by the greatest fence."""
 
     async def test_a_kept_result_is_read_by_another_client(
         self, store: HistoryStore, another: HistoryStore

@@ -2,7 +2,7 @@
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   as claim.lua, for a batch token; expected fence, packed ...; as many digests
--- Reply  one per digest: the batch's fence, also for what it holds already, or -1 where the fence is stale
+-- Reply  one per digest: the batch's fence, also for one that it holds already, or -1 if the fence is stale
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -12,7 +12,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include entries/open_batch
 
 local asked_for, reply, adopted = (#ARGV - 1) / 2, {}, 0
-local gone, left = {}, {}  -- what it leaves behind: runs in flight; buckets and digests
+local gone, left = {}, {}  -- what they leave behind: runs in flight; buckets and digests
 if batch.state ~= 'S' then batch = open_batch() end
 open_slice(batch.started, batch.expires - batch.started)
 local slice = name
@@ -27,7 +27,7 @@ local function adopt(digest, expected)
   local target = insert(digest, batch.started, 'B', batch.fence)
   if entry.batch then leave_batch(entry.fence) end
   if key == target then
-    stale = stale_before  -- insert() took what it replaced for stale
+    stale = stale_before  -- insert() counted what it replaced as stale
   elseif key then
     left[#left + 1], left[#left + 2] = key, digest
   else

@@ -1,10 +1,10 @@
--- Claim for an attempt: for each digest, write STARTED where it is absent, and answer what stood there.
+-- Claim for an attempt: for each digest, write STARTED if it is absent, and return what was there.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   lease (ms, -1 none), time to live (ms), the greatest fence that the client knows of, owner token, packed;
 --        digest ...
--- Reply  now, epoch (negative where the data are older than that fence, see origin.lua), then one per digest: the
---        fence, where it was absent and is claimed now, else the entry
+-- Reply  now, epoch (negative if the data are older than that fence, see origin.lua), then one per digest: the
+--        fence, if it was absent and is claimed now, else the entry
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')

@@ -3,10 +3,10 @@
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   as claim.lua, for a batch token; the digests, up to 255 of them, in one text
 -- Reply  now, epoch as claim.lua, the batch's fence, a text of one byte per digest, and entries: 0 it was absent and is claimed
---        now, n the nth of the entries stands there
+--        now, n the nth of the entries is there
 --
--- Most rows of a batch are new, and little else is in flight. So a row is written where it is absent from the slice
--- it belongs to, in one command; the runs in flight are asked about once, and what a batch shows is computed once.
+-- Most rows of a batch are new, and little else is in flight. So one command writes a row if it is absent from its
+-- slice; the runs in flight are read once, and what a batch shows is computed once.
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -17,11 +17,11 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include entries/open_batch
 local digests, asked_for, claimed = ARGV[2], #ARGV[2] / 16, 0
 local shows, answers, entries, places = {}, {}, {}, {}
-local keys, held  -- the buckets that it claims in, and what an entry of it is there
-local sub, take, call = string.sub, struct.unpack, redis.call  -- what stands in a local is found faster
-local text = string.format  -- and a whole number becomes text in half the time that it takes beside `..`
+local keys, held  -- the buckets that it claims in, and what a new entry there looks like
+local sub, take, call = string.sub, struct.unpack, redis.call  -- a local is found faster
+local text = string.format  -- and this turns a whole number into text in half the time of `..`
 
--- Shows what a slice holds; nil when it has expired. Only a batch's shows the same wherever it stands.
+-- Shows the content of a slice; nil when it has expired. Only an entry of a batch shows the same everywhere.
 local function show(value, begins, length, step)
   local shown = shows[value]
   if shown == nil then
@@ -32,8 +32,8 @@ local function show(value, begins, length, step)
   return shown or nil
 end
 
--- Returns the bucket of each digest in a slice, and sees to it that they are there: to write to one that is gone would
--- begin it anew.
+-- Returns the bucket of each digest in a slice, and checks that they exist: a write to a missing one would begin it
+-- again.
 local function buckets_of(name, buckets, power)
   local misses, missed, prefix = asked_for, {}, KEYS[1] .. ':' .. name .. ':'
   for i = 1, misses do
@@ -54,7 +54,7 @@ local function prepare()
   held = struct.pack('>I2I3', BATCH + math.floor(batch.fence / FENCES) % UNITS, batch.fence % FENCES)
 end
 
--- Lists the slices but the open one.
+-- Lists the slices except the open one.
 local function list_others()
   local others, place, other = {}, SLICES, nil
   while place < #meta do
@@ -68,7 +68,7 @@ local function list_others()
   return #others > 0 and others
 end
 
--- Reads the runs in flight that are asked about; false when there are none at all.
+-- Reads the runs in flight among the digests; false when there are no runs at all.
 local function read_in_flight()
   if redis.call('HLEN', KEYS[1]) <= 1 then return false end
   local asked = {}

@@ -1,9 +1,9 @@
--- Forget: delete one entry whatever its state, the fingerprint of the body that came first, and what the run answered.
+-- Forget: delete one entry in any state, the fingerprint of the first body, and the run's result.
 --
 -- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest> and
 --        doubtless:{<trigger>}:result:<digest>, in the same slot
 -- ARGV   digest
--- Reply  1 one of them was there, 0 none was
+-- Reply  1 one of them existed, 0 none did
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')

@@ -1,5 +1,5 @@
--- Sets `batch` to the ledger's record of the batch that ARGV[1] tells of, opened if need be; `number` is its number,
--- and `known_epoch` the epoch, negative where the data are older than the fence that the client knows of.
+-- Sets `batch` to the ledger's record of the batch in ARGV[1], opened if needed. `number` is its number, and
+-- `known_epoch` the epoch, negative if the data are older than the fence that the client knows of.
 local lease, time_to_live, known, after = struct.unpack('>i8i8I8', ARGV[1])
 local token = string.sub(ARGV[1], after)
 local known_epoch = epoch
@@ -10,7 +10,7 @@ if known > last_fence then
   known_epoch = -epoch
 end
 
--- The number is spent first: two batches that share one would complete each other's entries.
+-- The number is used up first: two batches with one number would complete each other's entries.
 local function open_batch()
   last_fence = last_fence + 1
   save()

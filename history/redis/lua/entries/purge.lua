@@ -1,5 +1,5 @@
--- Purge: delete, a part at a call, what has expired: runs in flight, batches, and completed entries whose slice
--- has not ended yet. Those of a slice that has ended are gone already.
+-- Purge: delete expired records, a part per call: runs in flight, batches, and completed entries whose slice has not
+-- ended yet. Entries of an ended slice are gone already.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   cursor (see walk.lua)
@@ -12,12 +12,12 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include shared/entries
 
 --include shared/walk
--- How many fields of a hash and how many buckets one call looks through, which takes about 3 ms: of each batch the
--- ledger has three fields, and to delete it costs more than to look at it.
+-- How many fields of a hash and how many buckets one call reads, which takes about 3 ms. The ledger has three fields
+-- for each batch, and deleting it costs more than reading it.
 local IN_FLIGHT, IN_LEDGER = 500, 300
 local deleted, left = 0, 50
 
--- Forgets a batch; what it held is absent without its record, and vanishes with its slice, if that has not ended.
+-- Forgets a batch; without its record, its entries are absent, and vanish with their slice, if that has not ended.
 local function purge_batch(number, batch)
   local held = tonumber(redis.call('HGET', ledger, 'c ' .. number)) or 0
   local half = math.ceil((batch.expires - batch.started) / 2)

@@ -1,8 +1,8 @@
--- Renew: prolong leases of STARTED entries whose fence still stands, and their lives, lest they end before the lease;
--- one of a batch prolongs the batch's lease, unless that would outlive the batch: its entries expire with their slice.
+-- Renew: prolong leases of STARTED entries with their fence, and their lives, to outlast the lease. For an entry of a
+-- batch, prolong the batch's lease, unless that would outlive the batch: its entries expire with their slice.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   lease (ms); the fence, and the owner, or nothing where any will do, packed ...; as many digests
+-- ARGV   lease (ms); the fence, and the owner, or nothing if any will do, packed ...; as many digests
 -- Reply  a text of one character per digest: 1 renewed, 0 the fence is stale or another's, the batch will be over, or
 --        a key is gone that may have had the entry: that must not keep the others from being renewed
 
@@ -21,8 +21,8 @@ local function renew(digest, fence, owner)
     redis.call('HSET', ledger, field('b', entry.fence), 'S' .. record_of(entry))
     return '1'
   end
-  -- To twice as long as the run may have taken by then, rounded up to its time to live times a power of two: an entry
-  -- is kept in the slices of its time to live once it has completed, and each length has slices of its own.
+  -- To twice the longest time that the run may have taken, rounded up to its time to live times a power of two. A
+  -- completed entry is kept in the slices of its time to live, and each length has separate slices.
   local life = entry.expires - entry.started
   while life < 2 * (entry.lease - entry.started) do life = 2 * life end
   entry.expires = entry.started + life

@@ -1,4 +1,4 @@
--- Renew batch: prolong the lease of all that an open batch holds, unless that would outlive the batch.
+-- Renew batch: prolong the lease of all entries of an open batch, unless that would outlive the batch.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   lease (ms), token

@@ -1,4 +1,4 @@
--- Scan: read a part of what is remembered.
+-- Scan: read a part of the entries.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   cursor (see walk.lua), limit, part, of how many (a power of 2): a part has the digests whose first 4 bytes
@@ -15,11 +15,11 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 local limit, part, parts, looked_at = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), 0
 local reply = {now, ''}
 
--- What has expired is not shown, but takes its time too.
+-- Expired entries are not shown, but take time as well.
 local function enough() return #reply >= 2 + 2 * limit or looked_at >= 2 * limit end
 
--- A bucket is found by the same remainder, and so holds digests of few parts. That it does also while it is split,
--- and is read before the one that is split off it, keeps each part from missing anything.
+-- The same remainder selects a bucket, so a bucket holds digests of few parts. This is also true while it is split. It
+-- is read before the new bucket, so no part misses anything.
 local function stride(slice)
   local ways = 1
   while ways < parts and ways * 2 <= slice.buckets do ways = ways * 2 end
@@ -48,7 +48,7 @@ local function scan_started(cursor)
   return cursor
 end
 
--- What a batch holds stands in buckets, too.
+-- Entries of a batch are in buckets as well.
 local function scan_batches() return '0' end
 
 local function scan_bucket(slice, key)

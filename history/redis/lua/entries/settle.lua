@@ -1,8 +1,8 @@
 -- Settle: complete or release runs in flight; the usual case of settle_any.lua, without functions.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   what is asked: "O" completed ok | "F" completed failed | "R" released, the fence, and the owner, or nothing
---        where any will do, packed ...; as many digests
+-- ARGV   the wish: "O" completed ok | "F" completed failed | "R" released, the fence, and the owner, or nothing
+--        if any will do, packed ...; as many digests
 -- Reply  a text, which costs less than a list; one character per digest: 1 it is now as asked, 0 the fence is
 --        stale or another's, ? ask settle_any.lua; then one more: + run split.lua, or .
 
@@ -18,7 +18,7 @@ for i = 1, asked_for do
   local digest, record, held, started, lease, expires = ARGV[asked_for + i], records[i + 1], nil, nil, nil, 0
   if record and #record >= RECORD then
     held, started, lease, expires = struct.unpack('>I8I8I8I8', record)
-    -- Fences that a server granted twice, having lost that it had, are told apart by their owners.
+    -- If a server lost its data and granted a fence twice, the owners distinguish the claims.
     if #ARGV[i] > 9 and string.sub(record, 33) ~= string.sub(ARGV[i], 10) then held = nil end
   end
   reply[i] = expires > now and held ~= fence and '0' or '?'

@@ -1,4 +1,4 @@
--- Settle: complete or release claims whose fence still stands.
+-- Settle: complete or release claims that still have their fence.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   as settle.lua

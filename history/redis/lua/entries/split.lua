@@ -1,4 +1,4 @@
--- Split: add the buckets that the counts of entries ask for.
+-- Split: add the buckets that are needed for the number of entries.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- Reply  1

@@ -1,4 +1,4 @@
--- Stats: count what is remembered, a part at a call; entries are not read, only how many each bucket has.
+-- Stats: count the entries, a part per call; without reading them, only how many each bucket has.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   cursor (see walk.lua)
@@ -23,7 +23,7 @@ local function count_started()
   return '0'
 end
 
--- Entries that a batch holds stand in buckets, but are started until it is settled, and then count no more.
+-- Entries of a batch are in buckets as well, but count as started until it is settled, and afterwards no more.
 local function count_held(cursor)
   local page = redis.call('HSCAN', ledger, cursor, 'COUNT', 500)
   for i = 1, #page[2], 2 do

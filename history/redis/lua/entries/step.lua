@@ -1,5 +1,5 @@
--- Step: before the first fence is granted on a server, step over all that may have been granted elsewhere; what this
--- server has loaded may be older, see origin.lua.
+-- Step: before the first fence is granted on a server, step over all fences that another server may have granted; the
+-- data loaded here may be older, see origin.lua.
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   run id of the server

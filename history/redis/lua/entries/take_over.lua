@@ -1,7 +1,7 @@
--- Take over: become the owner of a STARTED entry that still has the expected fence; or of a failed one, if asked to.
+-- Take over: become the owner of a STARTED entry that still has the expected fence; or of a failed one, if requested.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   as claim.lua; expected fence; digest; expected owner, or "" where any will do;
+-- ARGV   as claim.lua; expected fence; digest; expected owner, or "" if any will do;
 --        "failed" if a failed entry will do
 -- Reply  the new fence (or the one this token has already), -1 when the fence is stale or another's
 

@@ -1,3 +1,3 @@
--- Sets `bucket` to the one that `hash` belongs to, in the slice that has `buckets` and `power`.
+-- Sets `bucket` to the bucket of `hash`, in the slice with `buckets` and `power`.
 local bucket = hash % (power * 2)
 if bucket >= buckets then bucket = hash % power end

@@ -1,5 +1,5 @@
--- Entries taken apart, for the scripts that change one.
--- An entry is {state, fence, started, lease, expires, owner, batch}, state S, O or F.
+-- Entries split into fields, for the scripts that change an entry. An entry is {state, fence, started, lease, expires,
+-- owner, batch}, state S, O or F.
 
 local function parse(shown)
   if not shown then return nil end
@@ -12,8 +12,8 @@ local function record_of(entry)
   return struct.pack('>I8I8I8I8', entry.fence, entry.started, entry.lease, entry.expires) .. entry.owner
 end
 
--- Whether an entry has this fence, and this owner, unless that is "". A server that has lost what it had granted may
--- grant a fence twice. Of a completed entry only the low bits of its fence were kept, and no owner.
+-- Whether an entry has this fence, and this owner, unless that is "". A server that has lost its grants may grant a
+-- fence twice. A completed entry only has the low bits of its fence, and no owner.
 local function is_held(entry, fence, owner)
   if entry.state ~= 'S' and not entry.batch then return entry.fence % FENCES == fence % FENCES end
   return entry.fence == fence and (owner == '' or entry.owner == owner)
@@ -41,10 +41,10 @@ local function read_batch(number)
   return batch and batch.state ~= 'R' and batch.expires > now and batch or nil
 end
 
--- Takes an entry from its batch, which then holds one less.
+-- Removes an entry from its batch, which then holds one less.
 local function leave_batch(number) redis.call('HINCRBY', ledger, field('c', number), -1) end
 
--- Takes an entry from its bucket, and from its batch, if it is one's.
+-- Removes an entry from its bucket, and from its batch, if it has one.
 local function remove(digest, entry, key)
   if entry.batch then leave_batch(entry.fence) end
   redis.call('HDEL', key, digest)

@@ -1,4 +1,4 @@
--- Writes an entry, that is `digest`, `started`, `asked` and `fence`, to its bucket in the open slice, which is `target`.
+-- Writes an entry (`digest`, `started`, `asked`, `fence`) to its bucket in the open slice, and sets `target` to that.
 local hash = struct.unpack('>I4', digest)
 --include shared/bucket
 local target = KEYS[1] .. ':' .. name .. string.format(':%d', bucket)
@@ -6,13 +6,13 @@ local head
 if asked == 'B' then
   head = BATCH + math.floor(fence / FENCES) % UNITS
 else
-  head = (asked == 'O' and OK or FAILED) + math.ceil((started - begins) / step)  -- so that none expires early
+  head = (asked == 'O' and OK or FAILED) + math.ceil((started - begins) / step)  -- so that no entry expires early
 end
--- To write the bucket's own field as well costs less than to ask for it: it tells a bucket that was gone.
+-- Writing the bucket's own field as well costs less than a check: the count reveals a bucket that was gone.
 local added = redis.call('HSET', target, digest, struct.pack('>I2I3', head, fence % FENCES), '', '')
 if added == 2 then
   redis.call('HDEL', target, digest, '')
   error('LOST ' .. target, 0)
 end
-if added == 0 and stale > 0 then stale, changed = stale - 1, true end  -- it replaces one of a released batch
+if added == 0 and stale > 0 then stale, changed = stale - 1, true end  -- it replaces an entry of a released batch
 if added == 1 and hash >= SAMPLED then count, changed = count + SAMPLE, true end

@@ -1,6 +1,6 @@
--- Looks `digest` up: sets `shown`, and `key` and `name`, the bucket and the slice that hold the entry, if one does;
--- leaves `shown` nil when it is absent or has expired. Most entries are completed, so it looks there first. The
--- `misses` buckets that have nothing of an absent one stand in `missed`, for there.lua to see that they are there.
+-- Looks `digest` up, and sets `shown`. If the entry is in a bucket, sets `key` and `name`, the bucket and its slice.
+-- Leaves `shown` nil when it is absent or has expired. Most entries are completed, so it looks there first. If it is
+-- absent, `missed` has the `misses` buckets that were searched, so that there.lua can check that they exist.
 local shown, key, name
 local before, at, hash = misses, SLICES, struct.unpack('>I4', digest)
 while at < #meta do

@@ -1,10 +1,10 @@
--- Takes `meta`, as it is stored or false, apart; `fresh` says that there was none.
+-- Reads the parts of `meta`, as stored or false; `fresh` means that there was none.
 local last_fence, epoch
 local fresh = not meta
 if meta then
   if #meta < SLICES - 1 then error('SPOILT ' .. KEYS[1], 0) end
   last_fence, epoch = struct.unpack('>I8I8', meta)
-  -- Above this numbers are not told apart, and fences do not grow; any text is.
+  -- Above this, Lua cannot distinguish numbers, and fences do not grow; any text counts as above.
   if last_fence >= 9007199254740992 then error('SPOILT ' .. KEYS[1], 0) end
 else
   if redis.call('HEXISTS', KEYS[1] .. ':origin', 'epoch') == 1 then error('LOST ' .. KEYS[1], 0) end

@@ -1,24 +1,24 @@
--- Where the data come from, for what happens once in a while: it begins, or is found to be older than it was.
+-- The origin of the data, for rare events: they begin, or turn out to be older than before.
 --
--- <KEYS[1]>:origin is a hash. "epoch" is the one of these data: while it stands there, KEYS[1] must be there, too.
--- "batches" says the same of the ledger. "server" is the run id of the server on which fences have been granted.
--- "low" is the first fence that may have been granted since the last long step, "before" the first and the last one
--- before each of those steps (8 bytes each), the oldest first.
+-- <KEYS[1]>:origin is a hash. "epoch" is that of these data: while the field exists, KEYS[1] must exist as well.
+-- "batches" means the same for the ledger. "server" is the run id of the server on which fences have been granted.
+-- "low" is the first fence that may have been granted since the last long step. "before" has the first and the last
+-- fence before each of those steps (8 bytes each), the oldest first.
 --
--- A server that comes back with older data (a snapshot, a second that was not on disk yet, a replica that lagged)
--- would grant fences that were granted before, and nobody who is left may know how many those were. But fences begin
--- at the microseconds since 1970, and grow by one with each claim, which takes Redis longer than one microsecond.
--- So none that was ever granted is greater than the microseconds since 1970 now, and it is safe to step there, how
--- much was lost and how often this happens, as long as clocks do not go back by more than what has passed since.
+-- A server may come back with older data: a snapshot, a second that was not on disk yet, a replica that lagged. It
+-- would grant old fences again, and maybe no client knows how many were lost. But fences begin at the microseconds
+-- since 1970, and grow by one with each claim, which takes Redis longer than one microsecond. So no granted fence is
+-- greater than the microseconds since 1970 now. It is safe to step there, however much was lost and however often,
+-- unless clocks go back by more than the time since then.
 --
--- A long step leaves the numbers of batches behind, of which an entry keeps no more than the low 38 bits: that is 76
--- hours of microseconds. So the ranges that were in use are kept, and what is not found as of now is looked for as of
--- then (see ledger.lua). A shorter step stays in the range. A range is dropped when no slice is older than its end;
--- with one step in 76 hours at most, there are few. Two batches must not have the same low bits, or the older would
--- take the younger one's state: so a long step goes on to where no range is met for a long time.
+-- A long step leaves the numbers of batches behind: an entry keeps only the low 38 bits, which are 76 hours of
+-- microseconds. So the old ranges are kept, and a batch that is not found in the present range is looked up in the
+-- earlier ones (see ledger.lua). A shorter step stays in the range. A range is dropped when no slice is older than its
+-- end. There are few, with at most one step in 76 hours. Two batches must not have the same low bits, or the older
+-- would get the state of the younger. So a long step goes on to a number that does not meet a range for a long time.
 local origin = KEYS[1] .. ':origin'
-local SPAN = FENCES * UNITS  -- how many numbers of batches can be told apart
-local APART = SPAN / 1024    -- hardly more are granted in one time to live; five minutes of microseconds
+local SPAN = FENCES * UNITS  -- how many numbers of batches can be distinguished
+local APART = SPAN / 1024    -- one time to live rarely has more grants; five minutes of microseconds
 
 local function keep_range(low, target)
   local oldest = now
@@ -43,7 +43,7 @@ local function keep_range(low, target)
   return target
 end
 
--- Steps over every fence that can have been granted: those until now, and the one that a client knows of.
+-- Steps over every fence that can have been granted: all until now, and the fence that a client knows.
 local function step_over(known)
   local target = math.max(clock[1] * 1000000 + clock[2], known)
   if target <= last_fence then return end

@@ -1,7 +1,7 @@
--- Settling one claim whose fence still stands, for scripts that settle few at a time. end_settling() comes last.
+-- Settling one claim that still has its fence, for scripts that settle few at a time. end_settling() comes last.
 local gone = {}
 
--- `key` is nil, but for what others have written over: that stands in a bucket, and is replaced.
+-- `key` is nil, unless others overwrote the record: then the entry is in a bucket, and is replaced.
 local function settle_in_flight(digest, entry, asked, key)
   if not key then gone[#gone + 1] = digest end
   local target
@@ -12,11 +12,11 @@ local function settle_in_flight(digest, entry, asked, key)
   if key and key ~= target then redis.call('HDEL', key, digest) end
 end
 
--- Settles one entry of a batch by itself; the batch then holds it no more.
+-- Settles one entry of a batch separately; the batch then does not hold it any more.
 local function settle_held(digest, entry, asked, key, slice)
   if asked == 'R' then return remove(digest, entry, key) end
   open_named(slice)
-  stale = stale + 1  -- insert() takes what it replaces for stale
+  stale = stale + 1  -- insert() counts what it replaces as stale
   insert(digest, entry.started, asked, entry.fence)
   leave_batch(entry.fence)
 end
@@ -25,7 +25,7 @@ local function settle(digest, asked, fence, owner)
   local entry, key, slice = find(digest)
   if not entry then return asked == 'R' and '1' or '0' end
   if entry.state ~= 'S' then
-    -- Of its fence no more was kept than this, and no owner.
+    -- No other part of its fence was kept, and no owner.
     return entry.fence % FENCES == fence % FENCES and entry.state == asked and '1' or '0'
   end
   if not is_held(entry, fence, owner) then return '0' end

@@ -1,5 +1,5 @@
--- Sets `shown` to the entry whose `value` stands in a bucket of the slice with `begins`, `length` and `step`; leaves
--- it nil when the entry has expired. What is no such value, or of a batch whose record is none, was written by others.
+-- Sets `shown` to the entry of `value`, from a bucket of the slice with `begins`, `length` and `step`; leaves it nil
+-- when the entry has expired. A value of another form, or of a batch with a broken record, was written by others.
 local head, number, record
 if #value == 5 then head, number = struct.unpack('>I2I3', value) end
 if not head then

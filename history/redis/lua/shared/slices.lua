@@ -1,5 +1,5 @@
--- Writing to slices. One is open at a time, as locals, and stands in `meta` from `at` to before `after`; its name is
--- nil while none is open. save() comes after all that is written, and before what that replaces is deleted.
+-- Writing to slices. One slice is open at a time, in locals, and is in `meta` from `at` to before `after`; its name is
+-- nil while none is open. Call save() after all writes, and before deleting the replaced data.
 local name, begins, length, step, buckets, power, count, stale
 local at, after, changed = SLICES, SLICES, false
 
@@ -11,7 +11,7 @@ end
 
 local moved_from = {}  -- a bucket and what it held before it was split, ...
 
--- Writes `meta`, and records of runs in flight, if they are given: digest, record ...
+-- Writes `meta`, and records of runs in flight, if given: digest, record ...
 local function save(...)
   close_slice()
   redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8I8', last_fence, epoch) .. string.sub(meta, SLICES), ...)
@@ -19,7 +19,7 @@ local function save(...)
   moved_from = {}
 end
 
--- Opens each slice in turn, until `wanted` holds; otherwise none is open in the end.
+-- Opens each slice in turn, until `wanted` is true; otherwise none is open at the end.
 local function open(wanted)
   close_slice()
   after = SLICES
@@ -48,7 +48,7 @@ local function drop_ended_slices()
   meta, at, after = kept, SLICES, SLICES
 end
 
--- Opens the slice of entries that start then and live so long; begins it with one bucket, if there is none.
+-- Opens the slice of entries with this start and time to live; if it does not exist, begins it with one bucket.
 local function open_slice(started, time_to_live)
   local half = math.ceil(time_to_live / 2)
   local begin = math.floor(started / half) * half
@@ -61,7 +61,7 @@ local function open_slice(started, time_to_live)
   begin_bucket(KEYS[1] .. ':' .. name .. ':0')
 end
 
--- Adds a bucket, and moves to it the entries that now hash there.
+-- Adds a bucket, and moves to it the entries whose hash belongs there now.
 local function add_bucket()
   local prefix, added, fields, moved, gone = KEYS[1] .. ':' .. name .. ':', buckets, nil, {}, {}
   local source, target = prefix .. (added - power), prefix .. added
@@ -83,7 +83,7 @@ local function add_bucket()
   if buckets == power * 2 then power = buckets end
 end
 
--- Adds the buckets that the number of entries asks for.
+-- Adds the buckets that are needed for the number of entries.
 local function split()
   while count > buckets * LOAD do add_bucket() end
 end

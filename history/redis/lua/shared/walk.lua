@@ -1,6 +1,6 @@
--- For scripts that walk through everything, a part at a call: first the runs in flight, then the ledger of batches,
--- then the buckets of each slice. A cursor is "" at the start, "started <Redis's cursor>", "batches <Redis's cursor>"
--- or "done <bucket> <slice>". What a call looks at has a bound, however much is remembered.
+-- For scripts that walk through all data, a part per call: first the runs in flight, then the ledger of batches, then
+-- the buckets of each slice. A cursor is "" at the start, "started <Redis's cursor>", "batches <Redis's cursor>" or
+-- "done <bucket> <slice>". Each call reads a limited amount, however many entries there are.
 
 -- Lists the slices that have not ended, by name.
 local function all_slices()
@@ -15,9 +15,9 @@ local function all_slices()
   return all
 end
 
--- Visits buckets from a place on; stops where `visit` says so, and returns the cursor, "" at the end. `stride` tells
--- which buckets of a slice are asked for, by one of them and their distance, nil for none: to pass by millions that
--- are not would take its time, too.
+-- Visits buckets from a place on; stops if `visit` returns false, and returns the cursor, "" at the end. `stride`
+-- selects buckets of a slice, by one of them and their distance; nil means none. Visiting millions of others would take
+-- time as well.
 local function walk_buckets(first, from, stride, visit)
   for _, slice in ipairs(all_slices()) do
     local one, distance = stride(slice)
@@ -33,7 +33,7 @@ local function walk_buckets(first, from, stride, visit)
   return ''
 end
 
--- Walks on from a cursor. `started` and `batches` take a cursor of HSCAN and return the next, "0" at the end of it.
+-- Walks on from a cursor. `started` and `batches` take a cursor of HSCAN and return the next, "0" at its end.
 local function walk(cursor, started, batches, stride, visit)
   local bucket, slice = string.match(cursor, '^done (%d+) (.*)$')
   if bucket then return walk_buckets(tonumber(bucket), slice, stride, visit) end
@@ -49,7 +49,7 @@ end
 
 local function every_bucket() return 0, 1 end
 
--- Shows what a bucket of a slice holds; nil when it has expired.
+-- Shows an entry of a bucket of a slice; nil when it has expired.
 local function show(slice, value)
   local shown, begins, length, step = nil, slice.begins, slice.length, slice.step
   --include shared/show
