@@ -133,8 +133,8 @@ class Report(BaseModel):
     ``elapsed``: seconds in this state; ``by_command``: a command or a call brought it there. ``obeyed``: the
     number of the last command that it followed, or did not have to follow. ``busy``: how many deliveries, or
     batches of them, are being processed. ``counts`` are those since the consumer's start. While the provider
-    does not answer, ``away`` is its error, and ``away_for`` the seconds since then. ``leaving``: this is the
-    consumer's last report.
+    does not answer, ``away`` is its error, and ``away_for`` the number of seconds so far. ``leaving``: this
+    is the consumer's last report.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)

@@ -150,10 +150,10 @@ class LabelPage(NamedTuple):
 def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
     """Return the id under which a message is parked: the same for each copy of the same message.
 
-    Messages that differ in uuid, body or properties get different ids, so that no message replaces another
-    one with the same uuid. The facts that a provider adds to a delivery do not count: headers, and properties
-    with the beginnings of a provider's names. Beside a uuid, the JMSMessageID does not count either, because
-    a publisher that sends a document twice gives each its own. ``delivery`` distinguishes equal messages.
+    Messages that differ in uuid, body or properties get different ids, so that no message replaces a
+    different message with the same uuid. The facts that a provider adds to a delivery do not count: headers,
+    and properties with names like those of providers. The JMSMessageID does not count beside a uuid,
+    because a publisher that sends a document twice gives each its own. ``delivery`` separates equal messages.
     """
     kind, body = body_as_json(message.body)
     if kind == "json":

@@ -33,7 +33,7 @@ KEPT_BATCHES = 1000
 #: For how long a query that does nothing is remembered.
 RECORDS_KEPT_FOR = timedelta(days=90)
 
-#: How many runs outside of its line a batch remembers that never entered the user's function.
+#: A batch remembers so many runs outside of its line that never entered the user's function.
 KEPT_RUNS = 20
 
 #: How many runs that entered the user's function a batch remembers. After more, a new line begins.
