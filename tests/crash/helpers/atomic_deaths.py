@@ -63,7 +63,7 @@ class AtomicDeaths:
 
 @contextmanager
 def atomic_deaths(url: str, scheme: str = "") -> Generator[AtomicDeaths]:
-    """Make the table of effects in a database, and read it until the block ends."""
+    """Make the table of effects in a database; yield a reader of it."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         connection.execute(text(TABLE))

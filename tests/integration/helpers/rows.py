@@ -69,7 +69,7 @@ class Bench:
         self.closing.callback(on_retrieval_failure(NAME)(self.heard.append).cancel)
 
     def trigger(self, effects: Effects, **settings: Any) -> Trigger[..., object]:
-        """Make the trigger; without its own history it parks beside the history of the others."""
+        """Make the trigger; with ``history=None`` it parks beside the history of the others."""
         given: dict[str, Any] = {"history": self.url, "local_parking_file": self.local_file, **settings}
         if given["history"] is None:
             given["parking"] = self.url
