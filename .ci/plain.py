@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 #: The packages whose docstrings, comments and messages are looked at.
-CODE = ("resolvers", "triggers")
+CODE = ("history", "resolvers", "triggers")
 
 #: The largest share of sentences that may be hard to read.
 MOST = 0.015

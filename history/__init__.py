@@ -1,14 +1,14 @@
-"""What happened: messages, the document history that remembers them, and the parking lot.
+"""Messages, the document history that remembers them, and the parking lot.
 
-``message.py`` is what was sent, ``identity.py`` by what it is known, ``json_text.py`` reads its body,
-``entry.py`` is what is remembered of it, ``errors.py`` what can go wrong.
-``store/`` says what a document history must do; ``memory/``, ``redis/`` and ``sql/`` do it, and ``contract/``
-checks that. ``beside/`` is what all of them keep beside the entries. ``opening.py`` makes one from a URL.
-``circuit.py`` fails fast while a server is away.
-``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike, ``gathering.py`` makes one call of
-what many tasks ask for at once; ``support/`` knows of no messages.
+``message.py`` has the message, ``identity.py`` its uuid, ``json_text.py`` reads its body, ``entry.py`` has
+its entry, and ``errors.py`` the errors.
+``store/`` defines what a document history must do. ``memory/``, ``redis/`` and ``sql/`` implement it, and
+``contract/`` tests them. ``beside/`` has the data that all of them keep beside the entries. ``opening.py``
+opens a history from a URL. ``circuit.py`` fails fast while a server is away.
+``bridge.py`` and ``shell.py`` serve both blocking and asyncio callers. ``gathering.py`` combines the calls
+of many tasks into one. ``support/`` does not depend on messages.
 
-Each name is loaded when it is first asked for, so importing this package alone costs nothing.
+Each name is loaded at its first use, so the import of this package is cheap.
 """
 
 from typing import TYPE_CHECKING

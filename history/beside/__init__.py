@@ -1,8 +1,8 @@
-"""What is kept beside the entries: each kind is written once, over the records of any store.
+"""Data beside the entries: one implementation of each kind, over the records of any store.
 
-``kept`` puts the kinds together, for a store that has :class:`~history.store.records.Records`.
-``results``: what the first run of a uuid answered. ``fingerprints``: which body came first with it.
-``journal``: one line for each verdict that is not plain, and the security log.
+``kept`` combines the kinds in a store that has :class:`~history.store.records.Records`.
+``results``: the result of a uuid's first run. ``fingerprints``: the fingerprint of its first body.
+``journal``: one line for each verdict that needs an explanation, and the security log.
 ``progress``: how far each query of Spark has come.
 """
 

@@ -11,7 +11,7 @@ FINGERPRINTS = Kind("fingerprint")
 
 
 class RecordedFingerprints:
-    """Fingerprints in the records of a store; as safe as these are, and to be shared as they are."""
+    """Fingerprints in the records of a store; as safe as the records, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -19,7 +19,7 @@ class RecordedFingerprints:
     async def first_of_each(
         self, trigger: str, bodies: Sequence[BodyOf], time_to_live: timedelta
     ) -> Sequence[bytes]:
-        """Keep each where none is kept for its uuid, and return those that are kept."""
+        """Store each fingerprint if its uuid has none yet, and return the stored fingerprints."""
         keys = [digest(uuid) for uuid, _ in bodies]
         firsts: dict[bytes, Record] = {}
         for key, (_, fingerprint) in zip(keys, bodies, strict=True):

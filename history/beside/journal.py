@@ -1,4 +1,4 @@
-"""The journal and the security log: a log of each trigger, and one of no trigger."""
+"""The journal and the security log: one log for each trigger, and one log without a trigger."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,12 +11,12 @@ from history.support.spoilt import readable
 
 JOURNAL = Log("journal", most=JOURNAL_LENGTH)
 
-#: Nothing but their age deletes its lines.
+#: Lines are deleted only because of their age.
 SECURITY = Log("security")
 
 
 class RecordedJournal:
-    """Lines in a log of a store; as safe as this is, and to be shared as it is."""
+    """Lines in a log of a store; as safe as the log, and shared in the same way."""
 
     def __init__(self, records: Records, log: Log = JOURNAL) -> None:
         self._records, self._log = records, log
@@ -30,7 +30,7 @@ class RecordedJournal:
         await self._records.apply(trigger, changes)
 
     async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
-        """Return the last lines, about a uuid or all; the log is read from its end."""
+        """Return the last lines, for one uuid or all; the log is read from its end."""
         about, cursor = None if uuid is None else digest(uuid), None
         found: list[JournalLine] = []
         while True:
@@ -47,7 +47,7 @@ def _line(line: LogLine) -> JournalLine:
 
 
 class RecordedSecurityLog:
-    """Records of security in a log of a store; as safe as this is, and to be shared as it is."""
+    """Security records in a log of a store; as safe as the log, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

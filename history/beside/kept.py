@@ -1,4 +1,4 @@
-"""All that a store keeps beside its entries, once it has records."""
+"""Everything that a store with records keeps beside its entries."""
 
 from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
 from history.beside.journal import RecordedJournal, RecordedSecurityLog
@@ -12,12 +12,12 @@ from history.store.results import Results
 from history.store.security import SecurityLog
 from history.support.encryption import Cipher
 
-#: The kinds whose key is the digest of a uuid: they are forgotten with its entry.
+#: The kinds that have the digest of a uuid as key: they are forgotten with its entry.
 OF_ENTRIES = (RESULTS, FINGERPRINTS)
 
 
 class KeepsBeside:
-    """A store that keeps everything over its records: it says which, when it is made."""
+    """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`."""
 
     def keep_beside(self, records: Records, cipher: Cipher | None = None) -> None:
         """Keep everything in these records, encrypted if there is a cipher."""
@@ -30,7 +30,7 @@ class KeepsBeside:
 
     @property
     def records(self) -> Records:
-        """What is kept beside the entries, in the same place as they are."""
+        """The records beside the entries, in the same store."""
         return self._records
 
     @property
@@ -50,7 +50,7 @@ class KeepsBeside:
 
     @property
     def security_log(self) -> SecurityLog:
-        """The security log, which is of no trigger."""
+        """The security log, which does not belong to a trigger."""
         return self._security_log
 
     @property

@@ -1,4 +1,4 @@
-"""The records of batches: one for each batch of a query, and of each query the batch that changed last."""
+"""The records of batches: one for each batch of a query, and for each query the batch that changed last."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -8,13 +8,13 @@ from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord
 from history.store.records import Change, Delete, Expects, Kind, Put, Record, Records, is_done
 from history.support.spoilt import readable
 
-#: By the digest of the query, and the number of the batch so that keys are in its order.
+#: The key is the digest of the query, then the number of the batch, so keys are in the order of batches.
 BATCHES = Kind("batch", listed=True)
 
-#: By the digest of the query: the key of a batch.
+#: The key is the digest of the query; the value is the key of a batch.
 QUERIES = Kind("query", listed=True)
 
-#: Between these are the numbers of batches.
+#: The range of the numbers of batches.
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 #: How many records one call reads.
@@ -22,7 +22,7 @@ PAGE = 200
 
 
 def changes_of(record: BatchRecord) -> Sequence[Change]:
-    """Return the step that keeps a record, if it follows the one that is held."""
+    """Return the step that stores a record, if it follows the stored record."""
     query, batch = record.query, record.batch
     kept = Record(batch_key(query, batch), record.model_dump_json().encode(), record.revision)
     changes: list[Change] = [
@@ -30,7 +30,7 @@ def changes_of(record: BatchRecord) -> Sequence[Change]:
         Put(QUERIES, Record(digest(query), kept.key), time_to_live=RECORDS_KEPT_FOR),
     ]
     if record.revision == 1:
-        # What the query did long ago, and what was left behind by checkpoints that were reset.
+        # Delete old records of the query, and records that reset checkpoints left behind.
         far = [(_LEAST, batch - KEPT_BATCHES), (batch + KEPT_BATCHES + 1, _GREATEST)]
         changes += [Delete(BATCHES, batch_key(query, first), batch_key(query, last)) for first, last in far]
     return changes
@@ -42,7 +42,7 @@ def batch_key(query: str, batch: int) -> bytes:
 
 
 class RecordedProgress:
-    """Records of batches in the records of a store; as safe as these are, and to be shared as they are."""
+    """Records of batches in the records of a store; as safe as these, and shared in the same way."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -53,7 +53,7 @@ class RecordedProgress:
         return None if held is None else BatchRecord.model_validate_json(held.value)
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
-        """Keep a record that follows the one that is held; see :class:`~history.store.progress.Progress`."""
+        """Store a record that follows the stored one; see :class:`~history.store.progress.Progress`."""
         changes = changes_of(record)
         return is_done(changes, await self._records.apply(trigger, changes))
 
@@ -79,6 +79,6 @@ class RecordedProgress:
 
 
 def _read(trigger: str, records: Iterable[Record]) -> Sequence[BatchRecord]:
-    """Read records to look through, without those that are spoilt."""
+    """Read records for a list; skip spoilt records."""
     named = ((f"of the trigger {trigger} ({record.value[:60]!r})", record.value) for record in records)
     return list(readable("the record of a batch", named, BatchRecord.model_validate_json))

@@ -1,4 +1,4 @@
-"""Kept results: one record for each uuid, whose version is the fence of the run that kept it."""
+"""Kept results: one record for each uuid. Its version is the fence of the run that stored it."""
 
 from datetime import timedelta
 
@@ -12,20 +12,20 @@ RESULTS = Kind("result")
 
 
 class RecordedResults:
-    """Results in the records of a store; as safe as these are, and to be shared as they are."""
+    """Results in the records of a store; as safe as the records, and shared in the same way."""
 
     def __init__(self, records: Records, cipher: Cipher | None = None) -> None:
         self._records, self._cipher = records, cipher
 
     async def put(self, trigger: str, uuid: str, kept: KeptResult, time_to_live: timedelta) -> bool:
-        """Keep this in the place of what was kept before."""
+        """Replace the stored result."""
         sealed = sealed_result(trigger, uuid, kept, self._cipher)
         record = Record(digest(uuid), sealed.data, sealed.fence)
         puts = [Put(RESULTS, record, Expects.NOT_NEWER, time_to_live)]
         return is_done(puts, await self._records.apply(trigger, puts))
 
     async def get(self, trigger: str, uuid: str) -> KeptResult | None:
-        """Return what is kept."""
+        """Return the stored result."""
         (held,) = await self._records.get(trigger, RESULTS, [digest(uuid)])
         if held is None:
             return None

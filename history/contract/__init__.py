@@ -1,6 +1,6 @@
-"""The conformance suite of document histories: what any :class:`~history.store.HistoryStore` must pass.
+"""The conformance suite of document histories: every :class:`~history.store.HistoryStore` must pass it.
 
-A store's author subclasses :class:`HistoryContract` in a test module and provides three fixtures::
+The author of a store subclasses :class:`HistoryContract` in a test module and provides three fixtures::
 
     class TestMyHistory(HistoryContract):
         @pytest.fixture
@@ -12,22 +12,22 @@ A store's author subclasses :class:`HistoryContract` in a test module and provid
         @pytest.fixture
         def another(self) -> Iterator[HistoryStore]: ... # a second client of the same server
 
-Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "auto"``); a blocking store's
-coroutines simply never suspend. The random runs need hypothesis. For readable failures, add
+Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "auto"``); the coroutines of a
+blocking store never suspend. The random runs need hypothesis. For readable failures, add
 ``pytest.register_assert_rewrite("history.contract")`` to ``conftest.py``.
 
-A store whose server may come back with older data (a backup, a replica that lagged) overrides ``snapshot``
-and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`. One whose records
-others can write overrides ``spoil_parked``, ``spoil_entry`` and ``spoil_report``; see
+If the server may come back with older data (a backup, a replica that lagged), override ``snapshot`` and
+``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`. If other programs can write
+the store's records, override ``spoil_parked``, ``spoil_entry`` and ``spoil_report``; see
 :class:`~history.contract.parking.ParkingContract`.
 
-What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
-be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
-Of a store in the memory of one process, ``survives_forks`` is to be false; so is ``renews_batches``
-of one that is no :class:`~history.store.BatchLeases`, and ``renews_many`` of one that is no
-:class:`~history.store.ManyLeases`.
+A store may differ in these points. ``Entry.owner`` of a completed entry may be None. Instants of a completed
+entry may be as coarse as ``coarseness``, but nothing may expire early. ``purge`` may find nothing, if the
+server itself deletes expired entries. ``survives_forks`` is false for a store in the memory of one process,
+``renews_batches`` for a store without :class:`~history.store.BatchLeases`, and ``renews_many`` for a store
+without :class:`~history.store.ManyLeases`.
 
-Each other file here holds the checks of one subject; ``common.py`` is what they share.
+Each other file here has the checks of one subject; ``common.py`` has their shared parts.
 """
 
 from history.contract.adoption import AdoptionContract

@@ -1,4 +1,4 @@
-"""Orders, states and statistics of a store."""
+"""Commands, states and statistics of a store."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,29 +9,29 @@ from history.contract.common import ODD_NAMES, SHORT, TRIGGER, eventually, toget
 from history.store import HistoryStore
 from history.store.control import Control, Counts, Order, Overview, Report, TriggerState, Verb
 
-#: Nobody was silent for so long.
+#: No consumer was silent for so long.
 NEVER = timedelta(days=1)
-#: Everybody is silent for longer, once the server's clock has moved on.
+#: Every consumer is silent for longer, as soon as the server's clock has moved on.
 AT_ONCE = timedelta(0)
 
 
 def report(consumer: str = "worker-1", trigger: str = TRIGGER, **facts: Any) -> Report:
-    """Say something of a trigger."""
+    """Return a report on a trigger."""
     return Report(consumer=consumer, trigger=trigger, **facts)
 
 
 def counted(**counts: int) -> Report:
-    """Say how often what happened."""
+    """Return counts of events."""
     return report(counts=Counts(**counts))
 
 
 async def statistics(store: HistoryStore, trigger: str = TRIGGER) -> Counts:
-    """Return what all consumers of a trigger have counted."""
+    """Return the counts of all consumers of a trigger."""
     return (await store.control.overview()).statistics.get(trigger, Counts())
 
 
 def standing(overview: Overview, trigger: str = TRIGGER) -> dict[Verb, Order]:
-    """Return the orders of a trigger that stand."""
+    """Return the commands in force for a trigger."""
     return {order.verb: order for order in overview.orders if order.trigger == trigger}
 
 
@@ -40,10 +40,10 @@ async def _swept(control: Control) -> bool:
 
 
 class ControlContract:
-    """Orders, states and statistics of a store."""
+    """Commands, states and statistics of a store."""
 
     async def spoil_report(self, store: HistoryStore, token: str, trigger: str, record: str) -> bool:  # noqa: ARG002
-        """Write something else over what a consumer says of a trigger; False if that is impossible.
+        """Overwrite a consumer's report on a trigger; False if that is impossible.
 
         A subclass overrides this.
         """
@@ -219,7 +219,7 @@ class ControlContract:
         for words in ([counted(new=2)], [counted(new=2)], [counted(new=5, failed=1)]) * 2:
             await store.control.beat("token-1", words)
 
-        # The second round begins with the first word again: one that was overtaken on its way.
+        # The second round begins with the first report again, as if it had been overtaken on its way.
         await store.control.beat("token-1", [counted(new=5, failed=1)])
         assert await statistics(store) == Counts(new=5, failed=1)
 

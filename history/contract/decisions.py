@@ -1,4 +1,4 @@
-"""What somebody decided about parked messages: carried out and recorded in one step."""
+"""Decisions about parked messages: carried out and recorded in one step."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ def by_somebody(kind: DecisionKind = DecisionKind.DONE, reason: str = "looked it
 
 
 def done(number: int, claim: Claim, owner: str | None = None) -> Decided:
-    """Return a parked message whose entry is completed."""
+    """Return a parked message with a completed entry."""
     uuid = f"u{number}"
     return Decided(parked(number).id, uuid, Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK, owner))
 
@@ -37,7 +37,7 @@ async def all_decisions(
 
 
 class DecisionContract:
-    """What somebody decided about parked messages."""
+    """Decisions about parked messages."""
 
     async def test_a_trigger_with_nothing_but_decisions_is_still_named(self, store: HistoryStore) -> None:
         await store.parking.park([parked(0)])

@@ -21,8 +21,8 @@ CHILDREN = 3
 #: How many messages each of them, and the parent, claims and completes.
 MESSAGES = 25
 
-#: How long children may take, in seconds; those that hang are killed then. It is longer than a provider's
-#: child waits for its messages, so that the child says what is missing.
+#: How long children may take, in seconds; then children that hang are killed. A provider's child waits for
+#: its messages for less time, so that the child can report what is missing.
 PATIENCE = 150.0
 
 #: A child's exit codes: it did its work, or it raised. A child that hung was killed.

@@ -19,10 +19,10 @@ from history.message import Message, Uuid
 from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
-#: What the checks join, and for how long a part waits.
+#: The destinations that the checks join, and how long a part waits.
 BOTH = JoinTerms(destinations=("orders", "payments"), time_out=LONG)
 
-#: The first worker, and one that would like to have what it holds.
+#: The first worker, and another worker that wants the first one's periods.
 MINE, THEIRS = Hold("mine", LONG), Hold("theirs", LONG)
 
 
@@ -168,7 +168,7 @@ class JoiningContract:
     async def test_each_part_is_joined_once_whoever_adds_it(
         self, store: HistoryStore, another: HistoryStore, *, blocking: bool
     ) -> None:
-        """Two workers have every message, claimed by one of them; the other one comes late each time."""
+        """Two workers have every message; one of them has claimed it, and the other is late each time."""
         activations = [f"{n}" for n in range(60)]
         fences = {
             (activation, destination): (await claim_one(store, f"{destination} {activation}", "first")).fence

@@ -41,7 +41,7 @@ def parked(number: int, **changes: Any) -> Parked:
 async def labels_once(
     store: HistoryStore, *, trigger: str | None = None, limit: int = 200
 ) -> Sequence[ParkedLabel]:
-    """Walk through what is parked; return each label once, in the order of the ids."""
+    """Walk through the parked messages; return each label once, in the order of the ids."""
     labels = each_once(await all_labels(store.parking, trigger, limit=limit))
     return sorted(labels, key=lambda label: (label.trigger_name, label.id))
 
@@ -50,7 +50,7 @@ class ParkingContract:
     """The parking lot of a store."""
 
     async def spoil_parked(self, store: HistoryStore, parked: Parked, record: str) -> bool:  # noqa: ARG002
-        """Write something else over the record of a parked message and over its label; False if impossible.
+        """Overwrite the record of a parked message and its label; False if that is impossible.
 
         A subclass overrides this: a disk, a tool or a person may spoil what any server holds.
         """

@@ -1,4 +1,4 @@
-"""What is kept beside the entries: records and logs; a store that keeps none passes."""
+"""Records and logs beside the entries; a store without them passes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -55,7 +55,7 @@ _each_kind = pytest.mark.parametrize("of", [_ALONE, _LISTED], ids=lambda kind: k
 
 
 class RecordContract:
-    """What one step has made is there for every client; of a step that is refused, nothing is."""
+    """Every client sees all changes of a step, and no change of a refused step."""
 
     @_each_kind
     async def test_a_record_is_read_by_another_client(
@@ -74,7 +74,7 @@ class RecordContract:
     async def test_a_record_that_is_not_as_expected_stays(self, store: HistoryStore, of: Kind) -> None:
         records = _records(store)
         steps = [
-            (_FOLLOWS, 2, False),  # nothing is held
+            (_FOLLOWS, 2, False),  # no record is stored
             (_FOLLOWS, 1, True),
             (_FOLLOWS, 1, False),
             (_FOLLOWS, 3, False),

@@ -1,4 +1,4 @@
-"""Orders, states and statistics in memory: for tests and first steps."""
+"""Commands, states and statistics in memory: for tests and first steps."""
 
 import threading
 from collections import Counter
@@ -19,9 +19,9 @@ from history.store.control import (
 
 
 class MemoryControl:
-    """What consumers of this process report to and are ordered by; safe to share between threads.
+    """Reports of this process's consumers, and commands to them; threads may share it.
 
-    ``clock`` stands for the server's clock and returns aware UTC.
+    ``clock`` replaces the server's clock and returns aware UTC.
     """
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
@@ -35,11 +35,11 @@ class MemoryControl:
 
     @property
     def address(self) -> str:
-        """This object: nobody else sees what is in it."""
+        """This object: nothing outside the process sees its content."""
         return f"memory:{id(self)}"
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
-        """Take reports, and return the orders of their triggers."""
+        """Store reports, and return the commands of their triggers."""
         with self._lock:
             now = self._clock()
             for report in reports:
@@ -52,7 +52,7 @@ class MemoryControl:
             return Heard(now, [order for order in self._orders.values() if order.trigger in named])
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
-        """Give an order."""
+        """Give a command."""
         with self._lock:
             self._number += 1
             for name in triggers:
@@ -75,13 +75,13 @@ class MemoryControl:
             )
 
     async def clear(self, *, trigger: str | None = None) -> None:
-        """Forget the sums; what each consumer has counted so far stays counted."""
+        """Forget the sums; earlier counts are not added again."""
         with self._lock:
             for name in list(self._totals) if trigger is None else [trigger]:
                 self._totals.pop(name, None)
 
     async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
-        """Delete what was said long ago."""
+        """Delete old reports."""
         with self._lock:
             now = self._clock()
             gone = [key for key, beat in self._beats.items() if now - beat.beat_at > silence]

@@ -49,15 +49,15 @@ from history.store.parking import Parking
 from history.store.progress import BatchRecord
 from history.store.records import is_done
 
-#: How many entries or batches a piece of a purge looks at.
+#: How many entries or batches one piece of a purge checks.
 PIECE = 1000
 
 
 @dataclass(slots=True)
 class _Namespace:
-    """What one trigger remembers. An entry of a batch is the batch's number, and the ledger holds its state.
+    """The entries of one trigger. An entry of a batch is the batch's number; the ledger has its state.
 
-    A batch that was released and is opened again gets a new number, so that what it claimed before is absent.
+    A batch that was released and is opened again gets a new number, so its earlier claims are absent.
     """
 
     entries: dict[bytes, Entry | int] = field(default_factory=dict[bytes, Entry | int])
@@ -93,18 +93,18 @@ _sharing = threading.Lock()
 
 
 def shared_history(name: str) -> "MemoryHistory":
-    """Return this process's history of a name, made at its first use; it lives as long as the process."""
+    """Return the history with this name, made at its first use; it lives as long as the process."""
     with _sharing:
         return _shared.setdefault(name, MemoryHistory())
 
 
 class MemoryHistory(SingleVerbs, KeepsBeside):
-    """A document history that lives and dies with its process; safe to share between threads.
+    """A document history that ends with its process; threads may share it.
 
-    ``clock`` stands for the server's clock and returns aware UTC.
+    ``clock`` replaces the server's clock and returns aware UTC.
 
-    Guarantee: in doubt, as long as the process lives; a restart forgets everything, so a message that is
-    redelivered after it is NEW.
+    Guarantee: in doubt, as long as the process lives. A restart forgets everything, so a message that is
+    delivered again after it is NEW.
     """
 
     def __init__(self, *, clock: Callable[[], datetime] = _utc_now) -> None:
@@ -131,7 +131,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
 
     @property
     def control(self) -> Control:
-        """Orders, states and statistics in the same memory."""
+        """Commands, states and statistics in the same memory."""
         return self._control
 
     @property
@@ -144,7 +144,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         return self
 
     async def check(self) -> Sequence[str]:
-        """Warn that nothing outlives the process."""
+        """Warn that all data are lost when the process ends."""
         return ["the document history is in memory: it is forgotten when this process ends"]
 
     async def claim(
@@ -255,7 +255,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             return done
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
-        """Complete or release claims whose fence still stands."""
+        """Complete or release claims that still have their fence."""
         return [self._settle_one(trigger, settlement) for settlement in settlements]
 
     def _settle_one(self, trigger: str, settlement: Settlement) -> bool:
@@ -273,7 +273,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             return settled
 
     async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
-        """Prolong leases whose fence still stands; see :class:`~history.store.ManyLeases`."""
+        """Prolong leases that still have their fence; see :class:`~history.store.ManyLeases`."""
         check_held("lease", lease)
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
@@ -312,7 +312,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         *,
         record: BatchRecord | None = None,
     ) -> bool:
-        """Settle the one ledger entry of each batch, and keep the record, under one lock."""
+        """Settle the one ledger entry of each batch, and store the record, under one lock."""
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
             entries: list[tuple[BatchOwner, Fence, Entry | None]] = []
@@ -345,7 +345,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
     async def scan(
         self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: ScanPart = WHOLE
     ) -> Page:
-        """Read a part of what the trigger remembers."""
+        """Read a part of the trigger's entries."""
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
             first = int(cursor or 0)
@@ -355,7 +355,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             return Page(found, str(first + limit) if more else None)
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
-        """Look at some entries, then at some batches, and delete what has expired."""
+        """Check some entries, then some batches, and delete the expired ones."""
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
             kind, first = (cursor or "entries 0").split()
@@ -364,7 +364,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
                 gone = [key for key in some if space.read(key, now) is None]
                 for key in gone:
                     del space.entries[key]
-                # What follows has moved up by as many places.
+                # The following entries have moved up by as many places.
                 following = f"entries {int(first) + PIECE - len(gone)}"
                 return Purged(len(gone), following if len(some) == PIECE else "batches 0")
             numbers = list(islice(space.ledger, int(first), int(first) + PIECE))
@@ -375,7 +375,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             return Purged(0, following if len(numbers) == PIECE else None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, and the fingerprint and the result beside it."""
+        """Delete one entry in any state, and the fingerprint and the result beside it."""
         with self._lock:
             space, key = self._namespace(trigger), digest(uuid)
             there = space.read(key, self._clock()) is not None
@@ -399,7 +399,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             return sorted({*self._namespaces, *self._parking.decided_triggers()})
 
     async def close(self) -> None:
-        """Do nothing: what is remembered stays until the process ends."""
+        """Do nothing: the entries stay until the process ends."""
 
     def _namespace(self, trigger: str) -> _Namespace:
         return self._namespaces.setdefault(trigger, _Namespace())

@@ -9,14 +9,14 @@ from history.entry import Entry, EntryOutcome, State, settle
 from history.message import Uuid
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
-#: Reads the entry of a trigger's uuid, None when it has expired, and writes one in its place.
+#: Read the entry of a trigger's uuid (None if it has expired), and replace it.
 Read = Callable[[str, str], Entry | None]
 Write = Callable[[str, str, Entry | None], None]
 
 
 @dataclass(slots=True)
 class _Period:
-    """One period; ``due`` is when somebody has to look at it, None for never."""
+    """One period; at ``due`` somebody must check it (None: never)."""
 
     number: int
     activation: str
@@ -44,7 +44,7 @@ class _Period:
 
 @dataclass(slots=True)
 class _Joins:
-    """What waits for one trigger."""
+    """The joins of one trigger."""
 
     open: dict[str, _Period] = field(default_factory=dict[str, _Period])
     periods: dict[int, _Period] = field(default_factory=dict[int, _Period])
@@ -54,10 +54,10 @@ class _Joins:
 
 
 class MemoryJoining:
-    """Joins that live and die with their process; safe to share between threads.
+    """Joins that end with their process; threads may share them.
 
-    ``lock``, ``clock`` and ``next_number`` are those of the history; its entries are read and written
-    with the lock held.
+    ``lock``, ``clock`` and ``next_number`` are those of the history. Its entries are read and written while
+    the lock is held.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class MemoryJoining:
         return period.shown()
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
-        """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
+        """Hand out periods that nobody holds; see :class:`~history.store.joining.Joining`."""
         with self._lock:
             joins, now = self._of(trigger), self._clock()
             late = [
@@ -155,7 +155,7 @@ class MemoryJoining:
             return [period.shown() for period in list(self._of(trigger).periods.values())[:limit]]
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Tell whether this message is the first of its activation."""
+        """Return whether this message is the first of its activation."""
         with self._lock:
             first, now = self._of(trigger).first, self._clock()
             winner, until = first.get(activation, (None, None))
@@ -165,7 +165,7 @@ class MemoryJoining:
             return winner == uuid
 
     async def purge(self, trigger: str) -> int:
-        """Forget who was first."""
+        """Forget first messages after their time-out."""
         with self._lock:
             joins, now = self._of(trigger), self._clock()
             over = [name for name, (_, until) in joins.first.items() if until is not None and until <= now]

@@ -18,7 +18,7 @@ from history.store.decisions import (
 )
 from history.store.parking import LabelPage, Parked, ParkedLabel, encodable, read_parked
 
-#: Settles one claim of a trigger in the history beside the lot, if that is still as expected.
+#: Settles one claim of a trigger in the history beside the lot, if the claim is still as expected.
 Settle = Callable[[str, Settlement], bool]
 
 
@@ -36,10 +36,10 @@ class _Kept:
 
 
 class MemoryParking:
-    """A parking lot that lives and dies with its process; safe to share between threads.
+    """A parking lot that ends with its process; threads may share it.
 
-    It keeps text, as the others do: nobody can change a message that was parked. ``settle`` is the history's
-    beside it; a lot of its own has no entries.
+    It keeps text, as the other stores do, so nobody can change a parked message. ``settle`` is the function
+    of the history beside it; a separate lot has no entries.
     """
 
     def __init__(self, settle: Settle | None = None, clock: Callable[[], datetime] = _utc_now) -> None:
@@ -51,7 +51,7 @@ class MemoryParking:
         self._answers: dict[str, Sequence[bool]] = {}
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Keep messages."""
+        """Park messages."""
         with self._lock:
             for message in parked:
                 key = message.trigger_name, message.id
@@ -60,7 +60,7 @@ class MemoryParking:
                 self._parked[key] = _Kept(message.model_dump_json(), message.parked_at, copies)
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
-        """Return the one parked message whose id begins so."""
+        """Return the parked message with this beginning of an id, if only one has it."""
         everything = await self.list(trigger=trigger, limit=len(self._parked))
         found = [message for message in everything if message.id.startswith(parked_id)]
         return found[0] if len(found) == 1 else None
@@ -83,24 +83,24 @@ class MemoryParking:
             return LabelPage(labels, json.dumps(some[-1]) if len(keys) > limit else None)
 
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
-        """Return the labels of the messages of one uuid."""
+        """Return the labels of the messages with one uuid."""
         everything = await self.list(trigger=trigger, limit=len(self._parked))
         return [ParkedLabel.of(message) for message in everything if message.uuid == encodable(uuid)]
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
-        """Take one message out."""
+        """Remove one message."""
         with self._lock:
             return self._remove((parked.trigger_name, parked.id))
 
     async def count(self, *, trigger: str | None = None) -> int:
-        """Count what is parked."""
+        """Count the parked messages."""
         with self._lock:
             return sum(trigger in {None, name} for name, _ in self._parked)
 
     async def decide(
         self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
     ) -> Sequence[bool]:
-        """Carry a decision out, and record it."""
+        """Carry out a decision, and record it."""
         with self._lock:
             if decision.token in self._answers:
                 return self._answers[decision.token]
@@ -123,7 +123,7 @@ class MemoryParking:
             return DecisionPage(records[begin:end][::-1], str(begin) if begin else None)
 
     def decided_triggers(self) -> Sequence[str]:
-        """Name the triggers about whose messages something was decided."""
+        """Name the triggers with decisions."""
         with self._lock:
             return list(self._decisions)
 

@@ -32,7 +32,7 @@ class _Kept:
 
 
 class MemoryRecords:
-    """Records and logs that live and die with their process; safe to share between threads."""
+    """Records and logs that end with their process; threads may share them."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class MemoryRecords:
     def apply_now(
         self, trigger: str, changes: Sequence[Change], *, each: bool = False
     ) -> Sequence[Record | None]:
-        """Do what :meth:`apply` does, for the history that settles in the same step."""
+        """Do the same as :meth:`apply`, for the history that settles in the same step."""
         with self._lock:
             now = self._clock()
             answers = [self._outlook(trigger, change, now) for change in changes]
@@ -60,7 +60,7 @@ class MemoryRecords:
             return answers
 
     def _outlook(self, trigger: str, change: Change, now: datetime) -> Record | None:
-        """Return what will be held when a change is made: the record itself, unless it is refused."""
+        """Return the record that a change will leave: the new record, unless the change is refused."""
         if not isinstance(change, Put):
             return None
         held, new = self._held(trigger, change.kind, change.record.key, now), change.record
@@ -77,7 +77,7 @@ class MemoryRecords:
             case Put(kind, record, _, time_to_live):
                 until = None if time_to_live is None else now + time_to_live
                 kept = self._kept[trigger, kind]
-                before = kept.pop(record.key, None)  # so that the oldest stand first
+                before = kept.pop(record.key, None)  # so that the oldest come first
                 if before is not None and before.record == record and _is_longer(before.until, until):
                     until = before.until
                 kept[record.key] = _Kept(record, now, until)
@@ -94,7 +94,7 @@ class MemoryRecords:
                     del lines[next(iter(lines))]
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
-        """Return what is held under each key."""
+        """Return the record of each key."""
         with self._lock:
             now = self._clock()
             return [self._held(trigger, kind, key, now) for key in keys]
@@ -130,7 +130,7 @@ class MemoryRecords:
         return LogPage(lines, lines[-1].cursor if len(lines) == limit else None)
 
     async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
-        """Delete what has not changed for longer than this."""
+        """Delete records or lines that have not changed for longer than this."""
         with self._lock:
             oldest = self._clock() - age
             if isinstance(kind, Log):
@@ -146,7 +146,7 @@ class MemoryRecords:
             return len(old)
 
     def take(self, trigger: str, kinds: Sequence[Kind], key: bytes) -> bool:
-        """Delete the records of a key; False when there was none."""
+        """Delete the records of a key; False if there was none."""
         with self._lock:
             now = self._clock()
             held = [self._held(trigger, kind, key, now) for kind in kinds]

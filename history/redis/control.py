@@ -1,4 +1,4 @@
-"""Orders, states and statistics in Redis: one small hash, which ``lua/control/head.lua`` describes."""
+"""Commands, states and statistics in Redis: one small hash; ``lua/control/head.lua`` describes it."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -24,16 +24,16 @@ from history.store.control import (
 from history.store.parking import encodable
 from history.support.spoilt import readable
 
-#: The one key, whatever the trigger: a beat reports all triggers of a consumer in one round trip.
+#: The one key for all triggers: a beat reports all triggers of a consumer in one round trip.
 CONTROL_KEY = "doubtless:control"
 
 _KINDS = {True: "lasts", False: "passes"}
 
 
 class RedisControl:
-    """Orders, states and statistics in the hash ``doubtless:control``.
+    """Commands, states and statistics in the hash ``doubtless:control``.
 
-    Each method is one script, or one for each page of what it goes through.
+    Each method is one script, or one script for each page of the hash.
     """
 
     def __init__(self, client: RedisClient) -> None:
@@ -41,7 +41,7 @@ class RedisControl:
 
     @property
     def address(self) -> str:
-        """The server and its database, or the nodes that a cluster's client begins with; connects to none."""
+        """The server and its database, or a cluster's first nodes; this does not connect to them."""
         if self._redis.is_cluster:
             client = self._redis.client
             late = isinstance(client, LateCluster)
@@ -52,7 +52,7 @@ class RedisControl:
         return f"redis:{server}/{options.get('db', 0)}"
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
-        """Take reports, and return the orders of their triggers."""
+        """Store reports, and return the commands of their triggers."""
         words = [word for report in reports for word in (report.trigger, report.model_dump_json())]
         now, *standing = await self._run("control/beat", token, *words)
         names = [report.trigger for report in reports for _ in _KINDS]
@@ -62,7 +62,7 @@ class RedisControl:
         return Heard(instant(now), orders)
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
-        """Give an order."""
+        """Give a command."""
         document = json.dumps({"verb": verb, "reason": None if reason is None else encodable(reason)})
         words = [word for name in triggers for word in (name, document)]
         number: int = await self._run("control/order", _KINDS[verb.lasts], *words)
@@ -84,12 +84,12 @@ class RedisControl:
         )
 
     async def clear(self, *, trigger: str | None = None) -> None:
-        """Forget the sums; what each consumer has counted so far stays counted."""
+        """Forget the sums; earlier counts are not added again."""
         async for _ in self._pages("control/clear", *([] if trigger is None else [trigger]), index=0):
             pass
 
     async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
-        """Delete what was said long ago."""
+        """Delete old reports."""
         words = self._pages("control/sweep", str(milliseconds(silence)), index=0)
         return sum([int(deleted) async for _, deleted in words])
 
@@ -104,7 +104,7 @@ class RedisControl:
                 return
 
     async def _run(self, name: str, *words: str) -> Any:
-        # Whole, and not by its digest: once a second it does not matter, and a flushed server has no digests.
+        # The whole script, not its digest: that is cheap enough once a second, and works on a flushed server.
         client = self._redis.client
         return await self._redis.call(
             f"running {name}.lua", lambda: client.eval(text_of(name), 1, CONTROL_KEY, *words)
@@ -134,7 +134,7 @@ def _beat(value: bytes) -> Beat:
 def _statistics(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, Counts]:
     found: dict[str, dict[str, int]] = {}
     for (name, trigger), value in _of_kind(fields, b"s"):
-        if name in Counts.model_fields and value.isdigit():  # what is not was written by others
+        if name in Counts.model_fields and value.isdigit():  # other programs wrote the rest
             found.setdefault(trigger, {})[name] = int(value)
     return {trigger: Counts(**counts) for trigger, counts in found.items()}
 

@@ -1,8 +1,8 @@
 """The document history in Redis: the production default.
 
-Each verb is one Lua script and one round trip per 200 uuids; ``lua/shared/head.lua`` describes the keys. Runs
-in flight stand in one small hash; completed entries are packed into buckets of about 64, which cost about 30
-bytes an entry and expire by themselves.
+Each verb is one Lua script and one round trip per 200 uuids; ``lua/shared/head.lua`` describes the keys. One
+small hash has the runs in flight. Completed entries are packed into buckets of about 64, at about 30 bytes
+per entry; the buckets expire by themselves.
 """
 
 import logging
@@ -77,14 +77,14 @@ from history.support.urls import split_option
 
 _log = logging.getLogger(__name__)
 
-#: The most entries that one script of a scan shows.
+#: A scan's script shows at most so many entries.
 LOOKED_AT = 5000
 
-#: Lease and time to live in milliseconds, as the scripts unpack them; the greatest fence that is known of and
-#: the owner's token follow.
+#: Lease and time to live in milliseconds, as the scripts unpack them; the greatest known fence and the
+#: owner's token follow.
 _DURATIONS = struct.Struct(">qq")
 
-#: What a settlement is answered with.
+#: The replies to a settlement.
 _YES, _UNDECIDED = b"1?"
 
 #: A fence, as the scripts unpack it.
@@ -95,26 +95,26 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     """A document history in Redis 6.2 or later, blocking or asyncio.
 
     Give it a URL (:meth:`from_url`), or a ``redis.Redis``, ``redis.asyncio.Redis`` or ``redis.RedisCluster``
-    whose own retries are switched off. While the server does not answer, calls fail at once, unless
-    ``circuit`` is false, or ``?circuit=off`` stands in the URL. At its first use it refuses a server that may
-    silently forget. It remembers the epoch of the data it wrote into and the greatest fence that it was
-    given, and says so, once, at level CRITICAL, when a flushed or another server answers instead, or one with
-    older data. A fence is not granted twice even then. A part of the history that is gone, or on its way to
-    another node of a Cluster, counts as a history that is away: what stood there is not taken for absent.
+    with its own retries switched off. While the server does not answer, calls fail immediately, unless
+    ``circuit`` is false, or the URL has ``?circuit=off``. At its first use it refuses a server that may
+    silently forget. It remembers the epoch of its data and the greatest fence that it was given. If a flushed
+    server, another server or a server with older data answers instead, it logs this once, at level CRITICAL.
+    Even then no fence is granted twice. If a part of the history is missing, or moving to another node of a
+    Cluster, the history counts as unavailable: its entries there do not count as absent.
 
-    With ``durability="replicas:1"``, or ``?durability=replicas:1`` in the URL, what decides whether a message
-    runs, and what is parked, counts only once so many replicas have it; else the history counts as away. Not
-    of a Cluster.
+    With ``durability="replicas:1"``, or ``?durability=replicas:1`` in the URL, the writes that decide whether
+    a message runs, and parked messages, count only when so many replicas have them; else the history counts
+    as unavailable. A Cluster does not support this.
 
     With ``encrypt="file:/run/secrets/key"`` or ``"env:NAME"``, or with ``?encrypt=...`` in the URL, parked
     messages and kept results are encrypted; see :class:`~history.support.encryption.Cipher`.
 
     Raises:
-        ConfigurationError: ``durability`` is something else, or the client is one of a Cluster; or
-            ``encrypt`` names no key.
+        ConfigurationError: ``durability`` has another form, or is set for a Cluster; or ``encrypt`` does not
+            name a key.
 
-    Guarantee: in doubt; fenced, where the effect's target checks the fence. A replica that takes over may
-    have lost the last entries, unless ``durability`` waits for it.
+    Guarantee: in doubt; fenced, if the effect's target checks the fence. A replica that takes over may have
+    lost the last entries, unless ``durability`` waits for it.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Open ``redis://``, ``rediss://`` or ``unix://``; nothing is connected before the first use."""
+        """Open ``redis://``, ``rediss://`` or ``unix://``; it does not connect before the first use."""
         rest, encrypt = split_option(url, SETTING)
         return cls(RedisClient.from_url(rest, options=(SETTING,)), encrypt=encrypt)
 
@@ -151,7 +151,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
 
     @property
     def control(self) -> Control:
-        """Orders, states and statistics in the same Redis."""
+        """Commands, states and statistics in the same Redis."""
         return self._control
 
     @property
@@ -166,7 +166,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return RedisHistory(self._redis.for_asyncio(), encrypt=self._cipher)
 
     async def check(self) -> Sequence[str]:
-        """Refuse a server that evicts; warn about one that keeps nothing on disk.
+        """Refuse a server that evicts; warn about a server that stores nothing on disk.
 
         Raises:
             ConfigurationError: maxmemory-policy is not noeviction.
@@ -178,7 +178,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return [*refuse_eviction(servers), *await warnings_about(self._redis, servers)]
 
     async def remarks(self) -> Sequence[str]:
-        """Say what is as most have it, and may lose the last writes all the same."""
+        """Return remarks on usual settings that can still lose the last writes."""
         return await remarks_on(self._redis)
 
     async def refusals(self, trigger: str, capabilities: Collection[Capability]) -> Sequence[Refusal]:
@@ -227,7 +227,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             async for reply in replies:
                 self._check_epoch(trigger, reply[1])
                 first, indexes = next(trips)
-                # Only the first index of a uuid may meet its own claim and succeed.
+                # Only the first index of a uuid may find its own claim and succeed.
                 answers = form.read(reply, owner if first else None)
                 claims.update(zip(indexes, answers, strict=True))
         return self._note_fences(trigger, [claims[index] for index in range(len(digests))])
@@ -254,7 +254,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return found
 
     def _note_fences(self, trigger: str, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Remember the greatest fence met: a server that knows only smaller ones has lost something."""
+        """Remember the greatest fence: a server that knows only smaller fences has lost data."""
         greatest = claims[0].fence if len(claims) == 1 else max(claim.fence for claim in claims)
         if greatest > self._fences.get(trigger, 0):
             self._fences[trigger] = greatest
@@ -265,17 +265,17 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             self._note_epoch(trigger, epoch)
 
     def _note_epoch(self, trigger: str, reported: int) -> None:
-        """Remember which data set this is, and say so where it has forgotten something.
+        """Remember which data set this is, and log it if it has forgotten something.
 
-        Another one than before has forgotten everything; in one reported as negative, fences that this
-        client was given have not been granted.
+        A new data set has forgotten everything. A negative epoch means that this data set did not grant the
+        fences that this client has.
         """
         epoch = abs(reported)
         with self._lock:
             known, self._epochs[trigger] = self._epochs.get(trigger), epoch
             if reported > 0 and known in {None, epoch}:
                 return
-            # The server may be another one, and the trigger's name may be gone too.
+            # It may be another server, and the trigger's name may be missing there as well.
             self._checked = False
             self._prepared.pop(trigger, None)
         if known not in {None, epoch}:
@@ -328,7 +328,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
             return [fence >= 0 async for reply in replies for fence in reply]
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
-        """Complete or release claims whose fence still stands."""
+        """Complete or release claims that still have their fence."""
         digests = [digest(settlement.uuid) for settlement in settlements]
         asked = [asked_of(settlement) for settlement in settlements]
         if in_one_round(digests):
@@ -341,7 +341,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
 
     @property
     def turns(self) -> bool:
-        """Whether one call may do it all: not in a Cluster, where that has not been proved."""
+        """Whether one call can do everything: not in a Cluster, because that is not proved there."""
         return not self._redis.is_cluster
 
     async def turn(
@@ -367,7 +367,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return Turned(answer[:1] == b"1", acknowledged == 1, claim)
 
     async def server(self) -> tuple[bytes, int] | None:
-        """Return the run id of the server, and the number of the database; None where they are not known."""
+        """Return the run id of the server, and the number of the database; None if they are unknown."""
         wires = self._redis.wires
         if wires is None:
             return None
@@ -379,10 +379,10 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return (name, int(database or 0)) if name else None
 
     async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
-        """Settle in one round trip, and in one more what is not simply in flight."""
+        """Settle runs in flight in one round trip, and all others in one more."""
         answers = await self._scripts(trigger).run("entries/settle", asked + digests)
         if answers.endswith(b"+"):
-            # Whether that succeeds or not, they are settled; the next call tries again.
+            # They are settled even if this fails; the next call tries again.
             with suppress(HistoryUnavailableError):
                 await self._scripts(trigger).run("entries/split", [])
         done = [answer == _YES for answer in answers[:-1]]
@@ -396,7 +396,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return done
 
     async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
-        """Prolong leases whose fence still stands; see :class:`~history.store.ManyLeases`."""
+        """Prolong leases that still have their fence; see :class:`~history.store.ManyLeases`."""
         check_held("lease", lease)
         in_force = b"%d" % milliseconds(lease)
 
@@ -422,7 +422,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         *,
         record: BatchRecord | None = None,
     ) -> bool:
-        """Settle the one ledger record of each batch, and keep the record, in one script."""
+        """Settle the one ledger record of each batch, and store the record, in one script."""
         tokens = [owner.token.encode() for owner in owners]
         noted = [] if record is None else words_of(changes_of(record))
         words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
@@ -441,7 +441,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     async def scan(
         self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: ScanPart = WHOLE
     ) -> Page:
-        """Read a part; an entry may be seen twice when others write meanwhile."""
+        """Read a part; an entry may come twice if others write meanwhile."""
         numbers = (min(limit, LOOKED_AT), part.number, part.of)
         words = [(cursor or "").encode(), *(b"%d" % number for number in numbers)]
         reply = await self._scripts(trigger).run("entries/scan", words)
@@ -450,16 +450,16 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         return Page(entries, reply[1].decode() or None)
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
-        """Delete some of what has expired; without it, completed entries vanish later by themselves."""
+        """Delete some expired entries; without this call, completed entries expire later by themselves."""
         further, deleted = await self._scripts(trigger).run("entries/purge", [(cursor or "").encode()])
         return Purged(int(deleted), further.decode() or None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, and the fingerprint and the result beside it."""
+        """Delete one entry in any state, and the fingerprint and the result beside it."""
         return bool(await self._scripts(trigger).run("entries/forget", [digest(uuid)]))
 
     async def stats(self, trigger: str) -> HistoryStats:
-        """Count what the buckets hold, without reading entries."""
+        """Count by buckets, without reading entries."""
         cursor, started, completed = await self._scripts(trigger).run("entries/stats", [b""])
         while cursor:
             cursor, more, others = await self._scripts(trigger).run("entries/stats", [cursor])
@@ -485,7 +485,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
 
 @lru_cache(maxsize=256)
 def _durations(lease: timedelta | None, time_to_live: timedelta) -> bytes:
-    """Check and pack what every claim of a trigger says alike."""
+    """Check and pack the part that is equal in every claim of a trigger."""
     check_held("time_to_live", time_to_live)
     check_held("lease", lease)
     return _DURATIONS.pack(-1 if lease is None else milliseconds(lease), milliseconds(time_to_live))

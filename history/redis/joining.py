@@ -16,7 +16,7 @@ from history.support.encryption import Cipher
 #: The digest and the fence before each message.
 _PART = struct.Struct(">16sQ")
 
-#: What the field of a part begins with; its destination follows.
+#: The beginning of a part's field; its destination follows.
 _PLACE = b"p "
 
 #: How many periods one script hands out or shows: each may hold several messages of a megabyte.
@@ -24,10 +24,10 @@ PIECE = 20
 
 
 class RedisJoining:
-    """Joins in Redis; each method is one script or a few, a part and the completion of its entry are one.
+    """Joins in Redis; each method is one or a few scripts. One script adds a part and completes its entry.
 
-    Guarantee: what ``add`` has kept is kept as safely as Redis keeps the history; a script is done whole or
-    not at all.
+    Guarantee: a part that ``add`` has stored is as safe as the history in Redis. Redis runs a script
+    completely or not at all.
     """
 
     def __init__(self, client: RedisClient, cipher: Cipher | None = None) -> None:
@@ -51,7 +51,7 @@ class RedisJoining:
         return Added(Addition(answer.decode()), self._period(trigger, *period[0]) if period else None)
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
-        """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
+        """Hand out periods that nobody holds; see :class:`~history.store.joining.Joining`."""
         words = [hold.owner.encode(), _duration(hold.duration), b"%d" % min(limit, PIECE)]
         return [self._period(trigger, *shown) for shown in await self._run(trigger, "joining/due", words)]
 
@@ -65,7 +65,7 @@ class RedisJoining:
         return bool(await self._run(trigger, "joining/finish", [b"%d" % number]))
 
     async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
-        """Return the periods that are not finished, those first that are due first."""
+        """Return the periods that are not finished, in the order in which they are due."""
         found: dict[int, Period] = {}
         for first in range(0, limit, PIECE):
             words = [b"%d" % first, b"%d" % min(PIECE, limit - first)]
@@ -77,12 +77,12 @@ class RedisJoining:
         return list(found.values())
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Tell whether this message is the first of its activation."""
+        """Return whether this message is the first of its activation."""
         words = [_encoded(activation), digest(uuid), _duration(time_out)]
         return bool(await self._run(trigger, "joining/first", words))
 
     async def purge(self, trigger: str) -> int:  # noqa: ARG002
-        """Do nothing: Redis forgets by itself."""
+        """Do nothing: Redis itself deletes expired keys."""
         return 0
 
     async def _run(self, trigger: str, name: str, words: Sequence[bytes]) -> Any:

@@ -1,4 +1,4 @@
-"""The parking lot in Redis: per trigger a hash of parked messages, their labels, and their order by time.
+"""The parking lot in Redis: for each trigger the parked messages, their labels, and their order by time.
 
 ``lua/parking/label.lua`` describes the keys.
 """
@@ -35,7 +35,7 @@ from history.store.sealing import document_of, label_of, read_document, read_lab
 from history.support.encryption import Cipher
 from history.support.spoilt import readable
 
-#: How many messages one command takes.
+#: How many messages one command writes.
 PIECE = 200
 
 #: How many messages, of up to a megabyte each, one command reads.
@@ -54,7 +54,7 @@ class RedisParking:
         self._scripts = ScriptsOfTriggers(client)
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Keep messages; an id without its message, left by a crash between the two, is not shown."""
+        """Park messages; if a crash between two steps leaves an id without its message, it is not shown."""
         client = self._redis.client
         for name in dict.fromkeys(message.trigger_name for message in parked):
             (messages,) = keys_of(name, "parked")
@@ -66,12 +66,12 @@ class RedisParking:
                     "parking/label", [word for one in some for word in _label(one, self.cipher)]
                 )
                 texts = {message.id: document_of(message, self.cipher) for message in some}
-                # Behind the others, so that replicas which have this one have all of them.
+                # After the others, so a replica that has this write has all of them.
                 keep = partial(_keep, messages, texts)
                 await self._redis.write("using the parking lot", keep)
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
-        """Return the one parked message whose id begins so."""
+        """Return the parked message with this beginning of an id, if only one has it."""
         found: list[Parked] = []
         for name in await self._triggers(trigger):
             (order,) = keys_of(name, "parked:order")
@@ -85,7 +85,7 @@ class RedisParking:
         return found[0] if len(found) == 1 else None
 
     async def _ids(self, order: str) -> AsyncIterator[bytes]:
-        """Yield the ids of all messages, a page at a time; one may come twice."""
+        """Yield the ids of all messages, page by page; an id may come twice."""
         cursor = 0
         while True:
             cursor, page = await self._call(partial(self._redis.client.zscan, order, cursor, count=PAGE))
@@ -126,7 +126,7 @@ class RedisParking:
         return LabelPage(labels, f"0 {here[1]}" if len(here) > 1 else None)
 
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
-        """Return the labels of the messages of one uuid, by its digest."""
+        """Return the labels of the messages with one uuid, by its digest."""
         wanted = encodable(uuid)
         labels: list[ParkedLabel] = []
         for name in await self._triggers(trigger):
@@ -145,7 +145,7 @@ class RedisParking:
         return oldest_first(label for label in labels if label.uuid == wanted)
 
     async def _labels(self, trigger: str, pairs: Sequence[tuple[bytes, float]]) -> Sequence[ParkedLabel]:
-        """Return labels; what an older version parked, or replaced, has none that holds."""
+        """Return labels; messages that an older version parked or replaced have no valid label."""
         if not pairs:
             return []
         ids = [id_ for id_, _ in pairs]
@@ -163,12 +163,12 @@ class RedisParking:
         return [*found, *(ParkedLabel.of(message) for message in await self._read(trigger, others))]
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
-        """Take one message out."""
+        """Remove one message."""
         words = [parked.id.encode(), _member(parked)]
         return bool(await self._scripts[parked.trigger_name].run("parking/remove", words))
 
     async def count(self, *, trigger: str | None = None) -> int:
-        """Count what is parked."""
+        """Count the parked messages."""
         counts = [
             await self._call(self._redis.client.hlen, *keys_of(name, "parked"))
             for name in await self._triggers(trigger)
@@ -178,7 +178,7 @@ class RedisParking:
     async def decide(
         self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
     ) -> Sequence[bool]:
-        """Carry a decision out, and record it, in one script."""
+        """Carry out a decision, and record it, in one script."""
         todo = b"note" if decision.kind is DecisionKind.RUN else b"take"
         todo = b"add" if decision.ended else todo
         words = [decision.token.encode(), decision.model_dump_json().encode(), todo]
@@ -212,7 +212,7 @@ class RedisParking:
                     continue
                 name, many = id_.decode(errors="replace"), int(count or 1)
                 parked = read_document(text, cipher=self.cipher, trigger=trigger, parked_id=name, copies=many)
-                if parked.parked_at.timestamp() == 0:  # its own record does not say it
+                if parked.parked_at.timestamp() == 0:  # its own record does not have the time
                     at = await self._call(self._redis.client.zscore, order, id_)
                     parked = parked.model_copy(update={"parked_at": datetime.fromtimestamp(at or 0, UTC)})
                 found.append(parked)
@@ -234,7 +234,7 @@ def _label(parked: Parked, cipher: Cipher | None) -> list[bytes]:
 
 
 def _member(parked: Parked | ParkedLabel | Decided) -> bytes:
-    """Return by what a message is found whose uuid is known; what has none has the digest of none."""
+    """Return the member that finds a message by its uuid; without a uuid, by that of the empty text."""
     return digest(encodable(parked.uuid or "")) + parked.id.encode()
 
 

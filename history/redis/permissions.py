@@ -1,4 +1,4 @@
-"""What each use of a history does in Redis, so that the account's permissions can be asked for."""
+"""The Redis commands and keys of each use of a history, to check the account's permissions."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from history.redis.scripts import text_of
 from history.store.inspection import Capability, Refusal
 from history.store.records import NO_TRIGGER
 
-#: Scripts, by the beginnings of their names; all others are for messages.
+#: Scripts, by the beginnings of their names; all other scripts are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("parking/",),
     Capability.CONTROL: ("control/",),
@@ -30,7 +30,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.LOOKING: ("entries/forget", "entries/scan", "entries/stats"),
 }
 
-#: What is sent without a script.
+#: Commands that are sent without a script.
 _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     Capability.MESSAGES: ("HGET", "SADD"),
     Capability.PARKING: (
@@ -44,7 +44,7 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     Capability.LOOKING: ("SSCAN",),
 }
 
-#: What waits for replicas, where that is asked for.
+#: Uses that wait for replicas, if the user wants that.
 _WAITING = frozenset(Capability) - {
     Capability.CONTROL,
     Capability.JOURNAL,
@@ -52,7 +52,7 @@ _WAITING = frozenset(Capability) - {
     Capability.LOOKING,
 }
 
-#: A trigger's keys, by what follows its prefix.
+#: A trigger's keys, without its prefix.
 _KEYS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: (
         "parked",
@@ -77,7 +77,7 @@ async def refusals_in(
 
 
 def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
-    """Return what one use of a history of a trigger takes."""
+    """Return the commands and keys that a use of a trigger's history needs."""
     scripts = _scripts_of(capability)
     commands = {*commands_of(*map(text_of, scripts)), *_COMMANDS.get(capability, ())}
     if scripts:

@@ -29,7 +29,7 @@ from history.store.times import instant, milliseconds, milliseconds_of
 #: How many records one call forgets.
 PIECE = 500
 
-#: How the name of an entry of a stream looks.
+#: The form of the names of stream entries.
 _ENTRY = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 
 #: No version is greater.
@@ -37,10 +37,10 @@ _GREATEST = b"%d" % (2**63)
 
 
 class RedisRecords:
-    """Records in strings or hashes, and logs in streams; safe to share as the client is.
+    """Records in strings or hashes, and logs in streams; it can be shared like its client.
 
-    Guarantee: as safe as Redis keeps a write. It waits for replicas where ``durability`` says so, but not for
-    lines of logs alone.
+    Guarantee: as safe as any write in Redis. If ``durability`` is set, a write waits for replicas, except
+    when it only adds lines to logs.
     """
 
     def __init__(self, client: RedisClient) -> None:
@@ -74,7 +74,7 @@ class RedisRecords:
         await self._redis.call("writing a log", add)
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
-        """Return what is held under each key, with one command."""
+        """Return the record of each key, with one command."""
         if not keys:
             return []
         client: Any = self._redis.client
@@ -88,7 +88,7 @@ class RedisRecords:
     async def page(
         self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
     ) -> Sequence[Record]:
-        """Return some records, the greatest key first: their keys, then what is held under them."""
+        """Return some records, the greatest key first: read their keys, then their values."""
         names, end = key_of(trigger, f"{kind.name}:keys"), b"(" + (before or end_of(prefix))
         read = partial(self._redis.client.zrevrangebylex, names, end, b"[" + prefix, start=0, num=limit)
         keys: Sequence[bytes] = await self._redis.call(f"reading records ({kind.name})", read)
@@ -104,7 +104,7 @@ class RedisRecords:
         cursor: str | None = None,
         limit: int = 100,
     ) -> LogPage:
-        """Return some lines; the stream is read from its end. The cursor is the entry of the last line."""
+        """Return some lines, from the end of the stream. The cursor is the entry of the last line."""
         last = "+" if before is None else str(milliseconds_of(before) - 1)
         if cursor is not None:
             if _ENTRY.fullmatch(cursor) is None:
@@ -129,7 +129,7 @@ class RedisRecords:
         return found
 
     async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
-        """Delete some records, or all lines; of a log the newest line tells the time of the server."""
+        """Delete some records, or all old lines; a log's newest line shows the server's time."""
         if isinstance(kind, Kind):
             words = [kind.name.encode(), b"%d" % milliseconds(age), b"%d" % PIECE]
             return int(await self._scripts[trigger].run("records/forget", words))
@@ -188,7 +188,7 @@ def _record(key: bytes, text: bytes) -> Record | None:
 
 
 def _at(name: bytes) -> datetime:
-    """Return when an entry was added, which its name says."""
+    """Return when an entry was added; its name has the time."""
     return instant(int(name.partition(b"-")[0]))
 
 
@@ -197,5 +197,5 @@ def _place(kind: Kind, key: bytes) -> str:
 
 
 def key_of(trigger: str, name: str) -> str:
-    """Return the key of what a trigger, or none, keeps under a name."""
+    """Return the key for a name, of a trigger or without one."""
     return f"doubtless:{name}" if trigger == NO_TRIGGER else keys_of(trigger, name)[0]

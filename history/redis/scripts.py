@@ -32,8 +32,8 @@ GRANTING = frozenset(
     }
 )
 
-#: Scripts whose writes count only once replicas have them, where that is asked for: what decides whether a
-#: message runs. A lease that is not prolonged there is prolonged again.
+#: Scripts that decide whether a message runs: with ``durability``, their writes count only when replicas have
+#: them. A lost renewal of a lease is not in this set: it is repeated anyway.
 WAITED_FOR = GRANTING | {
     "entries/open_batch",
     "entries/settle",
@@ -50,9 +50,9 @@ _LOST = re.compile(r"\bLOST (\S+)")
 
 
 class HistoryLostError(HistoryUnavailableError):
-    """A part of the document history is gone from the server, or on its way to another one.
+    """A part of the document history is missing on the server, or is moving to another server.
 
-    Nobody may say of what stood there that it is absent, for that would run it again.
+    Its entries must not count as absent, because then their messages would run again.
     """
 
     def __init__(self, doing: str, key: str) -> None:
@@ -72,37 +72,36 @@ class Script:
     whole: bytes
 
     def packed(self, words: Sequence[bytes]) -> bytes:
-        """Return the call with its words as the server reads it."""
+        """Return the call with its words in the form that the server reads."""
         return b"*%d\r\n%b%b" % (4 + len(words), self.call, packed(words))
 
     def packed_whole(self, words: Sequence[bytes]) -> bytes:
-        """Return the call that has the script's text in it."""
+        """Return the call that contains the script's text."""
         return b"*%d\r\n%b%b" % (4 + len(words), self.whole, packed(words))
 
 
 class Scripts:
     """Runs scripts on the history of one trigger; every script may be sent twice.
 
-    On a Cluster they declare a key besides that never exists. A script touches more keys than can be
-    declared, and while their slot is on its way to another node, some of them are there and some here. A node
-    that lacks one of several declared keys says TRYAGAIN then, instead of running the script on half of the
-    data.
+    On a Cluster they also declare a key that never exists. A script touches more keys than it can declare,
+    and while their slot moves to another node, each of the two nodes has only some of them. A node that lacks
+    one of several declared keys then answers TRYAGAIN, instead of running the script on half of the data.
     """
 
     def __init__(self, client: RedisClient, trigger: str) -> None:
         self._client = client
         self._key, self._never = keys_of(trigger, "history", "history:never")
         self._scripts: dict[str, Script] = {}
-        #: The server (for a cluster, the number of doubts) before whose first grant fences were stepped over.
+        #: The server (for a cluster, the number of doubts) that has stepped over fences before it granted.
         self._stepped_on: bytes | int | None = None
 
     async def run(self, name: str, words: Sequence[bytes]) -> Any:
-        """Run a script by its digest; send it whole where Redis lacks it.
+        """Run a script by its digest; send the whole text if Redis does not have it.
 
         Raises:
-            HistoryUnavailableError: the server is away, or cannot do it at present.
-            HistoryLostError: it has lost a part of what it remembered.
-            ConfigurationError: it never will, as it is set.
+            HistoryUnavailableError: the server is unavailable, or cannot do it at present.
+            HistoryLostError: it has lost a part of the history.
+            ConfigurationError: with its settings it never will.
         """
         if self._client.circuit.is_open:
             self._client.circuit.refuse(_running(name))
@@ -120,7 +119,7 @@ class Scripts:
             return await self._run_again(name, words, error)
 
     async def _run_again(self, name: str, words: Sequence[bytes], error: Exception) -> Any:
-        """Send a script whole, if that may help; tell what its error means, if not."""
+        """Send the whole script if that may help; else raise the meaning of its error."""
         self._client.doubts += 1
         doing = _running(name)
         try:
@@ -134,7 +133,7 @@ class Scripts:
             raise
 
     async def _refuse_spoilt(self, doing: str, error: Exception) -> None:
-        """Raise if a script failed because of what others wrote into the field that it needs first."""
+        """Raise if a script failed because other programs overwrote the field that it reads first."""
         if not isinstance(error, ResponseError) or not FAILED.search(str(error)):
             return
         client: Any = self._client.client
@@ -155,7 +154,7 @@ class Scripts:
                 continue
 
     async def _ask(self, wires: Wires, name: str, command: bytes) -> Any:
-        """Send a script, and wait for replicas if it is one of those that they must have.
+        """Send a script, and wait for replicas if its writes need them.
 
         Raises:
             NotDurableError: they do not have it in time.
@@ -168,7 +167,7 @@ class Scripts:
         return answer
 
     async def _step(self, wires: Wires) -> None:
-        """Step over the fences that may have been granted before this server was what it is now."""
+        """Step over the fences that may have been granted before this server had its present data."""
         server = await wires.name()
         if server:
             script = self._scripts.get("entries/step") or self._bind("entries/step")
@@ -185,10 +184,10 @@ class Scripts:
         return await self._execute(verb, script, words)
 
     async def run_each(self, name: str, calls: Iterable[Sequence[bytes]]) -> AsyncGenerator[Any]:
-        """Run a script many times and yield the answers in order; the next calls travel before an answer.
+        """Run a script many times and yield the answers in order; calls are sent before earlier answers.
 
         Raises:
-            as :meth:`run`, in the place of the answer to the call that failed.
+            as :meth:`run`, instead of the answer to the failed call.
         """
         wires, left, sent = self._client.wires, iter(calls), deque[Sequence[bytes]]()
         script = self._scripts.get(name) or self._bind(name)
@@ -206,12 +205,12 @@ class Scripts:
                     async for answer in answers:
                         sent.popleft()
                         yield answer
-        # Something went wrong, of which run() knows what to make; what was sent may be sent again.
+        # Something went wrong: run() handles it, and a call that was sent may be sent again.
         for words in chain(sent, left):
             yield await self.run(name, words)
 
     async def _name_of_node(self) -> str:
-        """Return the run id of the node that has the keys; "" where the account may not ask."""
+        """Return the run id of the node that has the keys; "" if the account may not read it."""
         client = self._client.client
         if self._client.is_asyncio:
             await client.initialize()
@@ -223,7 +222,7 @@ class Scripts:
         return str(info.get("run_id") or next(iter(info.values()))["run_id"])
 
     async def _execute(self, verb: str, script: str, words: Sequence[bytes | str]) -> Any:
-        """Let redis-py pack the command, and find the node of a cluster that it is for."""
+        """Let redis-py pack the command and find its node of a cluster."""
         keys = (2, self._key, self._never)
         return await settled(self._client.client.execute_command(verb, script, *keys, *words))
 
@@ -244,7 +243,7 @@ def text_of(name: str) -> str:
 
 
 class ScriptsOfTriggers(dict[str, Scripts]):
-    """The scripts of each trigger, made when they are first asked for."""
+    """The scripts of each trigger, made at their first use."""
 
     def __init__(self, client: RedisClient) -> None:
         super().__init__()
@@ -256,5 +255,5 @@ class ScriptsOfTriggers(dict[str, Scripts]):
 
 
 def _running(name: str) -> str:
-    """Return what is being done, for an error."""
+    """Return the present action, for an error."""
     return f"running {name}.lua"

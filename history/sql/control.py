@@ -1,4 +1,4 @@
-"""Orders, states and statistics in a SQL database, beside the history."""
+"""Commands, states and statistics in a SQL database, beside the history."""
 
 import json
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def address_of(url: URL) -> str:
-    """Name a database: a blocking and an asyncio engine have it in common."""
+    """Name a database: the name is equal for a blocking and an asyncio engine."""
     if in_memory(url):
         return f"sqlite in memory:{id(url)}"
     hosts = {name: value for name, value in url.query.items() if name in {"host", "port"}}
@@ -57,9 +57,9 @@ def address_of(url: URL) -> str:
 
 
 class SqlControl:
-    """Orders, states and statistics in tables of their own, which are created at first use.
+    """Commands, states and statistics in separate tables, which are created at first use.
 
-    Safe to share between threads; over an asyncio engine it belongs to one event loop.
+    Threads may share it; over an asyncio engine it belongs to one event loop.
     """
 
     def __init__(self, database: Prepared, address: str) -> None:
@@ -79,14 +79,14 @@ class SqlControl:
         return self._address
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
-        """Take reports, and return the orders of their triggers: on PostgreSQL with one statement."""
+        """Store reports, and return the commands of their triggers: on PostgreSQL with one statement."""
         if self._database.dialect is Dialect.SQLITE:
             step = partial(_beat_in_steps, token=token, reports=reports)
             return await self._run("reporting to", step, atomic=True)
         return await self._run("reporting to", partial(_beat, token=token, reports=reports))
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
-        """Give an order."""
+        """Give a command."""
         give = partial(_give, verb=verb, triggers=triggers, reason=reason)
         return await self._run("giving an order to", give, atomic=True)
 
@@ -95,11 +95,11 @@ class SqlControl:
         return await self._run("looking at", partial(_look, silence=silence))
 
     async def clear(self, *, trigger: str | None = None) -> None:
-        """Forget the sums; what each consumer has counted so far stays counted."""
+        """Forget the sums; earlier counts are not added again."""
         await self._run("clearing", partial(execute, statement=CLEAR, trigger=trigger))
 
     async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
-        """Delete what was said long ago."""
+        """Delete old reports."""
         return await self._run("sweeping", partial(_sweep, silence=milliseconds(silence)), atomic=True)
 
     async def _run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
@@ -176,7 +176,7 @@ async def _look(connection: AnyConnection, *, silence: timedelta) -> Overview:
     for row in sums:
         if row.name in Counts.model_fields and isinstance(
             row.value, int
-        ):  # others are spoilt, or a newer version's
+        ):  # other rows are spoilt, or from a newer version
             counts.setdefault(row.trigger_name, {})[row.name] = row.value
     return Overview(
         now=instant(now),

@@ -89,7 +89,7 @@ from history.support.encryption import SETTING, Cipher, cipher_of
 
 T = TypeVar("T")
 
-#: The most uuids of one statement; SQL gains by more than the protocol promises.
+#: The most uuids of one statement; SQL is faster with more than the protocol promises.
 PIECE = 1000
 
 #: How many rows one statement counts.
@@ -97,7 +97,7 @@ COUNTED = 10_000
 
 
 class SqlOptions(TypedDict, total=False):
-    """The options of a :class:`SqlHistory` beside its engine."""
+    """The options of a :class:`SqlHistory`, except its engine."""
 
     owned: bool
     circuit: bool
@@ -108,22 +108,22 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     """A document history in a SQL database; its tables are created at first use.
 
     ``engine`` is a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg; the
-    history uses its connections in autocommit. ``owned`` says whether :meth:`close` disposes of it. A SQLite
-    engine of your own decides about ``timeout`` and ``PRAGMA synchronous``: below FULL, a power cut can undo
-    the last completions, and those messages run again. While PostgreSQL does not answer, calls fail at once,
-    unless ``circuit`` is false, or ``?circuit=off`` stands in the URL. Behind PgBouncer,
-    :meth:`from_url` notices it and prepares no statements; an engine of your own has to be made so.
+    history uses its connections in autocommit. If ``owned`` is true, :meth:`close` disposes of it. Your own
+    SQLite engine sets ``timeout`` and ``PRAGMA synchronous``: below FULL, a power cut can undo the last
+    completions, and those messages run again. While PostgreSQL does not answer, calls fail immediately,
+    unless ``circuit`` is false, or the URL has ``?circuit=off``. :meth:`from_url` detects PgBouncer and then
+    prepares no statements; set this yourself in your own engine.
 
     With ``encrypt="file:/run/secrets/key"`` or ``"env:NAME"``, or with ``?encrypt=...`` in the URL, parked
     messages and kept results are encrypted; see :class:`~history.support.encryption.Cipher`.
 
-    Safe to share between threads; one over an asyncio engine belongs to one event loop.
+    Threads may share it; over an asyncio engine it belongs to one event loop.
 
     Raises:
-        ConfigurationError: the engine is for another database or another driver, or ``encrypt`` names no key.
+        ConfigurationError: the engine is for another database or driver, or ``encrypt`` does not name a key.
 
-    Guarantee: in doubt; fenced, where the effect's target checks the fence; atomic, where the effects happen
-    on the connection that :meth:`joined` was given: history entry and effects share one SQL transaction.
+    Guarantee: in doubt; fenced, if the effect's target checks the fence; atomic, if the effects happen on the
+    connection given to :meth:`joined`: history entry and effects share one SQL transaction.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
         """Open the history at ``sqlite:///file.db`` or ``postgresql://user@host/database``.
 
-        ``encrypt`` counts where the URL does not say it.
+        ``encrypt`` counts if the URL does not have it.
 
         Raises:
-            ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
+            ConfigurationError: the URL is of another kind, or (MissingExtraError) a driver is missing.
         """
         rest, named = split_option(url, SETTING)
         rest, circuit = split_circuit(rest)
@@ -161,7 +161,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return cls(engine, owned=True, circuit=circuit, encrypt=encrypt if named is None else named)
 
     def for_asyncio(self) -> Self:
-        """Return the same database through an asyncio engine of its own; itself, if it has one.
+        """Return the same database through another, asyncio engine; itself, if it has such an engine.
 
         Raises:
             ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
@@ -183,31 +183,31 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return open_engine(self._engine.url, asyncio=True)
 
     def joined(self, connection: AnyConnection) -> Self:
-        """Return a view of this history inside the transaction that ``connection`` has open.
+        """Return a view of this history inside the open transaction of ``connection``.
 
-        What it writes is committed or rolled back with everything else in there. On PostgreSQL another claim
-        of the same uuid waits for the end of the transaction; on SQLite begin it with ``BEGIN IMMEDIATE``.
+        Its writes are committed or rolled back with the rest of the transaction. On PostgreSQL another claim
+        of the same uuid waits for the end of the transaction. On SQLite begin it with ``BEGIN IMMEDIATE``.
         """
         view = copy.copy(self)
         view._database = self._database.joined(connection)  # noqa: SLF001  (its own class)
         if self._database.dialect is Dialect.SQLITE:
-            # There a fence that was granted in a transaction is granted again when that is rolled back.
+            # SQLite grants a fence again if the transaction that granted it is rolled back.
             view._granted = self._granted.frozen()  # noqa: SLF001  (as above)
         return view
 
     def completion(self, trigger: str, settlements: Sequence[Settlement]) -> Ending | None:
-        """Return what completes these at the end of the transaction that claimed them, or fails."""
+        """Return the step that completes these at the end of the transaction that claimed them, or fails."""
         return completion_of(trigger, settlements)
 
     async def transaction(self, *, lean: bool = False) -> AbstractAsyncContextManager[SqlTransaction]:
-        """Return a transaction for one service's effects and their entries, to be entered.
+        """Return a transaction for one service's effects and their entries, as a context manager.
 
-        On PostgreSQL a ``lean`` one begins with its first statement, in the same round trip. Whoever enters
-        it repeats what it does where the transaction is stale in the end.
+        On PostgreSQL a ``lean`` transaction begins with its first statement, in the same round trip. If the
+        transaction is stale in the end, the caller repeats the work in it.
 
         Raises:
             HistoryUnavailableError: the server did not answer.
-            ConfigurationError: this is a view inside somebody's transaction.
+            ConfigurationError: this is a view inside a caller's transaction.
         """
         pool = await self._database.prepare()
         if pool is None:
@@ -221,7 +221,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     @property
     def parking(self) -> Parking:
         """The parking lot in the same database."""
-        # A view inside somebody's transaction is another database.
+        # A view inside a caller's transaction has another database.
         parking = self._parking
         return parking if parking.database is self._database else SqlParking(self._database, self._cipher)
 
@@ -232,11 +232,11 @@ class SqlHistory(SingleVerbs, KeepsBeside):
 
     @property
     def control(self) -> Control:
-        """Orders, states and statistics in the same database."""
+        """Commands, states and statistics in the same database."""
         return SqlControl(self._database, address_of(self._engine.url))
 
     async def check(self) -> Sequence[str]:
-        """Create the tables if need be, and warn about a database that may forget what it has committed.
+        """Create the missing tables, and warn about a database that may lose commits.
 
         Raises:
             ConfigurationError: a newer version wrote the tables.
@@ -244,20 +244,20 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return await self._database.run("checking the database", warnings_about)
 
     async def remarks(self) -> Sequence[str]:
-        """Say what is as most have it, and may lose the last commits all the same."""
+        """Return remarks on usual settings that can still lose the last commits."""
         return await self._database.run("checking the database", remarks_on)
 
     async def refusals(self, trigger: str, capabilities: Collection[Capability]) -> Sequence[Refusal]:  # noqa: ARG002  (tables have no rows of their own accounts)
         """Return what the role may not do; see :class:`~history.store.inspection.TellingRefusals`.
 
-        SQLite has no roles: there an empty transaction is begun as one that writes.
+        SQLite has no roles: there the check is an empty transaction that begins like a writing one.
         """
         from history.sql.entries.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
 
         return await refusals_in(self._database, capabilities)
 
     async def room(self) -> Room | None:
-        """Return how many connections there may be; see :class:`~history.store.inspection.TellingRoom`."""
+        """Return how many connections are possible; see :class:`~history.store.inspection.TellingRoom`."""
         from history.sql.database.room import room_of  # noqa: PLC0415  (as above)
 
         look = partial(room_of, engine=self._engine)
@@ -351,7 +351,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return [key in done for key in fences]
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
-        """Complete or release claims whose fence still stands."""
+        """Complete or release claims that still have their fence."""
         settled = [False] * len(settlements)
         for turn in turns_of([settlement.uuid for settlement in settlements]):
             for piece in _pieces(turn):
@@ -388,7 +388,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         *,
         record: BatchRecord | None = None,
     ) -> bool:
-        """Settle the one row of each batch, and keep the record, in one transaction."""
+        """Settle the one row of each batch, and store the record, in one transaction."""
         changes = () if record is None else changes_of(record)
         step = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, changes=changes)
         atomic = self._in_steps or len(owners) > 1 or bool(changes)
@@ -417,17 +417,17 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return Page(found, until.hex() if until else None)
 
     async def _piece_end(self, trigger: str, after: bytes, end: bytes, size: int) -> bytes | None:
-        """Return the last digest of the next ``size`` rows; None when there are not so many."""
+        """Return the last digest of the next ``size`` rows; None if there are fewer."""
         read = partial(fetch, statement=PIECE_END, trigger=trigger, after=after, end=end, skip=size - 1)
         rows = await self._database.run("reading ahead", read)
         return bytes(rows[0].digest) if rows else None
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
-        """Delete some expired rows, and when there are no more, look through some of the ledger."""
+        """Delete some expired rows; when none are left, check some of the ledger."""
         return await self._database.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, and the fingerprint and the result beside it."""
+        """Delete one entry in any state, and the fingerprint and the result beside it."""
         key = digest(uuid)
 
         async def forget(connection: AnyConnection) -> bool:
@@ -440,7 +440,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         return await self._database.run("forgetting", forget, atomic=True)
 
     async def stats(self, trigger: str) -> HistoryStats:
-        """Count entries by state; this reads all of the trigger's, a piece at a time."""
+        """Count entries by state; this reads all entries of the trigger, piece by piece."""
         started = completed = 0
         begin, end = WHOLE.range
         while True:
@@ -453,16 +453,16 @@ class SqlHistory(SingleVerbs, KeepsBeside):
             begin = until
 
     async def triggers(self) -> Sequence[str]:
-        """Name the triggers that have entries, or of whose messages somebody has decided."""
+        """Name the triggers with entries or decisions."""
         return await self._database.run("listing triggers", known_triggers)
 
     async def close(self) -> None:
-        """Close the connections, unless the engine is somebody else's."""
+        """Close the connections, unless the caller owns the engine."""
         await self._database.close()
 
     @property
     def _in_steps(self) -> bool:
-        """Whether a write takes several statements, and so a transaction; on PostgreSQL it is one."""
+        """Whether a write takes several statements, and so a transaction; PostgreSQL needs only one."""
         return self._database.dialect is Dialect.SQLITE
 
 

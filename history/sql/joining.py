@@ -38,7 +38,7 @@ from history.support.encryption import Cipher
 
 T = TypeVar("T")
 
-#: How often an OPEN period whose time-out is over may be met before the call is given up.
+#: How often a call may find an OPEN period with a time-out that is over, before it gives up.
 ATTEMPTS = 5
 
 #: How many rows one statement of a purge deletes.
@@ -46,7 +46,7 @@ PIECE = 1000
 
 
 class _OtherwiseError(Exception):
-    """Undoes a step, and brings its answer."""
+    """Undoes a step, and carries its answer."""
 
     def __init__(self, answer: Addition) -> None:
         super().__init__(answer)
@@ -54,11 +54,11 @@ class _OtherwiseError(Exception):
 
 
 class SqlJoining:
-    """Joins in a SQL database; a part and the completion of its entry are one transaction.
+    """Joins in a SQL database; one transaction adds a part and completes its entry.
 
-    Safe to share between threads; over an asyncio engine it belongs to one event loop.
+    Threads may share it; over an asyncio engine it belongs to one event loop.
 
-    Guarantee: what ``add`` has kept is kept as safely as the database keeps a commit.
+    Guarantee: a part that ``add`` has stored is as safe as any commit in the database.
     """
 
     def __init__(self, database: Database, cipher: Cipher | None = None) -> None:
@@ -82,7 +82,7 @@ class SqlJoining:
         return Added(Addition.KEPT, period)
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
-        """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
+        """Hand out periods that nobody holds; see :class:`~history.store.joining.Joining`."""
         if not await self._run("looking for joins", partial(fetch, statement=LATE, trigger=trigger)):
             return []
         step = partial(_hand_out, trigger=trigger, hold=hold, limit=limit, cipher=self._cipher)
@@ -110,7 +110,7 @@ class SqlJoining:
         return await self._run("listing joins", read)
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Tell whether this message is the first of its activation."""
+        """Return whether this message is the first of its activation."""
         key, mine = digest(activation), digest(uuid)
         duration = None if time_out is None else milliseconds(time_out)
 
@@ -122,7 +122,7 @@ class SqlJoining:
         return await self._run("asking who is first", ask, atomic=True)
 
     async def purge(self, trigger: str) -> int:
-        """Forget who was first."""
+        """Forget first messages after their time-out."""
         purge = partial(fetch, statement=PURGE, trigger=trigger, limit=PIECE)
         gone = total = len(await self._run("purging joins", purge))
         while gone == PIECE:
@@ -165,7 +165,7 @@ async def _add(
 
 
 async def _complete_entry(connection: AnyConnection, trigger: str, part: JoinPart) -> None:
-    """Complete the entry of a part, unless it is not STARTED with the part's fence any more."""
+    """Complete the entry of a part if it is still STARTED with the part's fence."""
     key = digest(part.uuid)
     values = wanted(connection.dialect.name, [key], [part.fence], [EntryOutcome.OK])
     if any(row.expires_at for row in await fetch(connection, SETTLE, trigger=trigger, **values)):
@@ -176,7 +176,7 @@ async def _complete_entry(connection: AnyConnection, trigger: str, part: JoinPar
 
 
 async def _open(connection: AnyConnection, trigger: str, part: JoinPart, terms: JoinTerms) -> int:
-    """Return the number of the open period, which is locked now."""
+    """Return the number of the open period, and lock it."""
     named = {
         "trigger": trigger,
         "key": digest(part.activation),

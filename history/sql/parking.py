@@ -40,16 +40,16 @@ from history.support.spoilt import UNREADABLE, readable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
-#: A number above that of every decision.
+#: A number above the number of every decision.
 _LAST = 2**63 - 1
 
 
 class SqlParking:
     """A parking lot in a SQL database; each message is one JSON document, with a label beside it.
 
-    Safe to share between threads; over an asyncio engine it belongs to one event loop.
+    Threads may share it; over an asyncio engine it belongs to one event loop.
 
-    Guarantee: a message is kept once ``park`` has returned, as safely as the database keeps a commit.
+    Guarantee: when ``park`` has returned, a message is as safe as any commit in the database.
     """
 
     def __init__(self, database: Database, cipher: Cipher | None = None) -> None:
@@ -64,12 +64,12 @@ class SqlParking:
         ).run
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Keep messages, all or none."""
+        """Park messages, all or none."""
         if parked:
             await self._run("parking", partial(_park, parked=parked, cipher=self.cipher), atomic=True)
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
-        """Return the one parked message whose id begins so."""
+        """Return the parked message with this beginning of an id, if only one has it."""
         if trigger is not None:
             whole = partial(fetch, statement=statements.FIND_WHOLE, id=parked_id, trigger=trigger)
             if one := await self._run("looking for a parked message", whole):
@@ -98,7 +98,7 @@ class SqlParking:
         return LabelPage(labels, json.dumps([rows[-1].trigger_name, rows[-1].id]) if more else None)
 
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
-        """Return the labels of the messages of one uuid, by its digest."""
+        """Return the labels of the messages with one uuid, by its digest."""
         wanted = encodable(uuid)
         find = partial(fetch, statement=statements.LABELS_OF_UUID, digest=digest(wanted), trigger=trigger)
         labels = [await self._label(row) for row in await self._run("looking for a parked message", find)]
@@ -129,12 +129,12 @@ class SqlParking:
         )
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
-        """Take one message out."""
+        """Remove one message."""
         remove = partial(_remove, trigger=parked.trigger_name, id=parked.id)
         return await self._run("removing a parked message", remove, atomic=True)
 
     async def count(self, *, trigger: str | None = None) -> int:
-        """Count what is parked."""
+        """Count the parked messages."""
         count = partial(fetch, statement=statements.COUNT, trigger=trigger)
         ((found,),) = await self._run("counting parked messages", count)
         return int(found)
@@ -142,7 +142,7 @@ class SqlParking:
     async def decide(
         self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
     ) -> Sequence[bool]:
-        """Carry a decision out, and record it, in one transaction."""
+        """Carry out a decision, and record it, in one transaction."""
         step: Step[Sequence[bool]] = partial(_decide, trigger=trigger, decision=decision, chosen=chosen)
         return await self._run("deciding about parked messages", step, atomic=True)
 
@@ -157,7 +157,7 @@ class SqlParking:
 
 
 async def known_triggers(connection: AnyConnection) -> Sequence[str]:
-    """Name the triggers that have entries, or of whose messages somebody has decided."""
+    """Name the triggers with entries or decisions."""
     rows = [*await fetch(connection, TRIGGERS)]
     if await table_exists(connection, DECISIONS):
         rows += await fetch(connection, statements.DECIDED_TRIGGERS)
@@ -165,7 +165,7 @@ async def known_triggers(connection: AnyConnection) -> Sequence[str]:
 
 
 async def _exist(connection: AnyConnection) -> bool:
-    # The last that is made: whoever finds it finds the others.
+    # It is the last table that is made: if it exists, the others exist as well.
     return await table_exists(connection, PARKING_TABLES[-1])
 
 
@@ -201,7 +201,7 @@ async def _remove(connection: AnyConnection, *, trigger: str, id: str) -> bool: 
 async def _decide(
     connection: AnyConnection, *, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
 ) -> Sequence[bool]:
-    """Settle the entries of what is still parked, take it out, and record it; in a transaction."""
+    """Settle the entries of messages that are still parked, remove them, and record it; in a transaction."""
     if before := await fetch(connection, statements.DECIDED, token=decision.token):
         return [answer == "1" for answer in json.loads(before[0].document)["answers"]]
     named: dict[str, Any] = {"trigger": trigger, "ids": _ids(connection, [one.id for one in chosen])}
@@ -244,7 +244,7 @@ def _ids(connection: AnyConnection, ids: Sequence[str]) -> str | Sequence[str]:
 
 
 def _instant(microseconds: Any) -> datetime:
-    """Return when something was parked; 1970 where the cell cannot be read."""
+    """Return when a message was parked; 1970 if the cell cannot be read."""
     try:
         return _EPOCH + timedelta(microseconds=microseconds)
     except UNREADABLE:

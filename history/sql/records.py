@@ -49,16 +49,16 @@ from history.store.times import instant, milliseconds, milliseconds_of
 
 T = TypeVar("T")
 
-#: The most records that one statement keeps, and that one call forgets.
+#: The most records that a statement stores, and the most that a call forgets.
 MOST = 1000
 
-#: How many records that have expired each call takes away that keeps such ones, at least.
+#: A call that stores expiring records deletes at least so many expired records.
 PIECE = 10
 
-#: After so many calls for a log its old lines are deleted, by each process for itself, and at its first.
+#: Each process deletes the old lines of a log at its first call, and again after so many calls.
 CALLS_BETWEEN_TRIMS = 500
 
-#: An instant after that of every line.
+#: An instant after every line.
 _LAST = 2**63 - 1
 
 #: Time and id of a line.
@@ -66,9 +66,9 @@ _CURSOR = re.compile(r"([0-9]{1,18})-([0-9a-f]+)")
 
 
 class SqlRecords:
-    """Records and logs in two tables; safe to share between threads, as the history is.
+    """Records and logs in two tables; threads may share it, like the history.
 
-    Guarantee: what ``apply`` has done is kept as safely as the database keeps a commit.
+    Guarantee: the changes of ``apply`` are as safe as any commit in the database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -83,7 +83,7 @@ class SqlRecords:
         )
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Do something that finds the tables there."""
+        """Run a step; the tables exist then."""
         return await self._tables.run(doing, step, atomic=atomic)
 
     async def apply(
@@ -92,7 +92,7 @@ class SqlRecords:
         """Make changes in one transaction; see :class:`~history.store.records.Records`."""
         held: list[Record | None] = []
         lines = all(isinstance(change, Append) for change in changes)
-        # What stands for itself is one statement of PostgreSQL's, and so are all lines of a log.
+        # On PostgreSQL, independent changes are one statement, and all lines of a log are one.
         one = (each or lines) and self.database.dialect is Dialect.POSTGRESQL
         atomic = len(changes) > 1 and not one
         size = MOST if each else max(len(changes), 1)
@@ -108,7 +108,7 @@ class SqlRecords:
         return held
 
     async def _trim(self, trigger: str, log: Log) -> None:
-        """Now and then, delete the lines that are too many."""
+        """After every so many calls, delete the excess lines."""
         due = log.most is not None and self._calls[trigger, log] % CALLS_BETWEEN_TRIMS == 0
         self._calls[trigger, log] += 1
         if due and log.most is not None:
@@ -116,7 +116,7 @@ class SqlRecords:
             await self.run("cutting a log", trim)
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
-        """Return what is held under each key."""
+        """Return the record of each key."""
 
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
             asked = parameters(connection.dialect.name, [Record(key, b"") for key in keys])
@@ -173,13 +173,13 @@ class SqlRecords:
 async def apply_changes(
     connection: AnyConnection, *, trigger: str, changes: Sequence[Change], each: bool = False
 ) -> Sequence[Record | None]:
-    """Make changes, in a transaction where there are many; see :class:`~history.store.records.Records`."""
+    """Make changes, in a transaction if there are many; see :class:`~history.store.records.Records`."""
     several = not each and sum(isinstance(one, Put) and one.expects is not Expects.ANY for one in changes) > 1
     if several:
         await execute(connection, SAVE)
     held: list[Record | None] = [None] * len(changes)
     writes = [(index, change) for index, change in enumerate(changes) if isinstance(change, Put)]
-    # What may be refused comes first: then nothing is written yet.
+    # Changes that may be refused come first, before anything is written.
     for (kind, expects, lasting), group in groupby(sorted(writes, key=_group), _terms):
         some = list(group)
         found = await _put(connection, trigger, kind, expects, lasting, [put.record for _, put in some])
@@ -205,12 +205,12 @@ async def apply_changes(
 
 
 def _expires(change: Change) -> bool:
-    """Whether a change leaves something behind that nobody else would delete when its time is over."""
+    """Whether a change leaves an expiring record that no other call would delete."""
     return isinstance(change, Put) and change.time_to_live is not None and not change.kind.listed
 
 
 async def delete(connection: AnyConnection, trigger: str, change: Delete) -> bool:
-    """Delete records; False when there were none."""
+    """Delete records; False if there were none."""
     last = change.key if change.last is None else change.last
     named: dict[str, Any] = {
         "trigger": trigger,
@@ -229,14 +229,14 @@ async def _put(
     lasting: timedelta | None,
     records: Sequence[Record],
 ) -> dict[bytes, Record]:
-    """Keep records of one kind; return what is held now."""
+    """Store records of one kind; return the records that are stored now."""
     named = {
         "trigger": trigger,
         "kind": kind.name,
         "expects": expects.value,
         "time_to_live": None if lasting is None else milliseconds(lasting),
     }
-    # With the version 1 it follows nothing, as whatever is put where nothing is held.
+    # A record with the version 1 follows nothing, like any record that is put where none is stored.
     later = [one for one in records if expects is Expects.FOLLOWS and one.version > 1]
     first = [one for one in records if expects is not Expects.FOLLOWS or one.version == 1]
     rows: list[AnyRow] = []

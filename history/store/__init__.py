@@ -1,35 +1,35 @@
-"""What a document history must do: one protocol a file, with the types that its methods take and return.
+"""The protocols of a document history: one per file, with the types that its methods take and return.
 
 =====================  ==============================================================================
 ``history.py``         :class:`HistoryStore`: claims, settlements, lookups, purges; ``parking``, ``control``,
                        ``joining`` and ``progress`` lead to the protocols below, on the same server
 ``parking.py``         :class:`Parking`: messages kept until somebody decides
-``decisions.py``       :class:`OperatorDecision`: what somebody decided about them, and the record of it
-``control.py``         :class:`Control`: orders to consumers, their states and statistics
+``decisions.py``       :class:`OperatorDecision`: a person's decision about them, and the record of it
+``control.py``         :class:`Control`: commands to consumers, their states and statistics
 ``joining.py``         :class:`Joining`: messages of several destinations that wait for each other
 ``progress.py``        :class:`Progress`: how far each query of Spark has come
 ``watermark.py``       :class:`Watermark`: how far a link of SQL Remote has come; SQL histories only
-``leases.py``          :class:`ManyLeases`, which a store may lack: many leases in one call; and
-                       :class:`BatchLeases`, which it may lack, too: the lease of a whole batch
-``packed_claims.py``   :class:`PackedClaims`, which a store may lack: claims by digests, for many rows
-``turning.py``         its ``Turning``, which a store may lack: from one message to the next in one call
-``records.py``         :class:`Records`, which a store may lack: keyed records and logs, over which
-                       :mod:`history.beside` keeps what comes next
-``results.py``         what a store may keep besides: what the first run of a uuid answered,
+``leases.py``          optional, :class:`ManyLeases`: many leases in one call; and
+                       :class:`BatchLeases`: the lease of a whole batch
+``packed_claims.py``   optional, :class:`PackedClaims`: claims by digests, for many rows
+``turning.py``         optional, its ``Turning``: from one message to the next in one call
+``records.py``         optional, :class:`Records`: keyed records and logs, in which
+                       :mod:`history.beside` keeps the next three
+``results.py``         optional: the result of a uuid's first run,
 ``fingerprints.py``    the fingerprint of the first body that came with it,
-``journal.py``         and one line for each verdict that is not plain
-``sealing.py``         between a store and what it stores: encrypts parked messages and kept results
+``journal.py``         and one line for each verdict that needs an explanation
+``sealing.py``         the layer that encrypts parked messages and kept results for a store
 ``security.py``        the security log: who signed in, was refused, decided or gave a command
-``inspection.py``      what an account may not do, and for how many connections there is room, which a
-                       store may tell to ``doubtless doctor``
-``owners.py``          who claims, and tokens that nobody else has
-``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made of those for many
+``inspection.py``      reports of a store for ``doubtless doctor``: refused permissions, and room for
+                       connections
+``owners.py``          owners of claims, and unique tokens
+``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made from the calls for many
 ``times.py``           instants and durations in milliseconds
-``texts.py``           text of anybody's, in what is kept as JSON
+``texts.py``           text from any source, in the JSON that a store keeps
 =====================  ==============================================================================
 
-Whoever writes a store needs no more than these names and those of :mod:`history.entry`, whose functions are
-the transitions; :class:`history.contract.HistoryContract` says whether it does all that is asked of it.
+The author of a store needs only these names and those of :mod:`history.entry`. The functions there are the
+transitions. :class:`history.contract.HistoryContract` checks that a store does everything required.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Orders that reach running consumers, and what consumers say of themselves: states and statistics.
+"""Commands to running consumers (:class:`Order`), and their reports: states and statistics.
 
-A consumer beats about once a second. One beat is one round trip: it writes what the consumer says of each of
-its triggers, adds what it counted since its last one to the statistics, and brings the orders that stand.
+A consumer beats about once a second. One beat is one round trip. It writes the consumer's report on each of
+its triggers, adds the new counts to the statistics, and returns the commands that are in force.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,20 +20,20 @@ Encodable = Annotated[str, AfterValidator(encodable)]
 #: A consumer that has been silent for longer counts as gone.
 GONE_AFTER = timedelta(seconds=15)
 
-#: Under this name, besides those of :class:`Counts`, stores count the consumers that reported a trigger. It
-#: is no statistic: it is not cleared, and says that there was one.
+#: Under this name, next to those of :class:`Counts`, stores count the consumers that reported a trigger. It
+#: shows that there was a consumer. It is not cleared with the statistics.
 REPORTED = "consumers"
 
-#: What a consumer said is deleted when it has been silent for longer. One that was silent for half of it
-#: beats under a new token, so that its counts are never compared with what is deleted.
+#: A consumer's reports are deleted when it has been silent for longer. After half of this time it beats under
+#: a new token, so that its counts are never compared with deleted counts.
 FORGOTTEN_AFTER = timedelta(minutes=10)
 
 
 class Verb(StrEnum):
-    """What an order demands of a trigger.
+    """The action that a command demands.
 
-    HOLD is what a consumer tells the others after a failure that suspends the trigger until a person resumes
-    it (``suspend_on_error``).
+    A consumer sends HOLD to the others after a failure that suspends the trigger until a person resumes it
+    (``suspend_on_error``).
     """
 
     SUSPEND = "suspend"
@@ -44,20 +44,20 @@ class Verb(StrEnum):
 
     @property
     def lasts(self) -> bool:
-        """Whether it stands until a trigger is enabled or disabled; of the others, the last one stands."""
+        """Whether only enabling or disabling replaces it; the other commands replace each other."""
         return self in {Verb.DISABLE, Verb.ENABLE}
 
     @property
     def binds_later(self) -> bool:
-        """Whether consumers that start later obey it, too."""
+        """Whether consumers that start later also obey it."""
         return self.lasts or self is Verb.HOLD
 
 
 class TriggerState(StrEnum):
     """Whether a consumer receives for a trigger.
 
-    SUSPENDED: connected, but nothing is received; a restart ends it, unless a fatal failure began it.
-    DISABLED: not even connected, until it is enabled.
+    SUSPENDED: it is connected but receives nothing; a restart ends this, unless a fatal failure began it.
+    DISABLED: it is not even connected, until somebody enables it.
     """
 
     RUNNING = "RUNNING"
@@ -66,10 +66,10 @@ class TriggerState(StrEnum):
 
 
 class Order(BaseModel):
-    """An order to the consumers of a trigger.
+    """A command to the consumers of a trigger.
 
-    Of the orders that last, and of those that do not, the last one stands. ``number`` grows with every order,
-    and ``given_at`` is the store's time.
+    Two are in force: the last command that lasts, and the last other command. ``number`` grows with every
+    command, and ``given_at`` is the store's time.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -82,12 +82,12 @@ class Order(BaseModel):
 
 
 class Counts(BaseModel):
-    """How often what happened, and for how long the service ran.
+    """How often each event happened, and for how long the service ran.
 
-    ``new``, ``duplicate`` and ``in_doubt`` count verdicts, ``rejected`` and ``unreadable`` what had none.
-    ``failed`` are those of which the service's last run failed, ``recovered`` those given back to the
-    provider. ``runs`` counts every run of the service, ``retried`` the second and later ones of a delivery.
-    ``refused`` are acknowledgements that the provider did not take.
+    ``new``, ``duplicate`` and ``in_doubt`` count verdicts; ``rejected`` and ``unreadable`` count messages
+    without a verdict. ``failed``: the service's last run failed. ``recovered``: given back to the provider.
+    ``runs`` counts every run of the service, ``retried`` the second and later runs of a delivery.
+    ``refused`` counts acknowledgements that the provider did not accept.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -123,18 +123,18 @@ class Counts(BaseModel):
         return Counts(**{name: count - before[name] for name, count in self.model_dump().items()})
 
     def some(self) -> dict[str, int]:
-        """Return what was counted at all, by name."""
+        """Return the counts that are not zero, by name."""
         return {name: count for name, count in self.model_dump().items() if count}
 
 
 class Report(BaseModel):
-    """What a consumer says of one of its triggers.
+    """A consumer's report on one of its triggers.
 
-    ``elapsed`` is for how many seconds it has been in this state, ``by_command`` whether an order or a call
-    brought it there, ``obeyed`` the number of the last order that it followed or could leave, ``busy`` how
-    many deliveries, or batches of them, are being worked on. ``counts`` are those since the consumer's start.
-    ``away`` is what the provider failed with while it does not answer, ``away_for`` for how many seconds it
-    has not. ``leaving`` says that this is its last word.
+    ``elapsed``: seconds in this state; ``by_command``: a command or a call brought it there. ``obeyed``: the
+    number of the last command that it followed, or did not have to follow. ``busy``: how many deliveries, or
+    batches of them, are being processed. ``counts`` are those since the consumer's start. While the provider
+    does not answer, ``away`` is its error, and ``away_for`` the number of seconds so far. ``leaving``: this
+    is the consumer's last report.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -155,7 +155,7 @@ class Report(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a beat brings back: the store's time and the orders that stand for the triggers reported."""
+    """The answer to a beat: the store's time, and the commands in force for the reported triggers."""
 
     now: datetime
     orders: Sequence[Order]
@@ -163,7 +163,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The last word of one consumer on one trigger, and when the store had it."""
+    """The last report of one consumer on one trigger, and when the store received it."""
 
     report: Report
     beat_at: datetime
@@ -175,15 +175,15 @@ class Beat:
 
     @property
     def away_since(self) -> datetime | None:
-        """Since when the provider has not answered, by the store's clock; None while it does."""
+        """Since when the provider has not answered, by the store's clock; None while it answers."""
         return None if self.report.away is None else self.beat_at - timedelta(seconds=self.report.away_for)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Everything known: the living consumers, the orders that stand, and the statistics by trigger.
+    """Everything known: the running consumers, the commands in force, and the statistics by trigger.
 
-    ``reported`` names the triggers that a consumer has ever spoken of, whether it lives or not.
+    ``reported`` names the triggers that a consumer has ever reported on, whether it still runs or not.
     """
 
     now: datetime
@@ -193,16 +193,16 @@ class Overview:
     reported: Collection[str] = frozenset()
 
     def triggers(self) -> list[str]:
-        """Name the triggers that something is known of, sorted."""
+        """Name the known triggers, sorted."""
         named = {beat.report.trigger for beat in self.beats} | {order.trigger for order in self.orders}
         return sorted(named | self.statistics.keys())
 
     def disabled(self, trigger: str) -> Order | None:
-        """Return the order by which a trigger is disabled; None when it is not."""
+        """Return the command that disables a trigger; None if it is not disabled."""
         return self._standing(trigger, Verb.DISABLE)
 
     def held(self, trigger: str) -> Order | None:
-        """Return the order that holds a trigger until a person resumes it; None when it is not held."""
+        """Return the command that holds a trigger until a person resumes it; None if it is not held."""
         hold, enabled = self._standing(trigger, Verb.HOLD), self._standing(trigger, Verb.ENABLE)
         return None if hold and enabled and enabled.number > hold.number else hold
 
@@ -211,44 +211,44 @@ class Overview:
         return found[0] if found else None
 
     def had_consumer(self, trigger: str) -> bool:
-        """Whether a consumer has ever run a trigger; guards and Spark use theirs without one."""
+        """Whether a consumer has ever run a trigger; guards and Spark use triggers without a consumer."""
         return trigger in self.reported or trigger in self.statistics
 
 
 class Control(Protocol):
-    """Hands orders to consumers and keeps what they report; lives beside the history, as ``store.parking``.
+    """Hands commands to consumers and stores their reports, beside the history, like ``store.parking``.
 
-    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
+    Every method raises :class:`~history.errors.HistoryUnavailableError` if the server does not answer.
     """
 
     @property
     def address(self) -> str:
-        """Where it is: equal for all clients of the same server, without a password."""
+        """The server's address: equal for all its clients, without a password."""
         ...
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
-        """Replace what the consumer said, add what it counted since, return its orders, in one round trip.
+        """Replace the consumer's reports, add its new counts, return its commands, in one round trip.
 
-        ``token`` is the consumer's alone and never used again. Counts are absolute, so a beat that arrives
-        twice is counted once.
+        Only this consumer has the ``token``, and no other ever uses it. Counts are absolute, so a beat that
+        arrives twice is counted once.
         """
         ...
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
-        """Give an order to triggers, known or not; return its number."""
+        """Give a command to triggers, known or not; return its number."""
         ...
 
     async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
-        """Return everything known; consumers that were silent for longer than ``silence`` are left out."""
+        """Return everything known, without the consumers that were silent for longer than ``silence``."""
         ...
 
     async def clear(self, *, trigger: str | None = None) -> None:
-        """Let the statistics of one trigger or of all begin again at zero."""
+        """Set the statistics of one trigger or all back to zero."""
         ...
 
     async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
-        """Delete what consumers said that have been silent for longer; return how many there were.
+        """Delete the reports of consumers that have been silent for longer; return how many there were.
 
-        The statistics keep what these consumers counted.
+        The statistics keep the counts of these consumers.
         """
         ...

@@ -1,4 +1,4 @@
-"""What somebody decided about parked messages, and the record of it, which only grows."""
+"""Decisions of people about parked messages, and the record of them, which only grows."""
 
 import json
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from history.entry import Settlement
 from history.store.owners import owner_token
 from history.store.texts import EncodableText
 
-#: The longest uuid that a record holds in full; the id of the parked message stands beside it.
+#: The longest uuid that a record has in full; the record has the id of the parked message as well.
 LONGEST_UUID = 200
 
 
 class DecisionKind(StrEnum):
-    """What became of parked messages by somebody's word."""
+    """A person's choice for parked messages."""
 
     RUN = "run"
     DONE = "done"
@@ -25,7 +25,7 @@ class DecisionKind(StrEnum):
 
 
 class Ended(NamedTuple):
-    """What came of some messages of a decision, by their ids, and whether they are not parked any more."""
+    """The outcome for some messages of a decision, by id. ``closed``: they are no longer parked."""
 
     outcome: EncodableText
     closed: bool
@@ -33,12 +33,12 @@ class Ended(NamedTuple):
 
 
 class OperatorDecision(BaseModel):
-    """One decision: what, by whom and why. A decision that is sent twice has one token, and counts once.
+    """One decision, its author and its reason. If it is sent twice, it has one token and counts once.
 
-    With ``ended`` it is no decision, but says what came of one: of that whose token begins with
-    ``outcome_of``, or of itself, where nothing was done and it has no other record.
+    With ``ended`` it is the outcome of a decision: of the decision with a token that begins with
+    ``outcome_of``. Or it is its own outcome: then nothing was done, and it has only this record.
 
-    ``by`` is a name that somebody gives. ``as_user`` is the user of the operating system who gave it on the
+    ``by`` is the name that a person gives. ``as_user`` is the user of the operating system who gave it on the
     command line, such as "root@host"; None for the dashboard, where ``by`` has signed in.
     """
 
@@ -54,9 +54,9 @@ class OperatorDecision(BaseModel):
 
 
 class Decided(NamedTuple):
-    """A parked message that a decision is about.
+    """A parked message of a decision.
 
-    ``settlement`` is how its entry ends with it, in the same step; None leaves the entry as it is.
+    ``settlement`` settles its entry in the same step; None leaves the entry as it is.
     """
 
     id: str
@@ -65,14 +65,14 @@ class Decided(NamedTuple):
 
 
 class DecidedMessage(NamedTuple):
-    """What a record says of a message: the id that it was parked under, and its uuid, cut if it is long."""
+    """A message in a record: the id under which it was parked, and its uuid, cut if it is long."""
 
     id: str
     uuid: str | None
 
 
 class DecisionRecord(OperatorDecision):
-    """A decision as it is kept: ``at`` is by the store's clock; it was carried out for ``messages``."""
+    """A stored decision: ``at`` is the time of the store's clock; it was carried out for ``messages``."""
 
     trigger_name: str
     at: AwareDatetime
@@ -87,12 +87,12 @@ class DecisionPage(NamedTuple):
 
 
 def message_text(decided: Decided) -> str:
-    """Return what a record says of a message, as JSON."""
+    """Return a message as a record has it, as JSON."""
     uuid = None if decided.uuid is None else decided.uuid[:LONGEST_UUID]
     return json.dumps([decided.id, uuid])
 
 
 def record_of(trigger: str, at: datetime, decision: str | bytes, messages: str | bytes) -> DecisionRecord:
-    """Read a record of the JSON of its decision and of the list of its messages."""
+    """Read a record from the JSON of its decision and the JSON list of its messages."""
     facts = OperatorDecision.model_validate_json(decision).model_dump()
     return DecisionRecord(**facts, trigger_name=trigger, at=at, messages=json.loads(messages))

@@ -1,18 +1,18 @@
-"""Joins: messages of several destinations that wait for each other, or of which only the first one counts.
+"""Joins: messages of several destinations wait for each other, or only the first of them counts.
 
-Messages with the same *activation* belong together. For a join of *all*, each is a part; a period begins with
-its first part and is READY when every destination has given one, or EXPIRED when its time-out was faster.
+Messages with the same *activation* belong together. For a join of *all*, each is a part. A period begins with
+its first part. It is READY when it has a part of every destination, or EXPIRED if its time-out comes first.
 
     absent --first part--> OPEN --last part--> READY ----finish--> absent
                            OPEN --time-out---> EXPIRED --finish--> absent
 
 Adding a part and completing its entry in the document history are one atomic step, and only a STARTED entry
 with the part's own fence is completed. So a part is in one period at most, however often its message is
-delivered, and a worker that comes late can add nothing: whatever it has lost is completed by somebody else.
+delivered. A late worker can add nothing: if it has lost an entry, another worker completes that entry.
 
-A READY or EXPIRED period is handed to one owner at a time, who *holds* it for a while; when the hold is over,
-the owner counts as dead and the period is due again. For a join of *only one*, the store remembers who was
-the first of an activation.
+The store hands a READY or EXPIRED period to one owner at a time, who *holds* it for a while. When the hold is
+over, the owner counts as dead, and the period is due again. For a join of *only one*, the store remembers the
+first message of an activation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from history.message import Message, Uuid
 
 
 class PeriodState(StrEnum):
-    """Whether a period waits for parts, is to be run, or was too slow."""
+    """Whether a period waits for parts, is ready to run, or was too slow."""
 
     OPEN = "open"
     READY = "ready"
@@ -34,13 +34,13 @@ class PeriodState(StrEnum):
 
 
 class Addition(StrEnum):
-    """What became of a part that was to be added."""
+    """The result of adding a part."""
 
-    #: It is stored and its entry is COMPLETED ok; so it was when the call was sent twice.
+    #: It is stored, and its entry is COMPLETED ok. A call that is sent twice gets the same result.
     KEPT = "kept"
     #: Another message has its place in the open period; its entry is STARTED as before.
     TAKEN = "taken"
-    #: Its entry is not STARTED with its fence any more; nothing was stored.
+    #: Its entry is no longer STARTED with its fence; nothing was stored.
     STALE = "stale"
 
 
@@ -55,7 +55,7 @@ class JoinPart:
 
     @property
     def uuid(self) -> Uuid:
-        """The message's identity; what has none is not claimed, and is no part of anything."""
+        """The message's identity; a message without one is never claimed, and never a part."""
         assert self.message.uuid is not None  # noqa: S101
         return Uuid(self.message.uuid)
 
@@ -77,7 +77,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTerms:
-    """What a period waits for: a part of each destination, and for how long (None: for ever)."""
+    """The terms of a period: it waits for a part of each destination until its time-out (None: forever)."""
 
     destinations: Sequence[str]
     time_out: timedelta | None
@@ -85,7 +85,7 @@ class JoinTerms:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Who is handed a period, and for how long it is presumed alive when nothing is heard of it."""
+    """The owner that gets a period, and for how long it counts as alive without a sign of life."""
 
     owner: str
     duration: timedelta
@@ -93,40 +93,40 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The answer to an added part; when it was the last one, ``period`` is held by whoever asked."""
+    """The answer to an added part. If it was the last part, the caller now holds ``period``."""
 
     addition: Addition
     period: Period | None = field(default=None)
 
 
 class Joining(Protocol):
-    """Keeps the parts of joins, beside the document history whose entries it completes.
+    """Keeps the parts of joins, beside the document history, and completes entries there.
 
-    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer, and
-    may be sent twice without harm. Time comes from the store's server. A time-out is counted from the first
-    part of a period; one that is over ends the period, although nobody may have looked at it yet.
+    Every method raises :class:`~history.errors.HistoryUnavailableError` if the server does not answer, and
+    may be sent twice without harm. The time comes from the store's server. A time-out begins with the first
+    part of a period. When it is over, the period ends, even if no call has checked it yet.
     """
 
     async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part in the open period of its activation and complete its entry, or do neither.
 
-        The last part makes the period READY, and held by ``hold``; the next message begins another period.
+        The last part makes the period READY, and ``hold`` has it; the next message begins another period.
         """
         ...
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
-        """Hand out READY and EXPIRED periods that nobody holds; the entries of EXPIRED ones are failed then.
+        """Hand out READY and EXPIRED periods that nobody holds; the entries of EXPIRED periods fail then.
 
-        One cheap round trip when there is none.
+        One cheap round trip if there are none.
         """
         ...
 
     async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:
-        """Hold periods for ``hold.duration`` from now, where its owner still does; zero gives them back."""
+        """Hold periods for ``hold.duration`` from now if its owner still has them; zero gives them back."""
         ...
 
     async def finish(self, trigger: str, number: int) -> bool:
-        """Forget a READY or EXPIRED period and its parts; False when it was forgotten before."""
+        """Forget a READY or EXPIRED period and its parts; False if it was forgotten before."""
         ...
 
     async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
@@ -134,9 +134,9 @@ class Joining(Protocol):
         ...
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Tell whether this message is the first of its activation, which it stays until the time-out."""
+        """Return whether this message is the first of its activation; it stays so until the time-out."""
         ...
 
     async def purge(self, trigger: str) -> int:
-        """Forget who was first where the time-out is over; return how many, where the store can tell."""
+        """Forget first messages after their time-out; return how many, if the store knows."""
         ...

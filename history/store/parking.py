@@ -25,7 +25,7 @@ from history.store.texts import EncodableText as EncodableText  # noqa: PLC0414 
 from history.support.paging import pages
 from history.support.rendering import encodable as encodable  # noqa: PLC0414  (as above)
 
-#: How the names of properties begin that providers set, and change from delivery to delivery.
+#: Beginnings of the names of properties that providers set, and change from delivery to delivery.
 _PROVIDERS_OWN = (
     "JMSX",
     "JMS_",
@@ -46,15 +46,15 @@ def _write_message(message: Message) -> str:
     return message.to_json().decode()
 
 
-#: How much of a text a label has.
+#: A label has only so many characters of a text.
 LABEL_TEXT = 500
 
-#: A message that is one text in the JSON of what holds it.
+#: A message that is stored as one text inside other JSON.
 MessageText = Annotated[Message, BeforeValidator(_read_message), PlainSerializer(_write_message)]
 
 
 class ParkedKind(StrEnum):
-    """Why a message was kept aside."""
+    """Why a message was parked."""
 
     IN_DOUBT = "in doubt"
     REJECTED = "rejected"
@@ -62,7 +62,7 @@ class ParkedKind(StrEnum):
 
 
 class Evidence(BaseModel):
-    """What is known about an earlier run of a message, for a resolver or a person to judge by."""
+    """The known facts about an earlier run of a message, by which a resolver or a person can judge."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
@@ -73,13 +73,13 @@ class Evidence(BaseModel):
 
 
 class Parked(BaseModel):
-    """One message kept aside.
+    """One parked message.
 
-    ``message`` is None only for an unreadable delivery, whose bytes stand in ``raw``, field by field; and for
-    an encrypted message whose key is not here: ``error_message`` says so, and ``raw`` has its ciphertext.
+    ``message`` is None in two cases. For an unreadable delivery, ``raw`` has its bytes, field by field. For
+    an encrypted message without its key here, ``raw`` has the ciphertext, and ``error_message`` says so.
     ``reason`` is in the words of the decision table. ``error_trace`` is the traceback of the user code that
-    failed, without our own frames at its beginning, and cut in the middle where it is long. ``copies`` counts
-    how often it was parked: copies that a publisher sent twice, and redeliveries, have one place.
+    failed, without our own frames at its beginning; a long one is cut in the middle. ``copies`` counts how
+    often it was parked: copies that a publisher sent twice, and redeliveries, share one record.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -101,7 +101,7 @@ class Parked(BaseModel):
 
 
 class ParkedLabel(BaseModel):
-    """What can be said of a parked message without reading it: thousands of labels are soon looked through.
+    """The facts about a parked message without the message: a search reads thousands of labels quickly.
 
     ``reason`` and ``error_message`` are cut after :data:`LABEL_TEXT` characters.
     """
@@ -131,12 +131,12 @@ class ParkedLabel(BaseModel):
 
 
 def each_once(labels: Iterable[ParkedLabel]) -> Sequence[ParkedLabel]:
-    """Return labels, each once: of one that a walk met twice the later."""
+    """Return each label once; if a walk found it twice, the later one."""
     return list({(label.trigger_name, label.id): label for label in labels}.values())
 
 
 def oldest_first(labels: Iterable[ParkedLabel]) -> Sequence[ParkedLabel]:
-    """Return labels, each once, in the order in which their messages were parked."""
+    """Return each label once, in the order in which the messages were parked."""
     return sorted(each_once(labels), key=lambda label: (label.parked_at, label.id))
 
 
@@ -150,10 +150,10 @@ class LabelPage(NamedTuple):
 def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
     """Return the id under which a message is parked: the same for each copy of the same message.
 
-    Whoever differs in identity, body or properties has a place of its own, so that nobody's message takes the
-    place of another one that came under its uuid. What a provider says of a delivery does not count: headers,
-    and properties that begin as those of providers do. Nor does the JMSMessageID beside a uuid: a publisher
-    that sends a document twice gives each its own. ``delivery`` tells messages apart that are equal.
+    Messages that differ in uuid, body or properties get different ids, so that no message replaces a
+    different message with the same uuid. The facts that a provider adds to a delivery do not count: headers,
+    and properties with names like those of providers. The JMSMessageID does not count beside a uuid,
+    because a publisher that sends a document twice gives each its own. ``delivery`` separates equal messages.
     """
     kind, body = body_as_json(message.body)
     if kind == "json":
@@ -165,7 +165,7 @@ def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
 
 
 def raw_fields(fields: dict[bytes, bytes]) -> dict[str, str]:
-    """Make undecodable fields printable without losing a byte: UTF-8 where it is, else base64."""
+    """Make undecodable fields printable without losing a byte: as UTF-8 if it is valid, else as base64."""
     return {_printable(name): _printable(value) for name, value in fields.items()}
 
 
@@ -179,10 +179,10 @@ def _printable(value: bytes) -> str:
 def read_parked(
     document: str | bytes, *, trigger: str, parked_id: str, parked_at: datetime | None = None, copies: int = 1
 ) -> Parked:
-    """Read what a store holds under an id; what cannot be read is an unreadable message that says so.
+    """Read the record that a store has for an id; if that fails, return an unreadable message that says so.
 
-    So one record that a disk, a tool or a newer version has spoilt neither hides the others nor is lost: it
-    is listed with them, its text stands in ``raw``, and it can be discarded.
+    So if a disk, a tool or a newer version has spoilt one record, it does not hide the others, and it is not
+    lost: it is listed with them, ``raw`` has its text, and it can be discarded.
     """
     try:
         parked = Parked.model_validate_json(document)
@@ -207,14 +207,14 @@ def read_parked(
 class Parking(Protocol):
     """Keeps parked messages. Parking the same id again replaces the copy, so a repeat is harmless.
 
-    A record that cannot be read is shown as an unreadable message, see :func:`read_parked`, and keeps nobody
-    from the others.
+    A record that cannot be read is shown as an unreadable message (see :func:`read_parked`), and the others
+    stay accessible.
     """
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Keep messages; when this returns they are stored as safely as the store stores anything.
+        """Park messages; when this returns, they are stored as safely as everything in the store.
 
-        A message that is parked already is replaced, and its copies are counted.
+        If a message is already parked, it is replaced, and its copies are counted.
         """
         ...
 
@@ -223,58 +223,57 @@ class Parking(Protocol):
         ...
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
-        """Return parked messages, oldest first, of one trigger or of all."""
+        """Return parked messages of one trigger or all, oldest first."""
         ...
 
     async def labels(
         self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
     ) -> LabelPage:
-        """Walk through what is parked, of one trigger or of all, without reading the messages.
+        """Walk through the parked messages of one trigger or all, without reading the messages.
 
-        A page has about ``limit`` labels, and may have none before the end. What is parked or taken out
-        meanwhile may be seen or not, and something may be seen twice.
+        A page has about ``limit`` labels; it may be empty before the end. A message that is parked or removed
+        during the walk may be seen or not, and any message may be seen twice.
         """
         ...
 
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
-        """Return the labels of all messages of one uuid, oldest first, of one trigger or of all.
+        """Return the labels of all messages with one uuid, oldest first, of one trigger or all.
 
-        By a key: who asks about a message does not walk through the others, but where an older version has
-        parked some without it.
+        The store finds them by a key, without a walk through the others. Only messages that an older version
+        parked without this key need the walk.
         """
         ...
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
-        """Take a message out, once it is decided; False when it was gone already."""
+        """Remove a message after its decision; False if it was already gone."""
         ...
 
     async def decide(
         self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
     ) -> Sequence[bool]:
-        """Carry out what somebody decided about parked messages, and record it, in one atomic step.
+        """Carry out somebody's decision about parked messages, and record it, in one atomic step.
 
-        A message is taken out, unless the decision is to run it, and its entry settled; True for each of
-        which that was done. False, and nothing changed of it, for a message that is not parked any more, and
-        for one whose settlement the history refuses, for its fence is stale or its owner another. At most
-        :data:`~history.store.CLAIM_BATCH` messages; sent twice, it is carried out once. With ``ended`` it is
-        only recorded, and nothing else is changed.
+        Each message is removed, unless the decision is to run it, and its entry is settled: True. False,
+        without a change, if a message is no longer parked, or if the history refuses its settlement because
+        the fence is stale or the owner is another. At most :data:`~history.store.CLAIM_BATCH` messages. If it
+        is sent twice, it is carried out once. With ``ended`` it is only recorded.
         """
         ...
 
     async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
-        """Return what was decided, the newest first, at most ``limit`` records. None is ever deleted."""
+        """Return the decisions, the newest first, at most ``limit`` records. No record is ever deleted."""
         ...
 
     async def count(self, *, trigger: str | None = None) -> int:
-        """Count what is parked."""
+        """Count the parked messages."""
         ...
 
 
 def label_pages(lot: Parking, trigger: str | None, *, limit: int = 200) -> AsyncIterator[LabelPage]:
-    """Walk through a lot, of one trigger or of all; a page is read when it is wanted."""
+    """Walk through a lot, for one trigger or all; a page is read only when the caller wants it."""
     return pages(lambda cursor: lot.labels(trigger=trigger, cursor=cursor, limit=limit))
 
 
 async def all_labels(lot: Parking, trigger: str | None, *, limit: int = 200) -> Sequence[ParkedLabel]:
-    """Return all labels of a lot, of one trigger or of all; one may be there twice."""
+    """Return all labels of a lot, for one trigger or all; a label may occur twice."""
     return [label async for page in label_pages(lot, trigger, limit=limit) for label in page.labels]

@@ -1,18 +1,18 @@
-"""How far each query has come: one record for each batch that a query of Spark has begun, and how it ended.
+"""The progress of queries: one record for each batch that a query of Spark has begun, and its end.
 
-A batch that is tried again is another *run* of it. Its record says which run is the present one, what that
-one is doing, and which earlier runs are known never to have reached the user's function:
+If a batch is tried again, that is another *run* of it. Its record has the present run and its state, and the
+earlier runs that certainly never reached the user's function:
 
     absent --begin--> CLAIMING --enter--> RUNNING --end--> COMPLETED | FAILED
                       any      --begin--> CLAIMING (a new run)
                       any      --end----> RELEASED (its entries are absent again)
 
-A run that somebody began anew after it is *stale* and may do none of this any more: what it had not entered,
-it never enters. So the entries of a run that was still CLAIMING belong to rows that were never handed to the
-user's function, and those of one that was RUNNING may.
+When a new run begins, the earlier run is *stale*: it may no longer change anything, and if it has not entered
+the user's function, it never will. So if a run was still CLAIMING, its entries belong to rows that were never
+handed to the user's function. If it was RUNNING, its rows may have been handed over.
 
 The transitions are pure. A store only compares and writes: :class:`Progress` refuses a record that does not
-follow the one it holds.
+follow the stored record.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,21 +33,21 @@ KEPT_BATCHES = 1000
 #: For how long a query that does nothing is remembered.
 RECORDS_KEPT_FOR = timedelta(days=90)
 
-#: How many runs that never entered the user's function a batch remembers: those of no line.
+#: A batch remembers so many runs outside of its line that never entered the user's function.
 KEPT_RUNS = 20
 
 #: How many runs that entered the user's function a batch remembers. After more, a new line begins.
 KEPT_ENTERED = 1000
 
-#: In the counts of a batch that has not ended: how many rows its runs had handed to the user's function.
+#: In the counts of an unfinished batch: how many rows its runs have handed to the user's function.
 HANDED_OVER = "handed_over"
 
-#: How often a record that others keep changing is read and written again.
+#: How often a record is read and written again while others keep changing it.
 ATTEMPTS = 10
 
 
 class BatchState(StrEnum):
-    """What the present run of a batch is doing, or how it ended."""
+    """The state of the present run of a batch, or how it ended."""
 
     CLAIMING = "claiming"
     RUNNING = "running"
@@ -59,14 +59,14 @@ class BatchState(StrEnum):
 class BatchRecord(BaseModel):
     """One batch of one query.
 
-    ``query`` names it and ``lineage`` is its checkpoint; ``run`` is the token of the present run and
-    ``attempt`` its number, from 1. ``line`` is a run, and of all that were begun since then ``entered`` are
-    those that reached the user's function: any other run of the line never did, however many there were. It
-    is None where an older version wrote the record, which knows but ``unentered``, the last that never did.
-    ``unfinished`` says that an earlier run reached it, and that the batch was not completed since: part of
-    its effects may be there. It is None where an older version wrote the record. ``changed_at`` is by the
-    driver's clock. ``counts`` are the report's; before the end, :data:`HANDED_OVER` alone, of this
-    run or of the one before. ``revision`` grows with every change.
+    ``query`` is its name and ``lineage`` its checkpoint; ``run`` is the token of the present run and
+    ``attempt`` its number, from 1. ``line`` is the first of a series of runs, and ``entered`` are the runs of
+    the series that reached the user's function: all others never did, however many there were. If an older
+    version wrote the record, ``line`` is None, and only ``unentered`` is known: the last runs that never did.
+    ``unfinished``: an earlier run reached it, and the batch was not completed since, so part of its effects
+    may be there. It is None if an older version wrote the record. ``changed_at`` is by the driver's clock.
+    ``counts`` are those of the report; before the end, only :data:`HANDED_OVER`, of this run or the run
+    before. ``revision`` grows with every change.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -92,17 +92,17 @@ class BatchRecord(BaseModel):
 class Progress(Protocol):
     """Keeps the records of batches, beside the document history.
 
-    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
+    Every method raises :class:`~history.errors.HistoryUnavailableError` if the server does not answer.
     """
 
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
-        """Return the record of a batch; None for one that never began, or began too long ago."""
+        """Return the record of a batch; None if it never began, or began too long ago."""
         ...
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
-        """Keep a record that follows the one that is held (by ``revision``); False, and nothing, otherwise.
+        """Store a record if it follows the stored record (by ``revision``); else False, without a change.
 
-        Sending it twice succeeds twice. The record of the batch ``KEPT_BATCHES`` before it is forgotten.
+        A call that is sent twice succeeds twice. Forget the record of the batch ``KEPT_BATCHES`` before.
         """
         ...
 
@@ -111,13 +111,13 @@ class Progress(Protocol):
         ...
 
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
-        """Return for each query the record that changed last, by the query's name."""
+        """Return for each query the record that changed last, in the order of the queries' names."""
         ...
 
     async def purge_records(self, trigger: str, before: datetime) -> int:
-        """Forget some records that have not changed since, a bounded number of them; return how many.
+        """Forget a bounded number of records that have not changed since; return how many.
 
-        When a record has changed, its server's clock says.
+        The time of a change is by the server's clock.
         """
         ...
 
@@ -133,7 +133,7 @@ class StaleRunError(DoubtlessError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What begins: the batch of a query, and the token of its new run."""
+    """A beginning run: the batch of a query, and the token of its new run."""
 
     query: str
     batch: int
@@ -143,7 +143,7 @@ class Beginning:
 
 
 def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> BatchRecord:
-    """Return the record of a new run; meeting one's own run is success: it was sent twice."""
+    """Return the record of a new run; if it is already there, the call was sent twice and succeeds."""
     if current is not None and current.run == beginning.run:
         return current
     line, entered, unentered = _earlier_runs(current, beginning)
@@ -169,9 +169,9 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
 def _earlier_runs(
     current: BatchRecord | None, beginning: Beginning
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return the line of a new run, those of the line that entered the function, and some that did not.
+    """Return the line of a new run, the runs of the line that entered the function, and some that did not.
 
-    The present run has entered it unless it is still claiming, and can do so no more.
+    The present run has entered it unless it is still claiming; then it no longer can.
     """
     if current is None:
         return beginning.run, (), ()
@@ -184,7 +184,7 @@ def _earlier_runs(
 
 
 def _handed_over(current: BatchRecord | None, beginning: Beginning) -> Mapping[str, int]:
-    """Return how many rows an earlier run of the batch has handed over, where its record says so."""
+    """Return how many rows an earlier run of the batch has handed over, if its record has that."""
     if current is None or current.lineage != beginning.lineage:
         return {}
     rows = current.counts.get(HANDED_OVER, current.counts.get("new", 0))
@@ -192,7 +192,7 @@ def _handed_over(current: BatchRecord | None, beginning: Beginning) -> Mapping[s
 
 
 def _left_unfinished(current: BatchRecord) -> bool:
-    """Whether effects of a batch may be there that nobody has completed."""
+    """Whether a batch may have effects although no run completed it."""
     match current.state:
         case BatchState.RUNNING | BatchState.RELEASED:
             return True
@@ -221,10 +221,10 @@ def changed(
 
 
 async def begin(progress: Progress, trigger: str, beginning: Beginning, now: datetime) -> BatchRecord:
-    """Begin a run of a batch, after which no earlier one can go on; return the record.
+    """Begin a run of a batch, so that no earlier run can go on; return the record.
 
     Raises:
-        HistoryUnavailableError: others kept beginning it too.
+        HistoryUnavailableError: others kept beginning it as well.
     """
     return await _change(progress, trigger, beginning, lambda current: begun(current, beginning, now))
 
@@ -237,7 +237,7 @@ async def change(
     now: datetime,
     counts: Mapping[str, int] | None = None,
 ) -> BatchRecord:
-    """Note what a run does now; return the record.
+    """Record the new state of a run; return the record.
 
     Raises:
         StaleRunError: another run has begun since.
@@ -267,7 +267,7 @@ async def _change(
 
 
 class Settles(Protocol):
-    """What completes batches and keeps the record of it in one step: a document history."""
+    """A document history: it completes batches and stores their record in one step."""
 
     @property
     def progress(self) -> Progress:
@@ -288,7 +288,7 @@ class Settles(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ends: what becomes of its entries, and what the ledger notes of it."""
+    """The end of a run: the outcome of its entries, and the state and counts for the record."""
 
     outcome: EntryOutcome | None
     state: BatchState
@@ -303,9 +303,9 @@ async def end(
     ending: Ending,
     now: datetime,
 ) -> BatchRecord | None:
-    """Complete (or release) all that a run owns and note it, with one write: all of it or nothing.
+    """Complete (or release) everything that a run owns and record it, with one write: all or nothing.
 
-    Return the record; None where the history has forgotten what the run had claimed.
+    Return the record; None if the history has forgotten the run's claims.
 
     Raises:
         StaleRunError: another run has begun since, and decides.

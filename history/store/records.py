@@ -1,7 +1,7 @@
-"""What a store keeps beside its entries: keyed records and logs, which one atomic step changes.
+"""Keyed records and logs that a store keeps beside its entries, and changes in one atomic step.
 
-A store implements :class:`Records`. Each kind of what is kept beside the entries is written over it once, for
-all stores, in :mod:`history.beside`.
+A store implements :class:`Records`. :mod:`history.beside` has one implementation of each kind over it, for
+all stores.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from history.errors import ConfigurationError
 from history.store.history import HistoryStore
 
-#: The name under which a log is kept that belongs to no trigger.
+#: The trigger name of a log that does not belong to a trigger.
 NO_TRIGGER = ""
 
-#: A key is shorter than this.
+#: Every key is shorter than this.
 LONGEST_KEY = 64
 
 
@@ -24,7 +24,7 @@ LONGEST_KEY = 64
 class Kind:
     """A kind of records. ``name`` is a part of Redis's keys, or is in each row.
 
-    Only records of a ``listed`` kind can be paged through and forgotten by their age.
+    Only records of a ``listed`` kind can be read in pages and forgotten by their age.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log of each trigger. About ``most`` lines are kept, the youngest; None for all."""
+    """A log of each trigger. About ``most`` lines are kept, the latest ones; None keeps all."""
 
     name: str
     most: int | None = None
 
 
 class Record(NamedTuple):
-    """What is kept under a key, and its version, from 1."""
+    """A key, its value, and its version, from 1."""
 
     key: bytes
     value: bytes
@@ -48,18 +48,18 @@ class Record(NamedTuple):
 
 
 class Expects(StrEnum):
-    """What a :class:`Put` expects of the record that is held. Where nothing is held, the version is 0."""
+    """The version that a :class:`Put` expects in the store; without a stored record, the version is 0."""
 
     ANY = "any"
-    #: Its version is not greater than the new one.
+    #: The stored version is not greater than the new version.
     NOT_NEWER = "not newer"
-    #: Its version is the one before the new one: with the version 1, nothing is held.
+    #: The stored version is one less than the new version: for the version 1, no record is stored.
     FOLLOWS = "follows"
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Keep a record. One that is held already, with version and value, is as good as written.
+    """Store a record. If it is already there, with this version and value, that counts as written.
 
     Then its time to live begins again, and never becomes shorter. A record of a ``listed`` kind may outlive
     its time to live while others of the kind are written.
@@ -73,7 +73,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a record; of a ``listed`` kind all from ``key`` to ``last``, both included."""
+    """Delete a record; for a ``listed`` kind, delete all from ``key`` to ``last``, both included."""
 
     kind: Kind
     key: bytes
@@ -82,9 +82,9 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add a line to a log: JSON, or text in ASCII. Its ``id`` is unique, and made of hexadecimal digits.
+    """Add a line to a log: JSON, or text in ASCII. Its ``id`` is unique, in hexadecimal digits.
 
-    ``about`` is what lines can be looked for by.
+    Lines can be searched by ``about``.
     """
 
     log: Log
@@ -97,7 +97,7 @@ Change = Put | Delete | Append
 
 
 class LogLine(NamedTuple):
-    """A line, when it was added by the store's clock, and the cursor that continues after it."""
+    """A line, the time of the store's clock when it was added, and the cursor that continues after it."""
 
     line: str | bytes
     at: datetime
@@ -112,32 +112,32 @@ class LogPage(NamedTuple):
 
 
 class Records(Protocol):
-    """Keeps records and logs. Everything may be sent twice.
+    """Keeps records and logs. Every call may be sent twice.
 
-    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
+    Every method raises :class:`~history.errors.HistoryUnavailableError` if the server does not answer.
     """
 
     async def apply(
         self, trigger: str, changes: Sequence[Change], *, each: bool = False
     ) -> Sequence[Record | None]:
-        """Make all changes in one atomic step, or none where a record is not as a :class:`Put` expects.
+        """Make all changes in one atomic step, or none if a record is not as a :class:`Put` expects.
 
-        With ``each``, every change stands for itself, and a store may make several steps of them. No key
-        stands twice. A step that only appends waits for no replica.
+        With ``each``, every change is independent, and a store may make them in several steps. No key occurs
+        twice. A step that only appends does not wait for replicas.
 
-        Return for each change what is held now; see :func:`is_done`. Where nothing was made, only the answer
-        to a refused change says so.
+        Return for each change the record that is stored now; see :func:`is_done`. If no change was made, only
+        the answer to a refused change shows it.
         """
         ...
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
-        """Return what is held under each key; None for nothing, or when its time to live is over."""
+        """Return the record of each key; None if there is none, or its time to live is over."""
         ...
 
     async def page(
         self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
     ) -> Sequence[Record]:
-        """Return some records of a ``listed`` kind, the greatest key first, and only of keys before one."""
+        """Return some records of a ``listed`` kind, greatest key first; ``before``: only smaller keys."""
         ...
 
     async def log(
@@ -150,25 +150,25 @@ class Records(Protocol):
         cursor: str | None = None,
         limit: int = 100,
     ) -> LogPage:
-        """Return some lines, the newest first; without a cursor, those that were added before an instant.
+        """Return some lines, the newest first; without a cursor, only lines added before an instant.
 
-        One that was sent twice may be there twice.
+        A line that was sent twice may occur twice.
 
         Raises:
-            ConfigurationError: the cursor is none of this log.
+            ConfigurationError: the cursor does not belong to this log.
         """
         ...
 
     async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
-        """Delete what has not changed for longer than this, by the store's clock; return how many.
+        """Delete records or lines that have not changed for longer, by the store's clock; return how many.
 
-        Of a ``listed`` kind of records, a bounded number of them.
+        One call deletes a bounded number of records of a ``listed`` kind.
         """
         ...
 
 
 def is_done(changes: Sequence[Change], answers: Sequence[Record | None]) -> bool:
-    """Whether each record is now as was asked for."""
+    """Whether each record is now as requested."""
     return all(
         not isinstance(change, Put) or change.record == held
         for change, held in zip(changes, answers, strict=True)
@@ -176,25 +176,25 @@ def is_done(changes: Sequence[Change], answers: Sequence[Record | None]) -> bool
 
 
 def end_of(prefix: bytes) -> bytes:
-    """Return what is greater than each key that begins so."""
+    """Return a key that is greater than every key with this prefix."""
     return prefix + b"\xff" * LONGEST_KEY
 
 
 def wrong_cursor() -> ConfigurationError:
-    """Return the error of a cursor that is of no page of this log."""
+    """Return the error for a cursor that does not come from a page of this log."""
     return ConfigurationError("cursor", "it is none of this log", "begin at the newest record")
 
 
 @runtime_checkable
 class KeepsRecords(Protocol):
-    """A store that keeps records, as those of this package do; one of your own may."""
+    """A store that keeps records, as those of this package do; your own store may."""
 
     @property
     def records(self) -> Records:
-        """What is kept, in the same store."""
+        """The records, in the same store."""
         ...
 
 
 def records_of(store: HistoryStore) -> Records | None:
-    """Return what keeps the records of a store; None where it keeps none."""
+    """Return the records of a store; None if it does not keep any."""
     return store.records if isinstance(store, KeepsRecords) else None

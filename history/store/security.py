@@ -12,15 +12,15 @@ from history.store.history import HistoryStore
 from history.store.journal import line_id
 from history.store.texts import EncodableText
 
-#: For how long records are kept when nobody says otherwise.
+#: For how long records are kept by default.
 KEPT_FOR = timedelta(days=400)
 
-#: A longer name of a user, a trigger or a message is cut off there.
+#: A longer name of a user, a trigger or a message is cut at this length.
 LONGEST_NAME = 200
 
 
 class SecurityEvent(StrEnum):
-    """What somebody did, or tried to do."""
+    """The action that somebody did, or tried to do."""
 
     SIGN_IN = "sign_in"
     SIGN_OUT = "sign_out"
@@ -40,7 +40,7 @@ class SecurityEvent(StrEnum):
 
 
 class SecurityOutcome(StrEnum):
-    """How it ended. FAILED: it was allowed, and could not be done."""
+    """The result. FAILED: it was allowed, but it could not be done."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
@@ -48,17 +48,16 @@ class SecurityOutcome(StrEnum):
 
 
 class SecurityRecord(BaseModel):
-    """One record: what somebody did, when, on what and from where, and whether they were allowed to.
+    """One record: a person's action, its time, its object and its source, and whether it was allowed.
 
-    ``at`` is by the clock of the process that saw it. ``user`` and ``role`` are those of the dashboard; on
-    the command line ``user`` is the user of the operating system, ``by`` the name that ``--by`` gives, and
-    ``sudo_user`` what sudo says. ``way`` is "token" or "proxy", by which
-    somebody has signed in, or "command line". ``source`` is the
-    address of the client, or the host of the command line. ``message`` is a uuid, or the id of a parked
-    message; ``messages`` how many a decision is about. ``times`` is how often it happened since ``at``:
-    repeated refusals are gathered. ``why`` is one of our own sentences.
+    ``at`` is the time of the process that recorded it. ``user`` and ``role`` are those of the dashboard. On
+    the command line, ``user`` is the user of the operating system, ``by`` the name from ``--by``, and
+    ``sudo_user`` the user that sudo reports. ``way`` is how the person signed in: "token", "proxy" or
+    "command line". ``source`` is the address of the client, or the host of the command line. ``message`` is a
+    uuid, or the id of a parked message; ``messages`` is the number of messages in a decision. ``times`` is
+    how often it happened since ``at``: one record counts repeated refusals. ``why`` is one of our sentences.
 
-    No record holds a secret, a token, a body or the text of an error.
+    Records never have a secret, a token, a body or the text of an error.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -86,20 +85,20 @@ class SecurityRecord(BaseModel):
         return None if text is None else text[:LONGEST_NAME]
 
     def to_json(self) -> str:
-        """Return it as one line of JSON in ASCII; what is None is left out."""
+        """Return it as one line of JSON in ASCII, without fields that are None."""
         return json.dumps(self.model_dump(mode="json", exclude_none=True))
 
     def after(self, outcome: SecurityOutcome, why: str) -> Self:
-        """Return the record of what came of this one: with its own time and id."""
+        """Return the record of this action's outcome, with its own time and id."""
         fresh = {"outcome": outcome, "why": why, "at": datetime.now(UTC), "id": line_id()}
         return self.model_copy(update=fresh)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read what :meth:`to_json` wrote; what a newer version added is left out.
+        """Read what :meth:`to_json` wrote, without fields that a newer version added.
 
         Raises:
-            ValueError: it is not such a record.
+            ValueError: the text is not a record.
         """
         return cls.model_validate_json(text)
 
@@ -112,34 +111,34 @@ class SecurityPage(NamedTuple):
 
 
 class SecurityLog(Protocol):
-    """Keeps records of security. Nothing changes one, and only age deletes one."""
+    """Keeps security records. Nothing changes a record, and it is deleted only because of its age."""
 
     async def append(self, records: Sequence[SecurityRecord]) -> None:
-        """Add records, in one call; one that is sent twice is read once.
+        """Add records, in one call; a record that is sent twice is read once.
 
         Raises:
-            UnavailableError: they are not kept.
+            UnavailableError: they are not stored.
         """
         ...
 
     async def read(
         self, *, before: datetime | None = None, cursor: str | None = None, limit: int = 100
     ) -> SecurityPage:
-        """Return some records, the newest first; at first those that were stored before an instant.
+        """Return some records, the newest first; without a cursor, only records stored before an instant.
 
         Raises:
-            ConfigurationError: the cursor is none of this log.
+            ConfigurationError: the cursor does not belong to this log.
         """
         ...
 
     async def delete_older(self, age: timedelta) -> None:
-        """Delete the records that were stored longer ago than this, by the store's clock."""
+        """Delete the records that are older than this, by the store's clock."""
         ...
 
 
 @runtime_checkable
 class KeepsSecurityLog(Protocol):
-    """A store that keeps a security log, as those of this package do; one of your own may."""
+    """A store that keeps a security log, as those of this package do; your own store may."""
 
     @property
     def security_log(self) -> SecurityLog:
@@ -148,10 +147,10 @@ class KeepsSecurityLog(Protocol):
 
 
 def security_log_of(store: HistoryStore) -> SecurityLog | None:
-    """Return the security log of a store; None where it keeps none."""
+    """Return the security log of a store; None if it does not keep one."""
     return store.security_log if isinstance(store, KeepsSecurityLog) else None
 
 
 def recorded_once(records: Iterable[SecurityRecord]) -> list[SecurityRecord]:
-    """Return records without those that were sent twice."""
+    """Return the records without repetitions."""
     return list({record.id: record for record in records}.values())

@@ -1,8 +1,8 @@
-"""What a Redis account may do, asked without doing it.
+"""Check what a Redis account may do, without running any command.
 
-Redis looks whether an account may send a command before it queues it in a transaction. So each command is
-queued with the very keys, behind MULTI, and then all are discarded: nothing runs. What a script calls is
-found in its text.
+Redis checks an account's permission before it queues a command in a transaction. So each command is queued
+with its real keys after MULTI, and then all are discarded: nothing runs. The commands of a script are found
+in its text.
 """
 
 import re
@@ -18,13 +18,13 @@ from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import answer_of
 from history.store.inspection import Refusal
 
-#: What a script calls: a command, and its subcommand where it has some.
+#: A call in a script: a command, and its subcommand if it has one.
 _CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'(?:,\s*'([A-Z]+)')?")
 
-#: Commands with subcommands; of all others the second word is a key.
+#: Commands with subcommands; the second word of all other commands is a key.
 _CONTAINERS = frozenset({"XGROUP", "XINFO"})
 
-#: The words that each command takes at least; K is the key.
+#: The shortest form of each command; K is the key.
 _WORDS: Mapping[str, str] = {
     "DEL": "K",
     "EVALSHA": f"{'0' * 40} 1 K",
@@ -84,20 +84,20 @@ _WORDS: Mapping[str, str] = {
     "ZSCORE": "K m",
 }
 
-#: How a refusal says that a key, or a channel, is meant and not the command.
+#: The words by which a refusal means a key or a channel, not the command.
 _KEY = re.compile(r"access (a|one of the) (key|channel)")
 
-#: How a server says that it has no such command.
+#: The answer of a server without such a command.
 _UNKNOWN = re.compile(r"(ERR )?[Uu]nknown (sub)?command")
 
-#: What asks for a key alone, whatever is done with it there.
+#: A command that checks only the access to a key.
 _ANY_USE = ("EVAL", "return 1", "1")
 
 
 class Use(NamedTuple):
-    """What an account does: in words, its commands, all of them on the first key, and all its keys.
+    """A use by an account: in words, its commands, all of them on the first key, and all its keys.
 
-    ``patterns`` are what an operator would let it have of keys and channels.
+    ``patterns`` are the keys and channels that an operator would grant.
     """
 
     doing: str
@@ -106,7 +106,7 @@ class Use(NamedTuple):
     patterns: Sequence[str]
 
     def asked(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield what is refused if one of these is, and the words that find out."""
+        """Yield each command or key, and the words that check its permission."""
         for command in self.commands:
             words = _WORDS[command].split()
             yield command, [*command.split(), *(self.keys[0] if word == "K" else word for word in words)]
@@ -121,10 +121,10 @@ def commands_of(*scripts: str) -> Sequence[str]:
 
 
 async def refusals_of(client: Any, uses: Sequence[Use]) -> Sequence[Refusal]:
-    """Return what is refused to the account of a redis-py client, over a connection of its own.
+    """Return the refusals for the account of a redis-py client, over a separate connection.
 
     Raises:
-        redis.RedisError: the server does not answer, or the account may not use MULTI, and so not ask.
+        redis.RedisError: the server does not answer, or the account may not use MULTI for the check.
     """
     asked = [list(use.asked()) for use in uses]
     words = [words for some in asked for _, words in some]
@@ -137,19 +137,19 @@ async def refusals_of(client: Any, uses: Sequence[Use]) -> Sequence[Refusal]:
 
 
 async def queued(client: Any, key: str, asked: Sequence[Sequence[str]]) -> tuple[str, Sequence[object]]:
-    """Return the name of an account, and the answer to each command: QUEUED, or why it was not.
+    """Return the name of an account, and the answer to each command: QUEUED, or the error.
 
     Raises:
         as :func:`refusals_of`.
     """
     pool = pool_of(client)
-    if pool is None:  # a Cluster's nodes have accounts of their own: the one that has the key is asked
+    if pool is None:  # each node of a Cluster has its own accounts: use the node that has the key
         pool = client.get_redis_connection(client.get_node_from_key(key)).connection_pool
     wire = pool.connection_class(**pool.connection_kwargs)
     try:
         await settled(wire.connect())
         name = await _say(wire, "ACL", "WHOAMI")
-        # One by one: without a transaction all that follows would run.
+        # One by one: without a transaction, all following commands would run.
         for word, wanted in (("MULTI", b"OK"), ("PING", b"QUEUED")):
             answer = await _say(wire, word)
             if answer != wanted:
@@ -158,7 +158,7 @@ async def queued(client: Any, key: str, asked: Sequence[Sequence[str]]) -> tuple
             await settled(wire.send_command(*words))
         *answers, _ = [await answer_of(wire) for _ in range(len(asked) + 1)]
     finally:
-        # Whatever happens, nothing was executed: a transaction ends with its connection.
+        # Nothing was executed in any case: a transaction ends with its connection.
         await settled(wire.disconnect())
     known = name.decode() if isinstance(name, bytes) else pool.connection_kwargs.get("username")
     return known or "default", answers
@@ -170,7 +170,7 @@ async def _say(wire: Any, *words: str) -> object:
 
 
 def _no_transaction(answer: object) -> redis.ResponseError:
-    """Return why nothing can be asked: MULTI is refused, or a proxy between does not keep to it."""
+    """Return why the check is impossible: MULTI is refused, or a proxy in between does not support it."""
     if isinstance(answer, redis.ResponseError):
         return answer
     return NoPermissionError(f"MULTI and what follows are answered with {answer!r:.60}")
@@ -179,7 +179,7 @@ def _no_transaction(answer: object) -> redis.ResponseError:
 def _refusals(use: Use, user: str, answers: Mapping[str, object]) -> Iterator[Refusal]:
     refused = {what: str(answer) for what, answer in answers.items() if isinstance(answer, NoPermissionError)}
     places = [what for what, text in refused.items() if _KEY.search(text)]
-    # Where EVAL is refused, nothing is known of the keys.
+    # If EVAL is refused, nothing is known about the keys.
     commands = sorted({what if what in _WORDS else _ANY_USE[0] for what in refused if what not in places})
     keys = list(dict.fromkeys(_place(use, what) for what in places))
     if refused:

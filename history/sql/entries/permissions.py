@@ -1,4 +1,4 @@
-"""What each use of a history does in PostgreSQL, so that the privileges of its role can be asked for."""
+"""The statements of each use of a history in PostgreSQL, to check the privileges of its role."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ _BATCHES = (
     entries.RENEW_WHOLE_BATCH,
 )
 
-#: SQLite: what needs no privilege but that to write the file.
+#: SQLite: a statement that needs no privilege except to write the file.
 _NOTHING = statement("SELECT 1")
 
 
@@ -64,7 +64,7 @@ async def refusals_in(database: Prepared, capabilities: Collection[Capability]) 
     needs: dict[str, frozenset[Need]] = {
         one: needs_of(_STATEMENTS[one], "doubtless_") for one in Capability if one in capabilities
     }
-    # Not greeted: that reads what the role may be refused.
+    # Without the greeting: it reads a table that may be refused to the role.
     inner = replace(database.inner, greet=None) if isinstance(database.inner, Pooled) else database.inner
     return await inner.run("asking what its role may do", lambda connection: refusals_of(connection, needs))
 

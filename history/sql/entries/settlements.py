@@ -1,4 +1,4 @@
-"""How a SQL history settles and renews: write where the fence still stands, look only where it did not."""
+"""How a SQL history settles and renews: write if the fence is still the same, and only else look it up."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -26,7 +26,7 @@ from history.store.records import Change, is_done
 async def settle_entries(
     connection: AnyConnection, *, trigger: str, wishes: Mapping[bytes, Settlement]
 ) -> Mapping[bytes, bool]:
-    """Complete or release entries by digest; answer for each whether it is now as asked.
+    """Complete or release entries by digest; return for each whether it is now as requested.
 
     Raises:
         HistoryUnavailableError: others kept getting in the way.
@@ -56,14 +56,14 @@ async def settle_entries(
 async def _write(
     connection: AnyConnection, trigger: str, wishes: Sequence[tuple[bytes, Settlement]]
 ) -> Sequence[bytes]:
-    """Write what still can be; return the digests of it."""
+    """Write the possible settlements; return their digests."""
     values = _values(connection.dialect.name, wishes)
     rows = await fetch(connection, SETTLE, trigger=trigger, **values)
     return [row.digest for row in rows if row.expires_at]
 
 
 def completion_of(trigger: str, settlements: Sequence[Settlement]) -> Ending | None:
-    """Return what completes entries at the end of their transaction, on PostgreSQL; None for a release."""
+    """Return the completion of entries at the end of their transaction, on PostgreSQL; None for a release."""
     wishes = {digest(one.uuid): one for one in settlements if one.outcome is not None}
     if len(wishes) < len(settlements):
         return None
@@ -83,7 +83,7 @@ def _values(dialect: str, wishes: Sequence[tuple[bytes, Settlement]]) -> dict[st
 async def renew_entries(
     connection: AnyConnection, *, trigger: str, renewals: Mapping[bytes, Renewal], lease: timedelta
 ) -> frozenset[bytes]:
-    """Prolong leases of entries, by digest, or of the batches that hold them; return what was prolonged."""
+    """Prolong leases of entries, by digest, or of their batches; return the digests with a longer lease."""
     keys = sorted(renewals)
     asked = [renewals[key] for key in keys]
     fences, owners = [renewal.fence for renewal in asked], [renewal.owner for renewal in asked]
@@ -99,7 +99,7 @@ async def renew_entries(
 async def _renew_held(
     connection: AnyConnection, trigger: str, renewals: Mapping[bytes, Renewal], lease: timedelta
 ) -> set[bytes]:
-    """Prolong the leases of the open batches that hold these; return the digests of what they hold."""
+    """Prolong the leases of the open batches with these entries; return the digests of the entries."""
     held: dict[str, list[tuple[bytes, int]]] = {}
     for row in await look_up(connection, trigger, list(renewals)):
         entry, renewal = entry_of(row), renewals[row.digest]
@@ -128,7 +128,7 @@ async def settle_batches(
     outcome: EntryOutcome | None,
     changes: Sequence[Change],
 ) -> bool:
-    """Complete or release the rows of the ledger, and make changes; answer whether all is now as asked.
+    """Complete or release the rows of the ledger, and make changes; return whether all is now as requested.
 
     Several rows need a transaction: what was looked at first may have changed when it is written.
 
@@ -162,7 +162,7 @@ async def _may_settle(
 async def settle_batch(
     connection: AnyConnection, *, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
 ) -> bool:
-    """Complete or release the one row of the ledger; answer whether the batch is now as asked.
+    """Complete or release the one row of the ledger; return whether the batch is now as requested.
 
     Raises:
         HistoryUnavailableError: others kept getting in the way.
@@ -184,7 +184,7 @@ async def settle_batch(
 
 
 def turns_of(uuids: Sequence[str]) -> Sequence[dict[bytes, int]]:
-    """Part uuids, by their indexes, so that no turn has a digest twice: the second one has to wait."""
+    """Part uuids, by their indexes, so that no turn has a digest twice: the second has to wait."""
     turns: list[dict[bytes, int]] = []
     met: dict[bytes, int] = {}
     for index, uuid in enumerate(uuids):

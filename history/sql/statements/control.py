@@ -1,7 +1,7 @@
-"""Every SQL statement of orders, states and statistics, each a named block with its purpose.
+"""Every SQL statement of commands, states and statistics, each a named block with its purpose.
 
-The words in braces are explained in :mod:`history.sql.statements.dialects`. On SQLite a beat takes several
-statements in one transaction, on PostgreSQL, where each is a round trip, one.
+:mod:`history.sql.statements.dialects` explains the words in braces. On SQLite a beat is several statements
+in one transaction. On PostgreSQL it is one statement, because each would be a round trip.
 """
 
 from history.sql.statements.dialects import statement
@@ -9,9 +9,9 @@ from history.sql.statements.dialects import statement
 # The clock.
 NOW = statement("SELECT {now} AS now")
 
-# PostgreSQL: keep what a consumer counted and said, add what is new of its counts, answer its orders. A count
-# that has not changed is not written, so that a beat that arrives twice adds nothing. Sorted, so that two
-# consumers wait for each other in one order.
+# PostgreSQL: store a consumer's counts and reports, add the new counts to the sums, return its commands. A
+# count that has not changed is not written, so a beat that arrives twice adds nothing. The rows are sorted,
+# so that two consumers never deadlock.
 BEAT = statement(
     postgresql="""
     WITH clock AS MATERIALIZED (SELECT {now} AS now),
@@ -44,7 +44,7 @@ BEAT = statement(
 """
 )
 
-# SQLite: keep what a consumer counted; return by how much what has changed.
+# SQLite: store a consumer's counts; return by how much each has changed.
 COUNT = statement(
     sqlite="""
     INSERT INTO doubtless_counts AS c (token, trigger_name, name, value, added)
@@ -67,7 +67,7 @@ ADD = statement(
 """
 )
 
-# SQLite: keep what a consumer said.
+# SQLite: store a consumer's reports.
 SAY = statement(
     sqlite="""
     INSERT INTO doubtless_consumers (token, trigger_name, beat_at, document)
@@ -76,7 +76,7 @@ SAY = statement(
 """
 )
 
-# SQLite: the orders that stand for some triggers.
+# SQLite: the commands in force for some triggers.
 STANDING = statement(
     sqlite="""
     SELECT o.trigger_name, o.verb, o.number, o.given_at, o.reason
@@ -84,12 +84,12 @@ STANDING = statement(
 """
 )
 
-# One order at a time: of two that were given at once, each must have a number of its own.
+# One command at a time: two commands that are given together must get different numbers.
 LOCK_ORDERS = statement(
     sqlite="SELECT 1", postgresql="LOCK TABLE doubtless_orders IN SHARE ROW EXCLUSIVE MODE"
 )
 
-# Give an order in place of the one before.
+# Give a command; it replaces the previous one.
 GIVE = statement("""
     INSERT INTO doubtless_orders (trigger_name, lasts, verb, number, given_at, reason)
     VALUES (:trigger, :lasts, :verb, :number, :now, :reason)
@@ -97,10 +97,10 @@ GIVE = statement("""
         verb = excluded.verb, number = excluded.number, given_at = excluded.given_at, reason = excluded.reason
 """)
 
-# All orders that stand.
+# All commands in force.
 LIST_ORDERS = statement("SELECT trigger_name, verb, number, given_at, reason FROM doubtless_orders")
 
-# The last words of consumers that were not silent since.
+# The last reports of consumers that were not silent since then.
 LIST_CONSUMERS = statement("""
     SELECT token, trigger_name, beat_at, document FROM doubtless_consumers WHERE beat_at >= :least
 """)
@@ -114,7 +114,7 @@ CLEAR = statement("""
     WHERE (CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger) AND name <> 'consumers'
 """)
 
-# SQLite: delete what silent consumers counted, before they are deleted themselves.
+# SQLite: delete the counts of silent consumers, before the consumers.
 SWEEP_COUNTS = statement(
     sqlite="""
     DELETE FROM doubtless_counts WHERE (token, trigger_name) IN (
@@ -122,7 +122,7 @@ SWEEP_COUNTS = statement(
 """
 )
 
-# Delete silent consumers; on PostgreSQL with their counts, for a transaction sees no standstill there.
+# Delete silent consumers; on PostgreSQL in one statement with their counts: two could see different rows.
 SWEEP = statement(
     sqlite="DELETE FROM doubtless_consumers WHERE beat_at < {now} - :silence RETURNING token",
     postgresql="""

@@ -66,7 +66,7 @@ WRITE_FOR_BATCH = statement("""
 # PostgreSQL: claim in one statement. A row that was dead when the statement began may be overwritten while it
 # has the same fence, because a dead fence stays dead. Checking its expiry or its batch again would be wrong:
 # a batch that was opened since is invisible here. If a uuid gets no answer, another claim took it meanwhile:
-# ask again. Sorted, so that two claims of the same uuids wait for each other in one order.
+# ask again. Sorted, so that two claims of the same uuids never deadlock.
 CLAIM = statement("""
     WITH {standing},
     written AS (

@@ -15,7 +15,7 @@ OPEN = statement("""
     RETURNING number, due_at <= {now} AS late
 """)
 
-# Let the next message begin another period; what this one holds is due.
+# Let the next message begin another period; this period is due.
 SHUT = statement("UPDATE doubtless_joins SET state = 'late' WHERE number = :number")
 
 # Store a part, unless another message has its place.
@@ -39,7 +39,7 @@ PARTS = statement(
     """,
 )
 
-# Hand the completed period to whoever completed it.
+# Hand the completed period to the worker that completed it.
 COMPLETE = statement("""
     UPDATE doubtless_joins
     SET state = 'ready', owner = :owner, taken = taken + 1, due_at = {now} + CAST(:hold AS BIGINT)
@@ -47,12 +47,12 @@ COMPLETE = statement("""
     RETURNING number, activation, state, started_at, taken
 """)
 
-# Whether somebody has to look at a period.
+# Whether a period is due.
 LATE = statement("""
     SELECT number FROM doubtless_joins WHERE trigger_name = :trigger AND due_at <= {now} LIMIT 1
 """)
 
-# Hand out what is due. On PostgreSQL another one who does this skips what is being handed out.
+# Hand out due periods. On PostgreSQL another worker skips the periods that are being handed out.
 HAND_OUT_TEXT = """
     UPDATE doubtless_joins
     SET state = CASE WHEN state = 'ready' THEN 'ready' ELSE 'expired' END,
@@ -68,7 +68,7 @@ HAND_OUT = statement(
     postgresql=HAND_OUT_TEXT.replace("SKIPPING", "FOR UPDATE SKIP LOCKED"),
 )
 
-# Fail the entry of a part that waited in vain, so that its copy in the parking lot can be run.
+# Fail the entry of a part in an expired period, so that its parked copy can be run.
 FAIL = statement("""
     UPDATE doubtless_history SET outcome = 'failed'
     WHERE trigger_name = :trigger AND digest = :digest AND fence = :fence
@@ -94,7 +94,7 @@ WAITING = statement("""
     FROM doubtless_joins WHERE trigger_name = :trigger ORDER BY number LIMIT :limit
 """)
 
-# Be the first of an activation, unless somebody is.
+# Become the first of an activation, unless there is one.
 FIRST = statement("""
     WITH clock AS (SELECT {now} AS now)
     INSERT INTO doubtless_join_firsts AS f (trigger_name, key, digest, expires_at)
@@ -106,12 +106,12 @@ FIRST = statement("""
     RETURNING digest
 """)
 
-# Who is the first of an activation.
+# The first of an activation.
 WHO = statement("""
     SELECT digest FROM doubtless_join_firsts WHERE trigger_name = :trigger AND key = :key
 """)
 
-# Forget some of who was first where it does not matter any more. Asked twice: somebody may be first again.
+# Forget some first messages after their time-out. It is checked twice: there may be a new first meanwhile.
 PURGE = statement("""
     DELETE FROM doubtless_join_firsts
     WHERE trigger_name = :trigger AND expires_at <= {now} AND key IN (

@@ -10,7 +10,7 @@ _WORDS: Words = {
     },
 }
 
-# Keep a message; parking it again replaces the copy.
+# Park a message; parking it again replaces the copy.
 PARK = statement("""
     INSERT INTO doubtless_parked (trigger_name, id, parked_at, document)
     VALUES (:trigger, :id, :parked_at, :document)
@@ -18,7 +18,7 @@ PARK = statement("""
         parked_at = excluded.parked_at, document = excluded.document
 """)
 
-# Note what is about to be parked, and how often it was; a label without its message counts for nothing.
+# Label a message that is about to be parked, and count its copies; a label alone counts for nothing.
 LABEL = statement("""
     INSERT INTO doubtless_parked_labels AS l (trigger_name, id, parked_at, copies, label)
     VALUES (:trigger, :id, :parked_at, 1, :label)
@@ -30,7 +30,7 @@ LABEL = statement("""
         ) THEN l.copies ELSE 0 END
 """)
 
-# Find by the beginning of an id; not with LIKE, for an id is no pattern.
+# Find by the beginning of an id; without LIKE, because an id is not a pattern.
 FIND = statement("""
     SELECT p.trigger_name, p.id, p.parked_at, p.document, COALESCE(l.copies, 1) AS copies
     FROM doubtless_parked AS p
@@ -40,7 +40,7 @@ FIND = statement("""
     LIMIT 2
 """)
 
-# The one of a trigger and a whole id: by the primary key, however many there are.
+# Find by a trigger and a whole id: by the primary key, so it is quick with many messages.
 FIND_WHOLE = statement("""
     SELECT p.trigger_name, p.id, p.parked_at, p.document, COALESCE(l.copies, 1) AS copies
     FROM doubtless_parked AS p
@@ -58,7 +58,7 @@ LIST = statement("""
     LIMIT :limit
 """)
 
-# The labels after a trigger and an id, in the order of the primary key; the document where a label is stale.
+# The labels after a trigger and an id, in the order of the primary key; the document if a label is stale.
 _LABELS = """
     SELECT p.trigger_name, p.id, p.parked_at, COALESCE(l.copies, 1) AS copies, l.label,
         CASE WHEN l.label IS NULL THEN p.document END AS document
@@ -77,19 +77,19 @@ LABELS_OF_ONE = statement(f"""
     ORDER BY p.trigger_name, p.id LIMIT :limit
 """)
 
-# The labels of the messages of a uuid, by its digest.
+# The labels of the messages with a uuid, by its digest.
 LABELS_OF_UUID = statement(f"""
     {_LABELS}
     JOIN doubtless_parked_uuids AS u ON u.trigger_name = p.trigger_name AND u.id = p.id
     WHERE u.digest = :digest AND (CAST(:trigger AS TEXT) IS NULL OR p.trigger_name = :trigger)
 """)
 
-# Whether there are messages that an older version has parked, without the digest of their uuid.
+# Whether an older version has parked messages, without the digest of their uuid.
 ARE_OLDER = statement("""
     SELECT (SELECT COUNT(*) FROM doubtless_parked) > (SELECT COUNT(*) FROM doubtless_parked_uuids)
 """)
 
-# Note whose message is about to be parked; what has no uuid has the digest of none.
+# Store the uuid of a message that is about to be parked; without a uuid, the digest of the empty text.
 NOTE_UUID = statement("""
     INSERT INTO doubtless_parked_uuids (trigger_name, id, digest) VALUES (:trigger, :id, :digest)
     ON CONFLICT (trigger_name, id) DO UPDATE SET digest = excluded.digest
@@ -101,12 +101,12 @@ READ = statement("""
     WHERE trigger_name = :trigger AND id = :id
 """)
 
-# Take one out.
+# Remove one.
 REMOVE = statement("DELETE FROM doubtless_parked WHERE trigger_name = :trigger AND id = :id RETURNING id")
 REMOVE_LABEL = statement("DELETE FROM doubtless_parked_labels WHERE trigger_name = :trigger AND id = :id")
 REMOVE_UUID = statement("DELETE FROM doubtless_parked_uuids WHERE trigger_name = :trigger AND id = :id")
 
-# Take many out.
+# Remove many.
 REMOVE_EACH = statement(
     "DELETE FROM doubtless_parked WHERE trigger_name = :trigger AND id IN {ids} RETURNING id", words=_WORDS
 )
@@ -122,7 +122,7 @@ COUNT = statement("""
     SELECT COUNT(*) FROM doubtless_parked WHERE CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger
 """)
 
-# Which of these are parked; in a transaction, until whose end nobody else decides about them.
+# Which of these are parked; until the end of the transaction nobody else decides about them.
 LOCK = statement(
     sqlite="SELECT id FROM doubtless_parked WHERE trigger_name = :trigger AND id IN {ids} ORDER BY id",
     postgresql="""
@@ -140,7 +140,7 @@ RECORD = statement("""
     VALUES (:trigger, :token, {now}, :document)
 """)
 
-# The triggers about whose messages something was decided.
+# The triggers with decisions.
 DECIDED_TRIGGERS = statement("""
     WITH RECURSIVE named (trigger_name) AS (
         SELECT MIN(trigger_name) FROM doubtless_decisions
@@ -152,7 +152,7 @@ DECIDED_TRIGGERS = statement("""
     SELECT trigger_name FROM named WHERE trigger_name IS NOT NULL
 """)
 
-# What was decided, the newest first.
+# The decisions, the newest first.
 DECISIONS = statement("""
     SELECT number, decided_at, document FROM doubtless_decisions
     WHERE trigger_name = :trigger AND number < :before ORDER BY number DESC LIMIT :limit

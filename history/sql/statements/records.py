@@ -1,6 +1,6 @@
 """Every SQL statement on records and logs, each a named block with its purpose.
 
-SQLite gets the keys and values of records as one BLOB, and where each of them stands in it as a JSON array.
+SQLite gets the keys and values of records as one BLOB, and their places in it as a JSON array.
 """
 
 import json
@@ -28,7 +28,7 @@ _WORDS: Words = {
             CAST(:ids AS TEXT[]), CAST(:abouts AS BYTEA[]), CAST(:lines AS TEXT[])
         ) AS w (id, about, line)""",
     },
-    # PostgreSQL looks each key up as the first that is not smaller; see ``{held}`` of the entries.
+    # PostgreSQL looks up each key as the first key that is not smaller; see ``{held}`` of the entries.
     "asked": {
         Dialect.SQLITE: """(
             SELECT substr(:blob, json_extract(value, '$[0]'), json_extract(value, '$[1]')) AS key
@@ -40,10 +40,10 @@ _WORDS: Words = {
             ORDER BY n.trigger_name, n.kind, n.key LIMIT 1
         ) AS r""",
     },
-    # SQLite refuses the name of the table there, and PostgreSQL columns of which there are two.
+    # SQLite refuses the name of the table there, and PostgreSQL refuses ambiguous columns.
     "returned": {Dialect.SQLITE: "key, version, value", Dialect.POSTGRESQL: "r.key, r.version, r.value"},
     "lives": "(r.expires_at IS NULL OR r.expires_at > {now})",
-    # The new row says what the time is: the clock is asked once.
+    # The new row has the time, so the clock is read only once.
     "lived": "(r.expires_at IS NULL OR r.expires_at > excluded.changed_at)",
     "same": "({lived} AND r.version = excluded.version AND r.value = excluded.value)",
     "taken": """(NOT {same} AND CASE CAST(:expects AS TEXT)
@@ -52,8 +52,8 @@ _WORDS: Words = {
         ELSE NOT {lived} END)""",
 }
 
-# Keep records, each where the one that is held is as expected, and return those that are held then. One that
-# is held already lives longer. In the order of the keys, so that two calls never wait for each other.
+# Store each record if the stored one is as expected, and return the stored records. A record that is already
+# there lives longer. In the order of the keys, so that two calls never deadlock.
 PUT = statement(
     """
     INSERT INTO doubtless_records AS r (trigger_name, kind, key, version, value, changed_at, expires_at)
@@ -74,7 +74,7 @@ PUT = statement(
     words=_WORDS,
 )
 
-# Keep records that follow those that are held, and return them; none where nothing is held.
+# Store records that follow the stored records, and return them; without a stored record, nothing happens.
 FOLLOW = statement(
     """
     UPDATE doubtless_records AS r
@@ -90,7 +90,7 @@ FOLLOW = statement(
     words=_WORDS,
 )
 
-# What is held under keys and still lives.
+# The records of keys that have not expired.
 GET = statement(
     """
     SELECT r.key, r.version, r.value, TRUE AS lives FROM {asked}
@@ -109,7 +109,7 @@ PAGE = statement(
     words=_WORDS,
 )
 
-# Delete the records of some keys; only those that still lived come back as such.
+# Delete the records of some keys; ``lives`` tells which had not expired.
 DELETE = statement(
     """
     DELETE FROM doubtless_records AS r
@@ -119,7 +119,7 @@ DELETE = statement(
     words=_WORDS,
 )
 
-# Some whose time to live is over; two that do this at once do not wait for each other.
+# Delete some expired records; two such calls do not wait for each other.
 PURGE = statement(
     sqlite="""
     DELETE FROM doubtless_records WHERE rowid IN (
@@ -132,7 +132,7 @@ PURGE = statement(
     """,
 )
 
-# Some that have not changed for long.
+# Delete some records that have not changed for long.
 FORGET = statement("""
     DELETE FROM doubtless_records WHERE trigger_name = :trigger AND kind = :kind AND key IN (
         SELECT key FROM doubtless_records
@@ -141,10 +141,10 @@ FORGET = statement("""
     RETURNING key
 """)
 
-# What undoes the changes of a step of which one is refused, in whosever transaction it is.
+# Undo all changes of a step if one is refused, in any transaction.
 SAVE, UNDO = statement("SAVEPOINT doubtless_step"), statement("ROLLBACK TO SAVEPOINT doubtless_step")
 
-# Add lines; one that is sent twice stands there once.
+# Add lines; a line that is sent twice is added once.
 APPEND = statement(
     """
     INSERT INTO doubtless_log (id, trigger_name, kind, about, written_at, line)
@@ -169,7 +169,7 @@ ABOUT = statement("""
     ORDER BY written_at DESC, id DESC LIMIT :limit
 """)
 
-# Forget the lines before the last so many of a log; two that do this at once find less to do.
+# Delete the lines before the last ``kept`` lines of a log; of two such calls, the second finds less to do.
 TRIM = statement("""
     DELETE FROM doubtless_log WHERE trigger_name = :trigger AND kind = :kind AND written_at < (
         SELECT written_at FROM doubtless_log WHERE trigger_name = :trigger AND kind = :kind
@@ -185,7 +185,7 @@ CUT = statement("""
 
 
 def parameters(dialect: str, records: Sequence[Record]) -> Mapping[str, Any]:
-    """Return what ``{puts}`` and ``{asked}`` take."""
+    """Return the parameters of ``{puts}`` and ``{asked}``."""
     if dialect == Dialect.POSTGRESQL:
         return {
             "keys": [record.key for record in records],
@@ -202,7 +202,7 @@ def parameters(dialect: str, records: Sequence[Record]) -> Mapping[str, Any]:
 
 
 def lines_of(dialect: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield what ``{lines}`` takes, of one statement each; SQLite's travel nowhere, and take one line."""
+    """Yield the parameters of ``{lines}`` for each statement; for SQLite, one line per statement."""
     if dialect == Dialect.POSTGRESQL:
         yield {f"{name}s": [row[name] for row in rows] for name in ("id", "about", "line")}
     else:

@@ -1,25 +1,24 @@
-"""The tables of a SQL history, and how they come to be.
+"""The tables of a SQL history, and how they are made.
 
 ====================  ===============================================================================
-doubtless_history     one row per remembered uuid; one whose time to live is over is as good as none. A
-                      row of a batch has no state of its own: its ``batch`` (which is its fence, too)
-                      names the row of the ledger that holds it. The row of no trigger is the anchor, which
-                      is always there
-doubtless_batches     the ledger: one row per opened batch. Of the rows of one token at most one is not
-                      retired; it is the batch, the others only speak for what they completed
-doubtless_parked      messages kept aside, each a JSON document
-doubtless_parked_labels  what can be said of each without reading it, a JSON document, and how often it was
-                      parked; one whose time is not that of its message is stale
-doubtless_parked_uuids  by which those of one uuid are found: its digest; of what has none, that of no text
-doubtless_decisions   what somebody decided about parked messages, one row a step; it only grows
-doubtless_orders      the orders to a trigger: the last one that lasts, and the last that does not
-doubtless_consumers   the last word of each consumer on each of its triggers, a JSON document
-doubtless_counts      what each consumer has counted, and by how much that grew when it last grew
-doubtless_statistics  what all consumers of a trigger have counted together
+doubtless_history     one row per remembered uuid; a row after its time to live counts as absent. The state
+                      of a batch's row is in the ledger: its ``batch`` (which is also its fence) names the
+                      row there. The row without a trigger is the anchor, which always exists
+doubtless_batches     the ledger: one row per opened batch. At most one row of a token is not retired: it is
+                      the batch; the retired rows only have the state of completed entries
+doubtless_parked      parked messages, each a JSON document
+doubtless_parked_labels  the label of each, a JSON document with the facts without the message, and the number
+                      of its copies; a label is stale if its time differs from the message's time
+doubtless_parked_uuids  the digest of each uuid, to find its messages; without a uuid, that of the empty text
+doubtless_decisions   the decisions about parked messages, one row per step; it only grows
+doubtless_orders      the commands to a trigger: the last that lasts, and the last that does not
+doubtless_consumers   the last report of each consumer on each of its triggers, a JSON document
+doubtless_counts      the counts of each consumer, and by how much each grew the last time
+doubtless_statistics  the sums of the counts of all consumers of a trigger
 doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
 doubtless_join_parts  the messages of these periods, each a JSON document
-doubtless_join_firsts who is the first of an activation, for a join of only one
-doubtless_records     what is kept beside the entries: one row per record, by its kind and key
+doubtless_join_firsts the first message of an activation, for a join of only one
+doubtless_records     the records beside the entries: one row per record, by its kind and key
 doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
                       fence (SQLite only, PostgreSQL has the sequence ``doubtless_fences``)
@@ -60,16 +59,16 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-#: How often the switch to the write-ahead log is tried while others are in the way.
+#: How often the switch to the write-ahead log is tried while other connections prevent it.
 ATTEMPTS = 5
 
 #: The version of the tables that this code reads and writes.
 SCHEMA = 1
 
-#: Compared byte by byte: quicker, and no upgrade of the system's collations can corrupt the unique index.
+#: Compared byte by byte: this is quicker, and an upgrade of the system's collations cannot corrupt the index.
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
 
-#: SQLite's tables are clustered by an INTEGER, and by no other type.
+#: SQLite clusters a table only by an INTEGER.
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 METADATA = MetaData()
@@ -153,7 +152,7 @@ PARKED_UUIDS = Table(
     Index("doubtless_parked_uuids_digest", "digest"),
 )
 
-#: What came after the first version, in the order in which it is made.
+#: Tables that the first version did not have, in the order in which they are made.
 PARKING_TABLES = (LABELS, DECISIONS, PARKED_UUIDS)
 
 ORDERS = Table(
@@ -194,7 +193,7 @@ STATISTICS = Table(
     Column("value", BigInteger, nullable=False),
 )
 
-#: What came after the first version: older code does not know them, and a database may lack them.
+#: Tables that the first version did not have: older code does not know them, and a database may lack them.
 CONTROL_TABLES = (ORDERS, CONSUMERS, COUNTS, STATISTICS)
 
 JOINS = Table(
@@ -240,7 +239,7 @@ JOIN_FIRSTS = Table(
     Index("doubtless_join_firsts_expiry", "trigger_name", "expires_at"),
 )
 
-#: What else came after the first version, in the order in which it is made.
+#: More tables that the first version did not have, in the order in which they are made.
 JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
 
 RECORDS = Table(
@@ -278,28 +277,28 @@ META = Table(
 
 FENCES = schema.Sequence("doubtless_fences")
 
-# Room on each page for the second version of a row, so that completing it touches no index.
+# Room on each page for the second version of a row, so that its completion changes no index.
 LEAVE_ROOM = statement(sqlite="SELECT 1", postgresql="ALTER TABLE doubtless_history SET (fillfactor = 70)")
 
-# Readers and the one writer do not wait for each other; it stays with the file. No effect in memory.
+# Readers and the one writer do not wait for each other; the file keeps this mode. No effect in memory.
 WRITE_AHEAD = statement(sqlite="PRAGMA journal_mode = WAL", postgresql="SELECT 1")
 
-# Write the version down once.
+# Store the version, once.
 MARK_SCHEMA = statement(
     "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0), ('anchor', 1)"
     " ON CONFLICT DO NOTHING"
 )
 
-# The version somebody wrote down, and the last fence.
+# The stored version, and the last fence.
 READ_META = statement("SELECT name, value FROM doubtless_meta WHERE name IN ('schema', 'fence')")
 
-#: What an operator runs where that version is spoilt, and known to be this one.
+#: The statement for an operator who knows the version, if the stored version is spoilt.
 MEND_SCHEMA = (
     f"INSERT INTO doubtless_meta (name, value) VALUES ('schema', {SCHEMA})"  # noqa: S608  (a number)
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 
-#: More are no fences: some must be left above them.
+#: A greater number is not a valid fence: there must be room for more fences above it.
 MOST_FENCES = 2**62
 
 
@@ -315,21 +314,21 @@ class Prepared:
 
     @property
     def dialect(self) -> Dialect:
-        """Whose SQL to speak."""
+        """The dialect of its SQL."""
         return self.inner.dialect
 
     @property
     def times_replaced(self) -> int:
-        """How often the file was another one than before."""
+        """How often the file was replaced by another."""
         return self.inner.times_replaced
 
     @property
     def is_ready(self) -> bool:
-        """Whether its tables are there, in the file that is there now."""
+        """Whether its tables exist in the present file."""
         return self.ready and self._times_replaced == self.inner.times_replaced
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Do one step.
+        """Run one step.
 
         Raises:
             HistoryUnavailableError: the server did not answer, or refused.
@@ -338,7 +337,7 @@ class Prepared:
         return await run_prepared(self, self.inner, doing, step, atomic=atomic)
 
     async def prepare(self) -> Pooled | None:
-        """Make the tables if need be; return the pool, or None inside somebody's transaction."""
+        """Make the missing tables; return the pool, or None inside a caller's transaction."""
         if not self.is_ready:
             times = self.inner.times_replaced
             await self._prepare()
@@ -346,9 +345,9 @@ class Prepared:
         return self.inner if isinstance(self.inner, Pooled) else None
 
     async def _prepare(self) -> None:
-        # Threads and processes may do this at once: the second one finds everything there.
+        # Threads and processes may do this in parallel: the second finds all tables.
         if not await self.inner.run("looking for its tables", self.look or history_exists):
-            if not isinstance(self.inner, Joined):  # no file changes its journal inside a transaction
+            if not isinstance(self.inner, Joined):  # a file cannot change its journal mode in a transaction
                 await self._write_ahead()
             await self.inner.run("creating its tables", self.make or create_history, atomic=True)
         self.ready = True
@@ -358,27 +357,27 @@ class Prepared:
             try:
                 await self.inner.run("creating its tables", _write_ahead)
             except HistoryUnavailableError:
-                # Of two that do this at once SQLite refuses one immediately, whatever its timeout. An empty
-                # transaction waits for the other one.
+                # If two connections do this, SQLite refuses one immediately, despite its timeout. An empty
+                # transaction waits for the other connection.
                 await self.inner.run("creating its tables", _nothing, atomic=True)
             else:
                 return
         await self.inner.run("creating its tables", _write_ahead)
 
     def joined(self, connection: AnyConnection) -> "Prepared":
-        """Return the same database inside somebody's transaction."""
+        """Return the same database inside a caller's transaction."""
         return Prepared(Joined(connection), ready=self.is_ready, look=self.look, make=self.make)
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self.inner.close()
 
 
 async def history_exists(connection: AnyConnection) -> bool:
-    """Whether the tables of a history are there.
+    """Whether the tables of a history exist.
 
     Raises:
-        ConfigurationError: a newer version wrote them, or another program; or who wrote them is not known.
+        ConfigurationError: a newer version, another program or an unknown program wrote them.
     """
     await refuse_foreign(connection, METADATA.sorted_tables, setting="history")
     if not await table_exists(connection, META):
@@ -404,7 +403,7 @@ async def history_exists(connection: AnyConnection) -> bool:
 
 
 def _tell_of_fences(fence: object) -> None:
-    """Say that the next draw of a fence mends its row; it does, whoever made that what it is."""
+    """Log a spoilt row of the last fence; the next draw of a fence repairs it."""
     if not isinstance(fence, int) or not 0 <= fence <= MOST_FENCES:
         _log.critical(
             "the row fence of the table doubtless_meta must be the last fence, and %s: the next one is the "
@@ -426,10 +425,10 @@ async def _write_ahead(connection: AnyConnection) -> Sequence[object]:
 
 
 async def create_history(connection: AnyConnection) -> None:
-    """Make the tables of a history, in a transaction, unless they are there."""
+    """Make the tables of a history, in a transaction, unless they exist."""
     await fetch(connection, ONE_CREATOR)
     if await history_exists(connection):
-        # Making an index that is there would wait for every service that runs in a transaction.
+        # The creation of an existing index would wait for every service that runs in a transaction.
         return
     if connection.dialect.name == Dialect.POSTGRESQL:
         await settled(connection.execute(CreateSequence(FENCES, if_not_exists=True)))

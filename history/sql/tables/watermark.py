@@ -3,15 +3,15 @@
 ======================  =============================================================================
 sysremoteuser           one row per link: see :mod:`history.store.watermark`, under the original's names.
                         Columns that begin with ``doubtless_`` are ours: the link's name and publication, the
-                        two epochs, the message size, which agent runs the link and until when that is
-                        presumed, why it is stopped, the checksum of the last transaction applied, the one
-                        that failed, how many were skipped, and the chains of all that was confirmed and of
-                        all that was applied
+                        two epochs, the message size, the agent that runs the link and until when it counts
+                        as running, why it is stopped, the checksum of the last applied transaction, the
+                        failed transaction, the number of skipped transactions, and the chains of all
+                        confirmed and of all applied transactions
 doubtless_link_log      the transaction log: one row per operation. ``origin`` is the link by which it
-                        came; NULL for the application's own
-doubtless_link_end      one row: the last offset given out, how many operations its transaction has so far,
-                        the offset up to which the log was deleted, and the version of these tables
-doubtless_link_mail     messages in transit, for the carrier that is a table
+                        came; NULL if it comes from the application
+doubtless_link_end      one row: the last granted offset and the operations in its transaction so far, the
+                        offset up to which the log was deleted, and the version of these tables
+doubtless_link_mail     messages in transit, for the carrier in a table
 ======================  =============================================================================
 
 Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.

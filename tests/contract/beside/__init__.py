@@ -1,1 +1,1 @@
-"""What each kind that is kept beside the entries must do, over the records of every store."""
+"""The contract of each kind of data beside the entries, over the records of every store."""

@@ -70,7 +70,7 @@ class FingerprintContract:
         await first_of(fingerprints, TRIGGER, "kept", _FIRST, _DAY)
         await first_of(fingerprints, TRIGGER, "ended", _FIRST, SHORT * 2)
 
-        # Either it is prolonged in time, or it had ended, is the first again, and lives as long.
+        # It was prolonged in time, or it had ended and is the first again; both live equally long.
         assert await first_of(fingerprints, TRIGGER, "prolonged", _FIRST, _DAY) == _FIRST
         assert await first_of(fingerprints, TRIGGER, "kept", _FIRST, SHORT) == _FIRST
 

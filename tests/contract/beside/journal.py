@@ -29,7 +29,7 @@ def _journal(store: HistoryStore) -> Journal:
 
 
 class JournalContract:
-    """Every client reads the lines that were written, by the uuid, in their order."""
+    """Every client reads the written lines by uuid, in their order."""
 
     async def test_lines_are_read_by_another_client_in_their_order(
         self, store: HistoryStore, another: HistoryStore
@@ -101,7 +101,7 @@ async def _all_records(store: HistoryStore, *, limit: int = 100) -> Sequence[Sec
 
 
 class SecurityLogContract:
-    """Every client reads the lines that were written, the newest first, and only age deletes them."""
+    """Every client reads the written lines, the newest first, and only their age deletes them."""
 
     async def test_a_record_is_read_by_another_client_as_it_was_written(
         self, store: HistoryStore, another: HistoryStore

@@ -1,4 +1,4 @@
-"""One run of the crash matrix over one store: send, kill, finish, and look at what is left."""
+"""One run of the crash matrix over one store: send, kill, finish, and check the result."""
 
 import subprocess
 import sys
@@ -27,18 +27,18 @@ from triggers.providers.opening import open_provider
 #: A silent consumer counts as dead soon, so that the tests need not wait.
 FAST = "?claim_idle=0.5&reclaim_interval=0.1"
 
-#: How long the dying and the finishing may take, in seconds.
+#: How long the deaths and the finish may take, in seconds.
 DEADLINE = PATIENCE
 
-#: How long the finisher goes on between two looks at what it has left, in seconds.
+#: How long the finisher works between two checks of the rest, in seconds.
 PAUSE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of one death: effects and events by uuid, parked copies, unacknowledged entries, ...
+    """The result of one death: effects and events by uuid, parked copies, unacknowledged entries, ...
 
-    ``journal`` are the verdicts that the journal has of the doomed uuid.
+    ``journal`` has the verdicts on the doomed uuid from the journal.
     """
 
     sent: Sequence[tuple[str, str]]
@@ -51,7 +51,7 @@ class Left:
     journal: frozenset[str]
 
     def check(self, death: Death) -> None:
-        """Say that the death left what the table of the pipeline says, and nothing twice, lost or waiting."""
+        """Assert that the result is as the pipeline's table promises, and nothing twice, lost or waiting."""
         others = set(UUIDS) - {DOOMED}
         assert max(self.effects.values()) == 1
         assert death.ending.verdict in self.journal
@@ -65,14 +65,14 @@ class Left:
 
     @property
     def is_settled(self) -> bool:
-        """Whether each message has had its answer."""
+        """Whether each message has been settled."""
         return self.completed >= set(UUIDS) - {DOOMED} and (self.unanswered, self.unaccounted) == (0, [])
 
     @property
     def unaccounted(self) -> list[str]:
         """The JMSMessageIDs that were neither executed, nor parked, nor duplicates of a completed uuid.
 
-        Copies of one document have one place where they are parked, and are counted there.
+        Copies of one document share one parked record, which counts them.
         """
         places = Counter({one.uuid: one.copies for one in self.parked})
         left = [
@@ -91,10 +91,10 @@ FAST_SQLJMS = "lease=0.5&poll_interval=0.1"
 def run_matrix(
     folder: Path, server: str, history: str, count: Callable[[str], int] | None = None
 ) -> dict[Death, Left]:
-    """Let every process die, let another one finish, and return what is left of each death.
+    """Let every process die, let another process finish, and return the result of each death.
 
-    ``server`` is the URL of the provider: a Redis, or a database; ``count`` counts what is left in a
-    destination of any other.
+    ``server`` is the URL of the provider: a Redis, or a database. For another provider, ``count`` counts the
+    remaining messages of a destination.
     """
     provider = impatient(server)
     sent = {death: _send(provider, death) for death in DEATHS}
@@ -112,9 +112,9 @@ def run_matrix(
 
 
 def die_and_finish(victim: str, words: Sequence[str], settled: Callable[[], bool]) -> None:
-    """Let the processes of a module die, and another one finish what they left, until it is ``settled``.
+    """Let the processes of a module die, and another process finish their work, until it is ``settled``.
 
-    What is not settled in the end is no error here: a test says it of its own death.
+    If something is not settled at the end, this does not fail: the test of that death does.
     """
     command = [sys.executable, "-m", victim]
     subprocess.run([*command, "kill", *words], check=True, timeout=DEADLINE)
@@ -130,11 +130,11 @@ def die_and_finish(victim: str, words: Sequence[str], settled: Callable[[], bool
 
 
 def impatient(server: str) -> str:
-    """Return a provider's URL under which a silent consumer counts as dead soon."""
+    """Return a provider's URL with which a silent consumer soon counts as dead."""
     if server.startswith("redis"):
         return server + FAST
     if server.startswith(("jms", "kafka", "nats", "sqs", "rabbitmq", "amqp")):
-        return server  # the broker knows at once who is gone
+        return server  # the broker notices a lost consumer immediately
     return f"{server}{'&' if '?' in server else '?'}{FAST_SQLJMS}"
 
 
@@ -146,7 +146,7 @@ def _send(url: str, death: Death) -> Sequence[tuple[str, str]]:
 
 
 def _prepare(history: str) -> None:
-    """Have somebody else claim the messages that are to be In Doubt, and complete the duplicates."""
+    """Let another owner claim the messages that shall be In Doubt, and complete the duplicates."""
     store = open_history(history)
     for death in DEATHS:
         if death.path in {deaths.Path.IN_DOUBT, deaths.Path.DUPLICATE}:
@@ -189,7 +189,7 @@ def _journal(store: HistoryStore, death: Death) -> frozenset[str]:
 
 
 def count_unanswered(server: str, name: str) -> int:
-    """Count what a subscription of Redis Streams or SQL-JMS has not read, or has not acknowledged."""
+    """Count the messages that a subscription of Redis Streams or SQL-JMS has not read or acknowledged."""
     if not server.startswith("redis"):
         return count_rows(server, WAITING, name=name)
     with connected(server) as client:

@@ -1,4 +1,4 @@
-"""One run of the crash matrix of atomic triggers: send, kill, finish, and look at what is left."""
+"""One run of the crash matrix of atomic triggers: send, kill, finish, and check the result."""
 
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -17,7 +17,7 @@ from triggers.providers.opening import open_provider
 
 @dataclass(frozen=True, slots=True)
 class AtomicDeaths:
-    """The deaths whose effects are in a database; ``scheme`` stands before the name of a destination."""
+    """The deaths with effects in a database; ``scheme`` comes before the name of a destination."""
 
     url: str
     engine: Engine
@@ -32,7 +32,7 @@ class AtomicDeaths:
         drive(opened.close())
 
     def run(self, provider: str, history: str, is_drained: Callable[[], bool]) -> None:
-        """Let a process die at each point, and another one finish."""
+        """Let a process die at each point, and another process finish."""
         words = [provider, history, *([self.scheme] if self.scheme else [])]
         die_and_finish("tests.crash.victims.atomic_victim", words, lambda: self._all_ran and is_drained())
 
@@ -48,11 +48,11 @@ class AtomicDeaths:
         return Counter((str(death), str(uuid)) for death, uuid in rows)
 
     def check(self) -> None:
-        """Say that each message has had one effect."""
+        """Assert that each message has had one effect."""
         assert self.effects == {(name_of(point), uuid): 1 for point in POINTS for uuid in UUIDS}
 
     def check_history(self) -> None:
-        """Say that nothing is In Doubt and that nothing is running."""
+        """Assert that nothing is In Doubt and nothing is running."""
         left = open_history(self.url)
         parked = drive(left.parking.list())
         started = [drive(left.stats(name_of(point))).started for point in POINTS]
@@ -63,7 +63,7 @@ class AtomicDeaths:
 
 @contextmanager
 def atomic_deaths(url: str, scheme: str = "") -> Generator[AtomicDeaths]:
-    """Make the table of effects in a database, and look at it for a while."""
+    """Make the table of effects in a database; yield a reader of it."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         connection.execute(text(TABLE))

@@ -1,4 +1,4 @@
-"""What the crash tests of brokers share: processes that book orders, the killing, and what is counted."""
+"""Shared parts of the crash tests of brokers: processes that book orders, the kills, and the counts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from tests.integration.helpers.consumers import parked_in
 
 MESSAGES = sized(300, full=20_000)
 
-#: There is a kill for each 1,000 messages, and at least two.
+#: One kill for each 1,000 messages, and at least two.
 KILLS = max(2, MESSAGES // 1000)
 
 PROCESSES = 2
 
-#: What was in flight at a kill; copies that meet their original in flight wait for it.
+#: The messages in flight at the kills; a copy waits if its original is in flight.
 MOST_IN_DOUBT = KILLS * CONCURRENCY
 
-#: The uuids of what is sent, in order.
+#: The uuids of the sent messages, in order.
 ORDERS = [f"order-{number}" for number in range(MESSAGES)]
 
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What a fleet has booked and parked of :data:`ORDERS`; ``depth`` counts what is left in the queue."""
+    """The booked and parked :data:`ORDERS` of a fleet; ``depth`` counts the rest in the queue."""
 
     folder: Path
     provider: str
@@ -36,7 +36,7 @@ class Books:
 
     @property
     def parked(self) -> Sequence[Parked]:
-        """What is parked, beside the history or in the local file."""
+        """The parked messages, beside the history or in the local file."""
         local = self.folder / "parked.sqlite3"
         lots = [self.history, *([f"sqlite:///{local}"] if local.exists() else [])]
         return [one for lot in lots for one in parked_in(lot, NAME)]
@@ -53,7 +53,7 @@ class Books:
         return self.depth() == 0
 
     def check(self, most_in_doubt: int) -> str:
-        """Say that nothing is lost, nothing twice, and what is not booked is In Doubt; and tell of it."""
+        """Assert that nothing is lost or booked twice, and that the rest is In Doubt; report the counts."""
         booked, expected = effects_of(self.folder).counts(), set(ORDERS)
         parked = self.parked
         assert {uuid: times for uuid, times in booked.items() if times > 1} == {}
@@ -61,7 +61,7 @@ class Books:
         doubtful = {one.uuid for one in parked}
         assert expected - set(booked) <= doubtful <= expected
         assert len(doubtful) <= most_in_doubt
-        # What the drained processes had fetched is back in the queue by now, if anything is.
+        # If the drained processes had fetched messages, these are back in the queue now.
         assert self.drained()
         return (
             f"{len(booked)} booked once, {len(doubtful)} of {MESSAGES} In Doubt: {sorted(map(str, doubtful))}"
@@ -75,7 +75,7 @@ def fleet_of(
     lease: int = SHORT_LEASE,
     service: str = "tests.crash.victims.booking_service",
 ) -> Fleet:
-    """Return processes that are to book the orders; ``lease`` is in seconds."""
+    """Return processes that will book the orders; ``lease`` is in seconds."""
     return Fleet(
         service=service,
         folder=books.folder,
@@ -88,7 +88,7 @@ def fleet_of(
 
 
 def end(fleet: Fleet, books: Books) -> None:
-    """End all processes, and let others work off what these gave back: copies that waited for originals."""
+    """End all processes, and let others process the returned messages: copies that waited for originals."""
     eventually(books.drained)
     fleet.drain()
     while not books.drained():

@@ -1,4 +1,4 @@
-"""What the consumers of every broker survive; the module of a broker says how it is started."""
+"""Crash tests for the consumers of every broker; the module of a broker defines how it is started."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -26,11 +26,11 @@ from tests.fixtures.proof import Proved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A broker that runs.
+    """A running broker.
 
-    ``depth`` counts what the trigger of a destination's name has not settled; ``make`` makes a destination.
-    Each of ``outages`` is one: the broker goes away and comes back. Producers wait while more than ``room``
-    messages are in the queue.
+    ``depth`` counts the unsettled messages of the trigger with a destination's name; ``make`` makes a
+    destination. In each of ``outages`` the broker goes away and comes back. Producers wait while more than
+    ``room`` messages are in the queue.
     """
 
     url: str
@@ -40,7 +40,7 @@ class Broker:
     room: int | None = None
 
     def books(self, folder: Path, history: str) -> Books:
-        """Return what is booked of the orders."""
+        """Return the booked orders."""
         self.make(NAME)
         return Books(folder, self.url, history, partial(self.depth, NAME))
 
@@ -59,7 +59,7 @@ class Broker:
 
 
 class KilledAtAnyStep:
-    """Needs a fixture ``deaths_left``: what :meth:`Broker.deaths` returns."""
+    """Needs a fixture ``deaths_left``: the result of :meth:`Broker.deaths`."""
 
     @pytest.mark.prove
     @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)

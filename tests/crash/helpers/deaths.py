@@ -1,4 +1,4 @@
-"""Where a consumer process is killed, and what must have become of its message in the end."""
+"""The points at which a consumer process is killed, and the necessary state of its message at the end."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from triggers.pipeline.pipeline import Step
 
 
 class Path(StrEnum):
-    """What the message that is killed over goes through."""
+    """The path of the message during which the process is killed."""
 
     WORKS = "works"
     FAILS = "fails"
@@ -27,7 +27,7 @@ class Inside(StrEnum):
 
 Point = Step | Inside
 
-#: The steps that a message does not reach on each path; every other one is a place to die at.
+#: The steps that a message does not reach on each path; a process can die at every other step.
 SKIPPED = {
     Path.WORKS: {Step.PARKED, Step.PUBLISHED},
     Path.FAILS: set[Step](),
@@ -35,17 +35,17 @@ SKIPPED = {
     Path.DUPLICATE: {Step.RUN, Step.PARKED, Step.COMPLETED, Step.PUBLISHED},
 }
 
-#: The uuid over which the process is killed; its copy, sent again; and what is sent around the two.
+#: The uuid during which the process is killed; its copy, sent again; and the messages around the two.
 DOOMED = "doomed"
 UUIDS = ("first", "second", DOOMED, DOOMED, "last")
 
-#: The place of the doomed message in the order in which messages are received, from 1.
+#: The place of the doomed message in the order of receipt, from 1.
 DOOMED_PLACE = UUIDS.index(DOOMED) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What there is of the doomed uuid at the end: effects, parked copies, and an event if there must be."""
+    """The state of the doomed uuid at the end: effects, parked copies, and an event if one is necessary."""
 
     effects: int
     parked: int
@@ -53,13 +53,13 @@ class Ending:
 
     @property
     def verdict(self) -> str:
-        """What the journal must say, whenever its process died: of the copy, if of nothing else."""
+        """The verdict that the journal must have, whenever its process died: at least on the copy."""
         return "in doubt" if self.parked > 1 else "duplicate"
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """One process, killed once, with a trigger and a stream of its own."""
+    """One process, killed once, with its own trigger and stream."""
 
     path: Path
     point: Point
@@ -71,12 +71,12 @@ class Death:
         return f"{self.path} {point}".replace(" ", "-").lower()
 
     def messages(self) -> Sequence[Message]:
-        """Return what is sent: the doomed message between others, and again."""
+        """Return the messages to send: the doomed message between others, and its copy."""
         return [Message(uuid=uuid, body=self.path if uuid == DOOMED else Path.WORKS) for uuid in UUIDS]
 
     @property
     def ending(self) -> Ending:
-        """What the table of :mod:`triggers.pipeline.pipeline` promises."""
+        """The ending that the table of :mod:`triggers.pipeline.pipeline` promises."""
         match self.path:
             case Path.IN_DOUBT:
                 return Ending(effects=0, parked=2)
@@ -88,7 +88,7 @@ class Death:
                 return self._after_a_run(Ending(effects=1, parked=1, event=True))
 
     def _after_a_run(self, whole: Ending) -> Ending:
-        """Return ``whole`` where nothing was claimed yet, or all was completed; else both are In Doubt."""
+        """Return ``whole`` if nothing was claimed yet, or all was completed; else both are In Doubt."""
         match self.point:
             case Step.RECEIVED | Step.COMPLETED | Step.ANSWERED:
                 return whole

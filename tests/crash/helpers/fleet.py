@@ -1,4 +1,4 @@
-"""Processes of a crash test, running side by side, hit and started again until nothing is left to do."""
+"""Processes of a crash test that run in parallel, and are hit and started again until all work is done."""
 
 import os
 import signal
@@ -15,14 +15,14 @@ from tests import ROOT
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.waiting import PATIENCE, patiently, too_long
 
-#: For how long nothing may happen, in seconds: a claim whose answer was lost keeps its message for a lease,
-#: of up to a minute, and it may be the last one.
+#: For how long nothing may happen, in seconds: if the answer to a claim was lost, its message waits for a
+#: lease of up to a minute, and it may be the last message.
 STANDSTILL = 2 * PATIENCE
 
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """So many processes of ``python -m SERVICE FOLDER PROVIDER HISTORY ...``, running while it is entered."""
+    """Several processes of ``python -m SERVICE FOLDER PROVIDER HISTORY ...``, inside a ``with`` block."""
 
     service: str
     folder: Path
@@ -34,7 +34,7 @@ class Fleet:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
     def watch(self, is_over: Callable[[], bool]) -> Iterator[int]:
-        """Yield how many effects there are, time and again, until it is over; something must happen."""
+        """Yield the number of effects, again and again, until it is over; fail if nothing happens."""
         effects, changed = 0, time.monotonic()
         while not is_over():
             seen = self.effects.count()
@@ -47,7 +47,7 @@ class Fleet:
             time.sleep(0.05)
 
     def wait_for(self, condition: Callable[[], object]) -> None:
-        """Wait until something comes true, while all processes live."""
+        """Wait until a condition is true, while all processes live."""
         begun = time.monotonic()
         while not condition():
             waited = time.monotonic() - begun
@@ -59,7 +59,7 @@ class Fleet:
         assert all(one.poll() is None for one in self.running), f"one has ended:\n{self.tail()}"
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill a process and start another in its place."""
+        """Kill a process and start another instead."""
         process.kill()
         process.wait()
         self.running.remove(process)
@@ -71,7 +71,7 @@ class Fleet:
         return self.running[-1]
 
     def leave(self, process: subprocess.Popen[bytes]) -> None:
-        """End a process with SIGTERM, and start none in its place."""
+        """End a process with SIGTERM, and do not replace it."""
         process.send_signal(signal.SIGTERM)
         assert patiently(process.wait) == 0, self.tail()
         self.running.remove(process)
@@ -81,11 +81,11 @@ class Fleet:
         for one in self.running:
             one.send_signal(signal.SIGTERM)
         for one in self.running:
-            # One that has just been started does not know yet what to do about it.
+            # A process that has just started does not handle the signal yet.
             assert patiently(one.wait) in (0, -signal.SIGTERM), self.tail()
 
     def tail(self) -> str:
-        """Return the end of what the processes had to say."""
+        """Return the end of the processes' output."""
         return (self.folder / "log").read_text(errors="replace")[-3000:]
 
     def _start(self) -> subprocess.Popen[bytes]:

@@ -16,7 +16,7 @@ class JoiningFleet(Fleet):
     kills: int = 0
 
     def kill_until(self, is_done: Callable[[], bool], due: list[int], chance: random.Random) -> None:
-        """Kill when so many effects have happened as ``due`` says, until all are killed and all is done."""
+        """Kill after each number of effects in ``due``, until all kills and all work are done."""
         for effects in self.watch(lambda: not due and is_done()):
             while due and due[0] <= effects:
                 del due[0]

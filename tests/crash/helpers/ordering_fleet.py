@@ -1,4 +1,4 @@
-"""The processes of the crash test of order, of which the active one is killed or frozen now and then."""
+"""The processes of the crash test of order; the active process is killed or frozen several times."""
 
 import signal
 import subprocess
@@ -12,20 +12,20 @@ from tests.crash.helpers.fleet import Fleet
 from tests.crash.victims.ordering_service import NAME
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER
 
-#: More effects than a process may have that is being stopped.
+#: More effects than a process may have while it is being stopped.
 A_FEW = 10
 
 
 @dataclass(slots=True, kw_only=True)
 class OrderingFleet(Fleet):
-    """Processes of which one receives."""
+    """Processes; only one of them receives."""
 
     service: str = "tests.crash.victims.ordering_service"
     is_done: Callable[[], bool]
     hits: int = 0
 
     def hit_until_done(self, due: list[int], hit: Callable[[Self, subprocess.Popen[bytes]], None]) -> None:
-        """Hit the active process when so many effects have happened as ``due`` says, until all is done."""
+        """Hit the active process after each number of effects in ``due``, until all is done."""
         for effects in self.watch(lambda: not due and self.is_done()):
             if due and due[0] <= effects and (active := self._active()) is not None:
                 del due[0]
@@ -33,9 +33,9 @@ class OrderingFleet(Fleet):
                 self.hits += 1
 
     def freeze(self, process: subprocess.Popen[bytes]) -> None:
-        """Stop a process until another one is active and something has happened there; then let it go on.
+        """Stop a process until another is active and has had an effect; then let it go on.
 
-        Where much else runs this looks late, and nothing may be left by then but what the process held.
+        On a busy machine this checks late, and then only the messages of the stopped process may be left.
         """
         process.send_signal(signal.SIGSTOP)
         stopped_at = self.effects.count()
@@ -48,13 +48,13 @@ class OrderingFleet(Fleet):
         process.send_signal(signal.SIGCONT)
 
     def freeze_until_all_is_done(self, process: subprocess.Popen[bytes]) -> None:
-        """Stop a process until others have done all but what it had begun; then let it go on."""
+        """Stop a process until others have done everything except its messages; then let it go on."""
         process.send_signal(signal.SIGSTOP)
         self.wait_for(self.is_done)
         process.send_signal(signal.SIGCONT)
 
     def _active(self) -> subprocess.Popen[bytes] | None:
-        """Return the active process; None while it is a dead one, or none."""
+        """Return the active process; None if it is dead, or if there is none."""
         store = open_history(self.history)
         entry = drive(store.lookup(NAME, [ACTIVE_CONSUMER]))[0]
         drive(store.close())

@@ -1,4 +1,4 @@
-"""What an ordered trigger leaves in a crash test: whether each group was run in its order."""
+"""The result of an ordered trigger in a crash test: whether each group ran in its order."""
 
 import random
 from collections import Counter, defaultdict
@@ -20,14 +20,14 @@ GROUPS, LENGTH = 20, sized(40, full=100)
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left: what was begun and what has happened, by group, in order; and what is parked."""
+    """The result: begun messages and effects, by group, in order; and the parked messages."""
 
     begun: dict[str, list[int]]
     effects: dict[str, list[int]]
     parked: Sequence[Parked]
 
     def check(self, most_in_doubt: int, *, but_for_the_doubtful: bool = False) -> None:
-        """Say that each group was run in its order, nothing twice, and that nothing is lost.
+        """Assert that each group ran in its order, nothing twice, and that nothing is lost.
 
         ``but_for_the_doubtful`` allows a message that is In Doubt to have happened late.
         """

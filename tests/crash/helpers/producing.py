@@ -1,4 +1,4 @@
-"""A producer that sends the orders of the crash tests, through whatever happens to its provider."""
+"""A producer that sends the orders of the crash tests, despite all failures of its provider."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,18 +11,18 @@ from tests.crash.victims.booking_service import NAME
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 
-#: How many are sent at once; a fifth of them once more with the next ones.
+#: How many are sent in one call; a fifth of them again with the next batch.
 BATCH = 50
 
 
 def produce(url: str, has_room: Callable[[], bool] = lambda: True) -> None:
-    """Send everything, a fifth of it twice; and again, under the same uuids, what may be lost.
+    """Send everything, a fifth of it twice; send messages that may be lost again, with the same uuids.
 
-    ``has_room`` is asked before each batch: some servers for tests grow slow with their queues.
+    Before each batch wait until ``has_room``: some servers for tests get slow with long queues.
     """
     provider = open_provider(url)
     copies: Sequence[str] = []
-    for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
+    for first in range(0, MESSAGES + 1, BATCH):  # the last batch has only copies
         uuids = ORDERS[first : first + BATCH]
         batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in [*uuids, *copies]]
         while not has_room():

@@ -1,4 +1,4 @@
-"""Processes on Kafka that are killed, that join and that leave, and the partitions that move meanwhile."""
+"""Processes on Kafka that are killed, join or leave, and the partitions that move meanwhile."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ from tests.crash.helpers.books import KILLS, MESSAGES
 from tests.crash.helpers.fleet import Fleet
 from tests.crash.victims.sharing_service import shares_of
 
-#: How many processes join while others are killed, and leave when they have had a share.
+#: How many processes join while others are killed, and leave after they had some partitions.
 GUESTS = max(1, KILLS // 2)
 
 _SAID = re.compile(r"topic \S+: partitions ([\d, ]+) are (ours now|no longer ours)")
@@ -18,7 +18,7 @@ _SAID = re.compile(r"topic \S+: partitions ([\d, ]+) are (ours now|no longer our
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which partitions each process was given, by what it noted itself."""
+    """The partitions that each process got, as it noted them itself."""
 
     folder: Path
 
@@ -29,7 +29,7 @@ class Shares:
                 yield int(process), {int(one) for one in said[1].split(",")}, said[2] == "ours now"
 
     def of(self, *processes: subprocess.Popen[bytes]) -> set[int]:
-        """Return the partitions that these have."""
+        """Return the partitions of these processes."""
         had: set[tuple[int, int]] = set()
         for process, partitions, came in self._said():
             pairs = {(process, one) for one in partitions}
@@ -41,18 +41,18 @@ class Shares:
         return sum(len(partitions) for _, partitions, came in self._said() if came)
 
     def given_up(self) -> int:
-        """Count the partitions that somebody gave up while it lived."""
+        """Count the partitions that a living process gave up."""
         return sum(len(partitions) for _, partitions, came in self._said() if not came)
 
 
 def _spread(number: int) -> list[int]:
-    """Return after how many effects something is to happen, so many times."""
+    """Return the numbers of effects after which an action is due, so many times."""
     return [MESSAGES * (one + 1) // (number + 2) for one in range(number)]
 
 
 @dataclass(slots=True)
 class Turmoil:
-    """Kills owners of partitions, and lets guests have some: each of these owners has a successor."""
+    """Kills owners of partitions, and lets guests have some: each of these owners gets a successor."""
 
     fleet: Fleet
     shares: Shares
@@ -61,7 +61,7 @@ class Turmoil:
     guest: subprocess.Popen[bytes] | None = None
 
     def go_on(self, effects: int) -> None:
-        """Do what is due after so many effects."""
+        """Do the due actions after this number of effects."""
         if self.kills and effects >= self.kills[0]:
             self._kill()
         if self.guest is not None:
@@ -71,7 +71,7 @@ class Turmoil:
             self.guest = self.fleet.join()
 
     def _kill(self) -> None:
-        """Kill an owner; while there is none, wait for one."""
+        """Kill an owner; if there is none, wait for one."""
         for one in self._owners():
             self.fleet.kill(one)
             del self.kills[0]
@@ -86,6 +86,6 @@ class Turmoil:
             self.fleet.leave(guest)
 
     def is_over(self) -> bool:
-        """Do what is left, however few effects there were; return whether all has been done."""
+        """Do the remaining actions, even after few effects; return whether all are done."""
         self.go_on(MESSAGES)
         return not (self.kills or self.visits or self.guest)

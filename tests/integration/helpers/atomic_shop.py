@@ -1,4 +1,4 @@
-"""A shop whose bookings are in the database that is its history, too."""
+"""A shop with its bookings in the database that is also its history."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

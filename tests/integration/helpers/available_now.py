@@ -1,4 +1,4 @@
-"""A query over all that a source has, run to its end."""
+"""A query over all data of a source, run to its end."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-#: What Spark says of a Python process that took more than ten seconds to start, which no setting changes.
+#: Spark's error if a Python process took more than ten seconds to start; no setting changes this limit.
 TOO_SLOW_FOR_SPARK = "Python worker failed to connect back"
 
 
 def run(stream: DataFrame, folder: Path, handle: Callable[[DataFrame, int], None]) -> None:
-    """Run a query over all that is there, and stop it; on a machine that is very slow, more than once."""
+    """Run a query over all present data, and stop it; on a very slow machine, more than once."""
     while True:
         writer = stream.writeStream.foreachBatch(handle)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))

@@ -1,4 +1,4 @@
-"""A micro-batch that is handed over again and again, by drivers that die where they are told to."""
+"""A micro-batch that drivers hand over again and again, and die at chosen points."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -20,11 +20,11 @@ def counts_of(report: BatchReport) -> tuple[int, int, int, int, int]:
 
 
 class DiedError(BaseException):
-    """The driver dies here; what is no Exception stops everything, as a death does."""
+    """The driver dies here; because it is not an Exception, it stops everything, as a death does."""
 
 
 def fixed(spark: Any, rows: Any, schema: Any) -> DataFrame:
-    """Return a frame of an RDD or of rows: its partitions are fixed, as those of a stream's batch are."""
+    """Return a frame of an RDD or of rows, with fixed partitions, as in a stream's batch."""
     return cast("DataFrame", spark.createDataFrame(rows, schema))
 
 
@@ -38,7 +38,7 @@ class Batches:
         self.dies_at: BatchStep | None = None
 
     def rows(self, uuids: Sequence[str]) -> DataFrame:
-        """Return rows in two partitions, which are fixed as those that a stream hands over."""
+        """Return rows in two fixed partitions, as a stream hands them over."""
         rows = [(uuid, f"body of {uuid}") for uuid in uuids]
         return fixed(self.spark, rows, "uuid string, body string")
 

@@ -1,8 +1,8 @@
 """A client of Spark Connect: ``python -m tests.integration.helpers.connect_driver REDIS HISTORY FOLDER``.
 
 It starts a server on this machine and reads the Redis stream ``orders`` twice: through ``foreach_batch``
-into files, and through an atomic sink into the table ``bookings``. It prints how many messages are
-remembered, and what the metrics of its queries say when both have ended.
+into files, and through an atomic sink into the table ``bookings``. When both have ended, it prints the
+number of remembered messages and the metrics of its queries.
 """
 
 import json
@@ -53,7 +53,7 @@ def main(redis: str, history: str, folder: str) -> None:
 
 
 def read_by_ended(address: str) -> list[float] | None:
-    """Return how many rows each of the queries has read, once both have stopped."""
+    """Return how many rows each of the queries has read, after both have stopped."""
     found, names = samples(address), ("load", "book")
     if any(found.get(("doubtless_spark_query_terminations_total", "stopped", name)) != 1 for name in names):
         return None

@@ -1,4 +1,4 @@
-"""What the consumer tests share: consumers beside the test, blocking or asyncio, and looks into Redis."""
+"""Shared parts of the consumer tests: blocking or asyncio consumers beside the test, and look-ups."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ from triggers.providers.provider import Provider
 
 
 class Running:
-    """A consumer in a thread of its own, while it is entered; it is stopped at the end, and must end then."""
+    """A consumer in another thread, inside a ``with`` block; at its end it is stopped, and must end."""
 
     def __init__(self, consumer: Consumer | AsyncConsumer, until_idle: float | None = None) -> None:
         self._consumer = consumer
@@ -42,7 +42,7 @@ class Running:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What became of the messages so far, by trigger."""
+        """The outcomes of the messages so far, by trigger."""
         return {name: dict(counts) for name, counts in self._consumer.counts.items()}
 
     @property
@@ -94,7 +94,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Blocking or asyncio: the same test drives one consumer or the other."""
+    """Blocking or asyncio: the same test drives either kind of consumer."""
 
     asyncio: bool
     folder: Path
@@ -118,7 +118,7 @@ class Lane:
         return (AsyncConsumer if self.asyncio else Consumer)(triggers, provider, **options)
 
     def running(self, consumer: Consumer | AsyncConsumer) -> Running:
-        """Run a consumer that was made before."""
+        """Run an existing consumer."""
         return Running(consumer)
 
     def run(
@@ -141,7 +141,7 @@ def send(url: str, destination: str, *uuids: str, body: str = "") -> None:
 
 
 def is_drained(url: str, stream: str) -> bool:
-    """Whether the subscription of the same name has read and acknowledged everything."""
+    """Whether the subscription with the same name has read and acknowledged everything."""
     with connected(url) as client:
         if not client.exists(stream) or not (groups := client.xinfo_groups(stream)):
             return False
@@ -150,14 +150,14 @@ def is_drained(url: str, stream: str) -> bool:
 
 
 def has_unread(url: str, stream: str) -> bool:
-    """Whether the subscription of the same name has not read everything."""
+    """Whether the subscription with the same name has not read everything."""
     with connected(url) as client:
         last = client.xinfo_stream(stream)["last-generated-id"]
         return bool(client.xinfo_groups(stream)[0]["last-delivered-id"] != last)
 
 
 def with_store(url: str, ask: Callable[[HistoryStore], Any]) -> Any:
-    """Open a history for one question."""
+    """Open a history for one call."""
     store = open_history(url)
     try:
         return drive(ask(store))
@@ -166,10 +166,10 @@ def with_store(url: str, ask: Callable[[HistoryStore], Any]) -> Any:
 
 
 def parked_in(url: str, name: str) -> Sequence[Parked]:
-    """Return what a trigger has parked."""
+    """Return the parked messages of a trigger."""
     return cast("Sequence[Parked]", with_store(url, lambda store: store.parking.list(trigger=name)))
 
 
 def entry_in(url: str, name: str, uuid: str) -> Entry | None:
-    """Return what a trigger remembers of a uuid."""
+    """Return a trigger's entry of a uuid."""
     return cast("Entry | None", with_store(url, lambda store: store.lookup(name, [uuid]))[0])

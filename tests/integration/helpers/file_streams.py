@@ -15,7 +15,7 @@ ORDERS = "uuid string, JMSMessageID string, JMSXDeliveryCount bigint, body strin
 
 
 class FileStream:
-    """A folder whose files are a stream, one micro-batch each, and the checkpoints of its queries."""
+    """A folder with the files of a stream, one micro-batch each, and the checkpoints of its queries."""
 
     def __init__(self, spark: SparkSession, folder: Path, schema: str = ORDERS) -> None:
         self.spark = spark

@@ -1,4 +1,4 @@
-"""A trigger whose messages are all given up, and sinks that hear of it."""
+"""A trigger that gives up all its messages, and sinks that get the events."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from triggers.sinks import Sink
 
 
 def doomed(name: str = "doomed", destination: str = "orders") -> Trigger[..., None]:
-    """Make a trigger that gives every message up, over a history of its own."""
+    """Make a trigger that gives up every message, with its own history."""
 
     @trigger(destination, name=name, history=MemoryHistory())
     def fail(message: Message) -> None:
@@ -31,7 +31,7 @@ def async_doomed(name: str = "doomed", destination: str = "orders") -> Trigger[.
 
 @contextmanager
 def hearing(sink: Sink, pattern: str = "doomed", *, synchronous: bool = True) -> Generator[None]:
-    """Let a sink hear of events; close it at the end."""
+    """Send events to a sink; close it at the end."""
     subscription = on_retrieval_failure(pattern, synchronous=synchronous)(sink)
     try:
         yield
@@ -41,6 +41,6 @@ def hearing(sink: Sink, pattern: str = "doomed", *, synchronous: bool = True) ->
 
 
 def assert_it_changed_nothing(outcome: Outcome) -> None:
-    """Check that the message was given up as if there were no sink."""
+    """Check that the message was given up as without a sink."""
     assert (outcome.acknowledge, outcome.parked) == (True, True)
     assert outcome.event is not None

@@ -1,4 +1,4 @@
-"""Looks into a queue of a JMS provider without taking anything out of it."""
+"""A look into a queue of a JMS provider, without removing anything."""
 
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
@@ -7,7 +7,7 @@ from triggers.providers.jms.targets import Target
 
 
 def depth(url: str, queue: str) -> int:
-    """Count the messages in a queue: those that are held by somebody, too."""
+    """Count the messages in a queue, including messages that a receiver holds."""
     link = JmsLink(JmsSettings.from_url(url))
     connection = link.connect("looking")
     try:

@@ -9,13 +9,13 @@ E = TypeVar("E")
 
 
 def read_all(log: Log[E], begin: Position, positions: Sequence[Position]) -> list[E]:
-    """Return what stands after ``begin``, up to the last of ``positions`` in their order."""
+    """Return the records after ``begin``, up to the last of ``positions`` in their order."""
     spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
     return [entry for span in spans for page in log.read(span) for entry in page]
 
 
 def read_uuids(log: Log[LogEntry], begin: Position, positions: Sequence[Position]) -> list[str | None]:
-    """Return the uuids of it; None of what is no message."""
+    """Return the uuids of the records; None for a record that is not a message."""
     return [
         None if entry.message is None else entry.message.uuid for entry in read_all(log, begin, positions)
     ]

@@ -1,4 +1,4 @@
-"""What the tests of ordered triggers share: messages of groups, and a diary of what ran in which order."""
+"""Shared parts of the tests of ordered triggers: messages of groups, and a diary of runs in their order."""
 
 import random
 import threading
@@ -24,7 +24,7 @@ def numbered(groups: int, length: int, chance: random.Random) -> list[Message]:
 
 @dataclass
 class Diary:
-    """What ran, in order, by group: the number of the message and whether it succeeded."""
+    """The runs, in order, by group: the number of the message, and whether it succeeded."""
 
     runs: dict[str, list[tuple[int, bool]]] = field(
         default_factory=lambda: defaultdict[str, list[tuple[int, bool]]](list)
@@ -35,7 +35,7 @@ class Diary:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, message: Message, *, fails: bool = False) -> None:
-        """Run a message: note its beginning and its end, and fail if it is to."""
+        """Run a message: note its beginning and its end, and fail if it should."""
         self.begin(message)
         self.end(message, ok=not fails)
         if fails:
@@ -62,7 +62,7 @@ class Diary:
             self.runs[group].append((message.group_sequence or 0, ok))
 
     def check(self, groups: int, length: int) -> None:
-        """Say that every group ran in its order, one after the other, and each message succeeded once."""
+        """Assert that every group ran in its order, one by one, and each message succeeded once."""
         assert self.overlapping == []
         assert len(self.runs) == groups
         for group, runs in self.runs.items():
@@ -71,7 +71,7 @@ class Diary:
 
 
 class Failing:
-    """Which messages fail, each the first so many times that it runs."""
+    """The messages that fail, and in how many of their first runs."""
 
     def __init__(self, groups: int, length: int, part: float, chance: random.Random) -> None:
         everything = [f"g{group}-{number}" for group in range(groups) for number in range(length)]
@@ -79,7 +79,7 @@ class Failing:
         self.total = sum(self.left.values())
 
     def fails(self, message: Message) -> bool:
-        """Whether it fails now."""
+        """Whether a message fails now."""
         left = self.left.get(message.uuid or "", 0)
         self.left[message.uuid or ""] = max(left - 1, 0)
         return left > 0

@@ -1,4 +1,4 @@
-"""Orders in a Redis stream, and rows in a DataFrame, for the tests of what reads them."""
+"""Orders in a Redis stream, and rows in a DataFrame, for the tests of their readers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast

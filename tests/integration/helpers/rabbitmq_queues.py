@@ -1,4 +1,4 @@
-"""What the RabbitMQ tests share: looks into a broker from outside, and a destination that exists."""
+"""Shared parts of the RabbitMQ tests: a look into a broker from outside, and an existing destination."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -27,7 +27,7 @@ def depth(server: RabbitmqServer, name: str) -> int:
 
 
 def subscribe(url: str, *names: str) -> None:
-    """Make destinations with a subscription of the same name each, so that something keeps what is sent."""
+    """Make destinations, each with a subscription of the same name, so that sent messages are kept."""
     provider = open_provider(url)
     for name in names:
         drive(drive(provider.open_receiver(name, subscription=name, name="first")).close())

@@ -1,4 +1,4 @@
-"""What the tests of the decision table share: a trigger on a real history, and looks at what it leaves."""
+"""Shared parts of the tests of the decision table: a trigger on a real history, and checks of its results."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,12 +28,12 @@ UUID = "order/4711"
 
 OK, FAILED, STARTED = EntryOutcome.OK, EntryOutcome.FAILED, State.STARTED
 
-#: Whose entry stands in the way.
+#: The owner of an existing entry.
 DEAD = "a worker that is no more"
 
 
 class Effects:
-    """A service that counts its runs and fails as it was told, first things first.
+    """A service that counts its runs and raises the given failures, one in each run.
 
     ``meanwhile`` happens in its first run.
     """
@@ -69,7 +69,7 @@ class Bench:
         self.closing.callback(on_retrieval_failure(NAME)(self.heard.append).cancel)
 
     def trigger(self, effects: Effects, **settings: Any) -> Trigger[..., object]:
-        """Make the trigger; without a history of its own it parks beside that of the others."""
+        """Make the trigger; with ``history=None`` it parks beside the history of the others."""
         given: dict[str, Any] = {"history": self.url, "local_parking_file": self.local_file, **settings}
         if given["history"] is None:
             given["parking"] = self.url
@@ -92,7 +92,7 @@ class Bench:
 
     @property
     def local_file(self) -> Path:
-        """The file that takes what no server can."""
+        """The file for messages that no server can take."""
         return self.folder / "local" / "parked.sqlite3"
 
     def leave(self, left: State | EntryOutcome | timedelta | None) -> None:
@@ -122,11 +122,11 @@ class Bench:
         return None if entry is None else entry.outcome or entry.state
 
     def parked(self) -> Sequence[Parked]:
-        """What is parked beside the history."""
+        """The messages parked beside the history."""
         return drive(self.store.parking.list(trigger=NAME))
 
     def parked_locally(self) -> Sequence[Parked]:
-        """What is parked in the local file."""
+        """The messages parked in the local file."""
         if not self.local_file.exists():
             return []
         local = open_history(f"sqlite:///{self.local_file}")
@@ -135,13 +135,13 @@ class Bench:
 
 
 def order(uuid: str | None = UUID, **fields: Any) -> Message:
-    """Make the message that all tests are about."""
+    """Make the message of all tests."""
     body: JsonValue = {"id": "4711", "note": "caf\u00e9", "amount": 2.5}
     return Message(body=body, uuid=None if uuid is None else Uuid(uuid), destination="orders", **fields)
 
 
 def answering(answer: object) -> Callable[[str, str, Message], Any]:
-    """Return a resolver that answers so, or raises it."""
+    """Return a resolver that returns this answer, or raises it."""
 
     def resolver(uuid: str, trigger_name: str, message: Message) -> object:
         if isinstance(answer, Exception):
@@ -160,7 +160,7 @@ def off(**settings: Any) -> dict[str, Any]:
 
 
 def assert_parked(bench: Bench, outcome: Outcome, kind: ParkedKind | None, message: object) -> None:
-    """Hold what is parked beside the history to one copy of ``kind``, or none."""
+    """Assert that a single copy of ``kind``, or none, is parked beside the history."""
     parked = bench.parked()
     assert outcome.parked is (kind is not None)
     assert [(one.kind, one.message, one.reason) for one in parked] == (
@@ -169,7 +169,7 @@ def assert_parked(bench: Bench, outcome: Outcome, kind: ParkedKind | None, messa
 
 
 def assert_told(bench: Bench, outcome: Outcome, cause: Cause | None, message: object) -> None:
-    """Hold the events to one of ``cause``, or none."""
+    """Assert that there is one event of ``cause``, or none."""
     assert [event.cause for event in bench.heard] == ([] if cause is None else [cause])
     assert outcome.event == (bench.heard[0] if bench.heard else None)
     assert all(event.message == message for event in bench.heard)

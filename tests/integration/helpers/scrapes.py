@@ -1,4 +1,4 @@
-"""What a process answers monitoring, as somebody reads it who asks over HTTP."""
+"""The answers of a process to monitoring, as an HTTP client reads them."""
 
 from http.client import HTTPConnection
 
@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 def ask(address: str, path: str) -> tuple[int, str]:
-    """Return status and body of what is at a path of ``host:port``."""
+    """Return status and body of a path of ``host:port``."""
     host, _, port = address.rpartition(":")
     connection = HTTPConnection(host, int(port), timeout=60)
     connection.request("GET", path)

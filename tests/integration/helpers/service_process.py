@@ -14,7 +14,7 @@ from tests.fixtures.waiting import PATIENCE, eventually
 
 
 class Served:
-    """One process of the command line, while it is entered; killed at the end if it has not ended."""
+    """One process of the command line, inside a ``with`` block; killed at the end if it has not ended."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         self._log = folder / "served.log"
@@ -32,7 +32,7 @@ class Served:
 
     @property
     def log(self) -> str:
-        """What the processes of this test have said so far."""
+        """The output of this test's processes so far."""
         return self._log.read_text(errors="replace")
 
     def send(self, number: signal.Signals) -> None:
@@ -56,7 +56,7 @@ class Served:
 
 
 class Steering:
-    """The folder through which the services are watched and steered."""
+    """The folder by which a test watches and steers the services."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class Steering:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process lives; one that nobody has waited for does not."""
+    """Whether a process lives; a zombie does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:

@@ -1,8 +1,8 @@
 """Triggers for ``doubtless run tests.integration.helpers.services``, watched and steered through files.
 
-``SERVED`` names a folder. Services note there what they begin and what they have done; one whose body is
-"wait" waits for a file named like its uuid, or "<uuid>.<process id>" for one process alone; one whose body is
-"exit" calls ``sys.exit(7)``.
+``SERVED`` names a folder. Services note there each beginning and each end. For a body "wait", a service waits
+for a file named like the uuid, or "<uuid>.<process id>" for only one process. For a body "exit", it calls
+``sys.exit(7)``.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from triggers import Message, trigger
 FOLDER = Path(os.environ["SERVED"])
 NOTES = Ledger(FOLDER / "notes")
 
-#: For how long a run of ``leased`` is presumed alive.
+#: For how long a run of ``leased`` counts as alive.
 LEASE = timedelta(seconds=2.5)
 
-#: The same for what is not about leases, and need not wait for long.
+#: The same for tests that are not about leases, so that they do not wait long.
 SHORT = timedelta(seconds=1)
 
 #: How long a booking takes, in seconds.
@@ -30,7 +30,7 @@ BOOKING = 0.3
 
 
 def begin(message: Message) -> bool:
-    """Note a beginning; tell whether the service must wait on."""
+    """Note a beginning; return whether the service must wait."""
     NOTES.note("begun", message.uuid or "", str(os.getpid()))
     if message.body == "exit":
         sys.exit(7)
@@ -38,12 +38,12 @@ def begin(message: Message) -> bool:
 
 
 def may_end(message: Message) -> bool:
-    """Whether the file is there, or the one for this process alone."""
+    """Whether the file is there, or the file for only this process."""
     return any((FOLDER / name).exists() for name in (f"{message.uuid}", f"{message.uuid}.{os.getpid()}"))
 
 
 def work(message: Message) -> None:
-    """Do what the message says."""
+    """Do the work that the message describes."""
     if begin(message):
         while not may_end(message):
             time.sleep(0.01)
@@ -51,7 +51,7 @@ def work(message: Message) -> None:
 
 
 def says_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
-    """Have every doubtful message run."""
+    """Let every doubtful message run."""
     return Resolution.NEW
 
 
@@ -68,7 +68,7 @@ def already_done(uuid: str, trigger_name: str, message: Message) -> Resolution:
 
 
 def book(message: Message) -> None:
-    """Take a while, and have the one effect at the end."""
+    """Work for a while, and have the one effect at the end."""
     begin(message)
     time.sleep(BOOKING)
     NOTES.note("done", message.uuid or "", str(os.getpid()))
@@ -83,8 +83,8 @@ hasty = trigger("hasty", name="hasty", resolver=already_done, prefetch=1, lease=
 
 @trigger("asyncio", name="asyncio", lease=SHORT)
 async def in_event_loop(message: Message) -> None:
-    """Do what the message says, without blocking the event loop."""
+    """Do the work that the message describes, without blocking the event loop."""
     if begin(message):
-        while not may_end(message):  # noqa: ASYNC110  (for a file there is no event)
+        while not may_end(message):  # noqa: ASYNC110  (a file has no event)
             await asyncio.sleep(0.01)
     NOTES.note("done", message.uuid or "", str(os.getpid()))

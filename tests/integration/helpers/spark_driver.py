@@ -1,4 +1,4 @@
-"""A driver that dies where it is told to: ``spark_driver FILE``, a JSON of Told.
+"""A driver that dies at chosen points: ``spark_driver FILE``, a JSON of Told.
 
 It reads the Redis stream ``orders`` and books each order through the atomic sink, in batches of some rows.
 """
@@ -22,10 +22,10 @@ from triggers.spark.sources import RedisStreamSource
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What to do; each death happens once, and a file in ``folder`` says so.
+    """The instructions; each death happens once, and a file in ``folder`` records it.
 
-    ``deaths`` names what happens when the row of a uuid is written, ``driver_deaths`` at which batches the
-    driver dies, "before" the sink or "after" it.
+    ``deaths`` names what dies when the row of a uuid is written; ``driver_deaths`` names the batches at which
+    the driver dies, "before" the sink or "after" it.
     """
 
     master: str
@@ -42,7 +42,7 @@ class Told:
 
 
 def first_time(folder: str, what: str) -> bool:
-    """Whether nobody did this before."""
+    """Whether this is the first time."""
     try:
         (Path(folder) / what).touch(exist_ok=False)
     except FileExistsError:
@@ -52,7 +52,7 @@ def first_time(folder: str, what: str) -> bool:
 
 @dataclass(frozen=True)
 class DeadlyWriter:
-    """Writes rows, and then kills what it is told to, before the transaction commits."""
+    """Writes rows, and then kills a chosen process, before the transaction commits."""
 
     told: Told
     driver: int
@@ -69,7 +69,7 @@ class DeadlyWriter:
             case "worker":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "executor":
-                # A Python worker is forked by a daemon, whose parent is the executor.
+                # A daemon has forked the Python worker; the daemon's parent is the executor.
                 os.kill(parent_of(os.getppid()), signal.SIGKILL)
                 os.kill(os.getpid(), signal.SIGKILL)
             case "driver":

@@ -1,4 +1,4 @@
-"""Receivers of the stream ``orders``, and receiving from them until enough is there."""
+"""Receivers of the stream ``orders``, and receiving from them until enough messages are there."""
 
 import time
 from datetime import timedelta
@@ -12,7 +12,7 @@ from triggers.providers.redis_streams.receiver import StreamReceiver
 
 SOON = timedelta(seconds=PATIENCE)
 
-#: How long one look waits.
+#: How long one call waits for messages.
 _LOOK = 0.1
 
 
@@ -31,5 +31,5 @@ def received(receiver: StreamReceiver, count: int = 1, within: timedelta = SOON)
 
 
 def receive(receiver: StreamReceiver, count: int = 1, within: timedelta = SOON) -> list[Arrival]:
-    """Receive until ``count`` messages are there, or the time is over; each must be one that can be read."""
+    """Receive until ``count`` messages are there, or the time is over; each must be readable."""
     return arrivals(received(receiver, count, within))

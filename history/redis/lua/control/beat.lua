@@ -1,8 +1,8 @@
--- Beat: keep what a consumer says of its triggers, add what it counted since its last word, answer its orders.
+-- Beat: store a consumer's reports, add its new counts to the statistics, return its commands.
 --
--- KEYS   the control (see control_head.lua)
--- ARGV   token, then of each trigger its name and the consumer's word as JSON
--- Reply  now, then of each trigger its two orders, or false where there is none
+-- KEYS   the control (see control/head.lua)
+-- ARGV   token, then for each trigger its name and the consumer's report as JSON
+-- Reply  now, then for each trigger its two commands, or false for a missing command
 
 --include control/head
 local reply = {now}
@@ -11,14 +11,14 @@ for i = 2, #ARGV, 2 do
   local field = 'c ' .. ARGV[1] .. ' ' .. trigger
   local held = redis.call('HGET', KEYS[1], field)
   local before = held and cjson.decode(string.match(held, '^%d+ (.*)$')).counts or {}
-  -- Counts are absolute: a word that arrives twice adds nothing, one that was overtaken is put right by the next.
+  -- Counts are absolute: a report that arrives twice adds nothing, and the next report corrects an overtaken one.
   for name, count in pairs(cjson.decode(word).counts) do
     local more = count - (before[name] or 0)
     if more ~= 0 then
       redis.call('HINCRBY', KEYS[1], 's ' .. name .. ' ' .. trigger, string.format('%d', more))
     end
   end
-  -- That it had a consumer is known after the statistics are cleared, too.
+  -- This still shows that it had a consumer after the statistics are cleared.
   if not held then redis.call('HINCRBY', KEYS[1], 's consumers ' .. trigger, 1) end
   redis.call('HSET', KEYS[1], field, string.format('%d', now) .. ' ' .. word)
   reply[#reply + 1] = redis.call('HGET', KEYS[1], 'o lasts ' .. trigger)

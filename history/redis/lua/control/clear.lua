@@ -1,6 +1,6 @@
--- Clear: let the statistics of one trigger or of all begin again, a page at a call.
+-- Clear: set the statistics of one trigger or all back to zero, one page per call.
 --
--- KEYS   the control (see control_head.lua)
+-- KEYS   the control (see control/head.lua)
 -- ARGV   Redis's cursor, "0" at the start; the trigger, none for all
 -- Reply  next cursor ("0" at the end)
 

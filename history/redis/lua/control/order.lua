@@ -1,8 +1,8 @@
--- Order: tell triggers something; it stands until they are told otherwise.
+-- Order: give triggers a command; it is in force until the next command of its kind.
 --
--- KEYS   the control (see control_head.lua)
--- ARGV   kind, then of each trigger its name and the order as JSON
--- Reply  the order's number
+-- KEYS   the control (see control/head.lua)
+-- ARGV   kind, then for each trigger its name and the command as JSON
+-- Reply  the command's number
 
 --include control/head
 -- Numbers follow the clock, so that they still grow after a flush.

@@ -1,8 +1,8 @@
--- Read: everything, for somebody who looks, a page at a call.
+-- Read: everything, for an overview, one page per call.
 --
--- KEYS   the control (see control_head.lua)
+-- KEYS   the control (see control/head.lua)
 -- ARGV   Redis's cursor, "0" at the start
--- Reply  now, next cursor ("0" at the end), fields and values in turn; what changes meanwhile may come twice
+-- Reply  now, next cursor ("0" at the end), fields and values in turn; a field that changes meanwhile may come twice
 
 --include control/head
 local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', 500)

@@ -1,7 +1,7 @@
--- Sweep: delete the last words of consumers that have been silent for long, a page at a call.
+-- Sweep: delete the last reports of consumers that have been silent for long, one page per call.
 --
--- KEYS   the control (see control_head.lua)
--- ARGV   Redis's cursor, "0" at the start; for how long, in milliseconds
+-- KEYS   the control (see control/head.lua)
+-- ARGV   Redis's cursor, "0" at the start; the silence in milliseconds
 -- Reply  next cursor ("0" at the end), how many were deleted
 
 --include control/head

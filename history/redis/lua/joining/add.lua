@@ -1,10 +1,10 @@
 -- Add: store a part in the open period of its activation and complete its entry, or do neither.
 --
--- KEYS   the trigger's history (see head.lua, join_head.lua)
+-- KEYS   the trigger's history (see shared/head.lua, joining/head.lua)
 -- ARGV   digest, fence, activation, destination, message, time-out (ms, -1 none), owner, hold (ms);
 --        the destinations that a period waits for ...
--- Reply  "kept", "taken" (another message has the place) or "stale" (the fence is);
---        then, if this was the last part, the period, which the owner holds now
+-- Reply  "kept", "taken" (another message has the place) or "stale" (the fence is stale);
+--        then, if this was the last part, the period, which the owner now holds
 
 --include shared/head
 --include joining/head
@@ -20,13 +20,13 @@ if entry and entry.state == 'O' and entry.fence % FENCES == fence % FENCES then 
 if not entry or entry.state ~= 'S' or entry.batch or entry.fence ~= fence then return {'stale'} end
 
 local number = redis.call('HGET', joins, activation)
-if number and tonumber(redis.call('ZSCORE', due, number) or 0) <= now then number = false end  -- left to join_due.lua
+if number and tonumber(redis.call('ZSCORE', due, number) or 0) <= now then number = false end  -- due.lua handles it
 local held = number and redis.call('HGET', joins .. ':' .. number, place)
 if held and string.sub(held, 1, 16) ~= digest then return {'taken'} end
 
 if not number then
   last_fence = last_fence + 1
-  save()  -- first, lest a period and a claim share a number if this script fails
+  save()  -- first, so that a period and a claim never share a number, even if this script fails
   number = string.format('%.0f', last_fence)
   local time_out = tonumber(ARGV[6])
   redis.call('HSET', joins, activation, number)

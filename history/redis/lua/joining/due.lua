@@ -1,7 +1,7 @@
--- Due: hand out the periods that are ready or expired, and held by nobody; fail the entries of those that expire.
+-- Due: hand out the ready and expired periods that nobody holds; fail the entries of the periods that expire.
 --
--- KEYS   the trigger's history (see head.lua, join_head.lua)
--- ARGV   owner, hold (ms), at most how many
+-- KEYS   the trigger's history (see shared/head.lua, joining/head.lua)
+-- ARGV   owner, hold (ms), the most periods
 -- Reply  a period ...
 
 --include shared/head
@@ -14,13 +14,13 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include shared/slices
 --include shared/entries
 
--- Makes a completed entry a failed one, so that the part's copy in the parking lot can be run.
+-- Turns a completed entry into a failed entry, so that the part's parked copy can be run.
 local function fail(part)
   local digest, fence = string.sub(part, 1, 16), struct.unpack('>I8', part, 17)
   local entry, bucket, slice = find(digest)
   if not entry or entry.state ~= 'O' or entry.batch or entry.fence % FENCES ~= fence % FENCES then return end
   open_named(slice)
-  stale = stale + 1  -- insert() takes what it replaces for stale
+  stale = stale + 1  -- insert() counts the entry that it replaces as stale
   insert(digest, entry.started, 'F', fence)
 end
 

@@ -1,6 +1,6 @@
 -- Finish: forget a period that is ready or expired, and its parts.
 --
--- KEYS   the trigger's history (see head.lua, join_head.lua)
+-- KEYS   the trigger's history (see shared/head.lua, joining/head.lua)
 -- ARGV   number
 -- Reply  1 it was there, 0 it was not
 

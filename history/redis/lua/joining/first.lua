@@ -1,8 +1,8 @@
--- First: be the first message of an activation, unless somebody is.
+-- First: become the first message of an activation, unless there is one.
 --
--- KEYS   the trigger's history (see head.lua, join_head.lua)
+-- KEYS   the trigger's history (see shared/head.lua, joining/head.lua)
 -- ARGV   activation, digest, time-out (ms, -1 none)
--- Reply  1 this message is the first, 0 another one is
+-- Reply  1 this message is the first, 0 another message is
 
 --include shared/head
 --include joining/head

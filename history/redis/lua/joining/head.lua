@@ -1,14 +1,14 @@
--- The beginning of every script of joins: what is stored where. Include it after head.lua.
+-- The beginning of every script of joins: the keys. Include it after shared/head.lua.
 --
--- Keys; all begin as KEYS[1] does, up to the colon, so that they lie in its slot:
+-- Keys; all begin like KEYS[1], up to the colon, so that they are in its slot:
 --   ...:joins            HASH  activation -> number of its open period
---   ...:joins:due        ZSET  number of each period -> when somebody has to look at it; inf for never
+--   ...:joins:due        ZSET  number of each period -> when a call must check it; inf for never
 --   ...:joins:<number>   HASH  one period: "activation", "started", "state" open, ready or expired, "owner", "taken";
 --                              "p <destination>" -> digest (16 bytes), fence (8 bytes), message (JSON)
 --   ...:joins:first:<activation>  STRING  digest of the first message; expires with the time-out
 --
--- The number of a period is a fence, as text, for a plain concatenation would round a number that large.
-local joins = string.sub(KEYS[1], 1, -8) .. 'joins'  -- in the place of "history"
+-- The number of a period is a fence, as text: a plain concatenation would round such a large number.
+local joins = string.sub(KEYS[1], 1, -8) .. 'joins'  -- instead of "history"
 local due = joins .. ':due'
 
 -- Shows a period: number, then fields and values.

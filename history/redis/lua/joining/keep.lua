@@ -1,6 +1,6 @@
--- Keep: hold periods for longer, where the owner still holds them; 0 gives them back.
+-- Keep: hold periods for longer if the owner still holds them; 0 gives them back.
 --
--- KEYS   the trigger's history (see head.lua, join_head.lua)
+-- KEYS   the trigger's history (see shared/head.lua, joining/head.lua)
 -- ARGV   owner, hold (ms), number ...
 -- Reply  1
 

@@ -1,8 +1,8 @@
 -- Waiting: show the periods that are not finished.
 --
--- KEYS   the trigger's history (see head.lua, join_head.lua)
--- ARGV   after how many, at most how many
--- Reply  a period ..., those first that somebody has to look at first
+-- KEYS   the trigger's history (see shared/head.lua, joining/head.lua)
+-- ARGV   after how many, the most periods
+-- Reply  a period ..., in the order in which they are due
 
 --include shared/head
 --include joining/head

@@ -1,12 +1,12 @@
--- Parking: carry out what somebody decided about parked messages, and record it.
+-- Parking: carry out a decision about parked messages, and record it.
 --
 -- KEYS   the trigger's history (see head.lua, label.lua)
--- ARGV   token, decision (JSON), "take" them out, "note" the decision only, or "add" what came of it; then for each
---        message its id, what the record says of it (JSON), its digest, or "" where no entry is settled, how that
---        ends, as settle.lua, and the digest of its uuid and id
+-- ARGV   token, decision (JSON), "take" (remove them), "note" (only the decision) or "add" (its outcome); then for each
+--        message its id, the message in the record (JSON), its digest, or "" if no entry is settled, the outcome as in
+--        settle.lua, and the digest of its uuid and id
 -- Reply  a text of one character per message: 1 it was carried out, 0 it is not parked, or its entry has changed
 --
--- Entries come first and parked messages last: of what a crash leaves between the two, the copy closes by itself.
+-- Entries come first and parked messages last: if a crash comes between the two, the parked copy is closed later.
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -15,7 +15,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include shared/entries
 --include shared/settling
 
-local RECENT = 10  -- decisions among which one that was sent twice is looked for
+local RECENT = 10  -- so many decisions are searched for one that was sent twice
 local prefix = string.sub(KEYS[1], 1, -8)  -- without "history"
 local parked, decisions = prefix .. 'parked', prefix .. 'decisions'
 

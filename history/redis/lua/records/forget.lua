@@ -1,7 +1,7 @@
 -- Forget: delete some records of a listed kind that have not changed for long.
 --
 -- KEYS   the trigger's history
--- ARGV   kind, milliseconds, at most how many
+-- ARGV   kind, milliseconds, the most records
 -- Reply  how many were deleted
 
 --include shared/records

@@ -1,20 +1,20 @@
--- Records: what is kept beside the entries, in keys that begin as KEYS[1] does, with this in the place of "history":
+-- Records beside the entries, in keys that begin like KEYS[1], with this instead of "history":
 --
 --   ...:<kind>:<key>   STRING  version, a blank, value; it expires by itself
---   ...:<kind>         HASH    of a listed kind: key -> version, a blank, value; with
+--   ...:<kind>         HASH    for a listed kind: key -> version, a blank, value; with
 --   ...:<kind>:keys    ZSET    its keys, all with the score 0, and
---   ...:<kind>:times   ZSET    its keys by when they were last written
+--   ...:<kind>:times   ZSET    its keys by the time of their last write
 --   ...:<log>          STREAM  about, line
 --
--- ARGV, after `before` others: "each" change stands for itself, or "all" together; then eight words for each change:
---   "put", place, "", version, least and greatest version that may be held, value, milliseconds to live or ""
+-- ARGV, after `before` others: "each" change is independent, or "all" together; then eight words for each change:
+--   "put", place, "", version, least and greatest version that may be stored, value, milliseconds to live or ""
 --   "list", kind, key, and the rest as above
 --   "drop", place | "unlist", kind, first key, last key | "add", log, about, line, how many are kept or ""
 --
--- For each change comes back 1, or of one that is refused what is held, "" for nothing; and whether all were made.
--- Redis does not undo a script that fails half way, so it writes first and deletes last.
+-- The answer to each change is 1, or for a refused change the stored record, "" if there is none; then whether all
+-- were made. Redis does not undo a script that fails half way, so it writes first and deletes last.
 
--- Digits are compared, for a number of Lua is exact only up to 2^53.
+-- Compares digits, because a number of Lua is exact only up to 2^53.
 local function is_less(one, other) return #one < #other or (#one == #other and one < other) end
 
 local function prolong(key, time_to_live)

@@ -16,7 +16,7 @@ end
 local function settle_held(digest, entry, asked, key, slice)
   if asked == 'R' then return remove(digest, entry, key) end
   open_named(slice)
-  stale = stale + 1  -- insert() counts what it replaces as stale
+  stale = stale + 1  -- insert() counts the entry that it replaces as stale
   insert(digest, entry.started, asked, entry.fence)
   leave_batch(entry.fence)
 end
