@@ -16,6 +16,7 @@ USUAL: Mapping[str, Sequence[str]] = {
     "destination": ["orders"],
     "file": ["lines.jsonl"],
     "files": ["bay.toml"],
+    "folder": ["packages"],
     "link": ["orders"],
     "module": ["shop"],
     "number": ["1"],
