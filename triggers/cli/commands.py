@@ -37,7 +37,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.checks.doctor:doctor",
         "Check a set-up for problems: servers, their settings, clocks, permissions and triggers.",
     ),
-    "alerts": LazyCommand("triggers.cli.checks.alerts:alerts", "Print alerts for Prometheus, as YAML for its rule_files."),
+    "alerts": LazyCommand(
+        "triggers.cli.checks.alerts:alerts", "Print alerts for Prometheus, as YAML for its rule_files."
+    ),
     "config": LazyCommand(
         "triggers.cli.setup.config:app",
         "Show the settings from the command line, the environment and doubtless.toml.",
