@@ -1,11 +1,14 @@
 """The XML in which Integration Server stores values: ``<Values>`` with records, arrays and values by name."""
 
+import re
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from triggers.patchbay.wiring.xml_elements import Element, parse
 
 Record = dict[str, Any]
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_values(text: str, file: str) -> Record:
@@ -32,6 +35,12 @@ def _value(element: Element) -> Any:
             return None
         case _:  # value, number, Boolean, Date: text says it
             return element.text.strip()
+
+
+def number_in(values: Record, key: str, default: int = 0) -> int:
+    """Return a value as a whole number of up to 18 digits; the default if it is anything else."""
+    text = str(values.get(key))
+    return int(text) if _WHOLE.fullmatch(text) else default
 
 
 def walk(value: Any) -> list[Record]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from history.errors import ConfigurationError
-from triggers.cli.setup.migration.idata import Record, read_values, walk
+from triggers.cli.setup.migration.idata import Record, number_in, read_values, walk
 
 #: The file of each node of a package, and that of the connection aliases of a server.
 NODE, ALIASES = "node.ndf", "jms.cnf"
@@ -58,8 +58,7 @@ class JmsTrigger:
 
     def number(self, key: str, default: int = 0) -> int:
         """Return a property as a whole number, which it may not be."""
-        text = self.text(key)
-        return int(text) if text.lstrip("-").isdecimal() else default
+        return number_in(self.values, key, default)
 
     def is_on(self, key: str) -> bool:
         """Whether a switch is on."""

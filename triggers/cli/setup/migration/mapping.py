@@ -10,7 +10,7 @@ from itertools import chain, count
 from typing import Final, cast
 
 from triggers.cli.setup.migration.filters import selector_of
-from triggers.cli.setup.migration.idata import Record
+from triggers.cli.setup.migration.idata import Record, number_in
 from triggers.cli.setup.migration.jms_triggers import Destination, Found, JmsTrigger
 
 
@@ -169,7 +169,7 @@ def _map_processing(made: Mapped, *, transacted: bool) -> None:
 def _map_failures(made: Mapped, *, transacted: bool) -> None:
     trigger = made.source
     options = cast("Record", trigger.values.get("redeliveryOptions") or {})
-    most, pause = (_whole(options.get(key)) for key in ("max", "delayInterval"))
+    most, pause = number_in(options, "max"), number_in(options, "delayInterval")
     if most < 0:
         made.note(Kind.CHECK, "retry until success", 'on_retry_failure="suspend", or more max_delivery_count')
     elif most and transacted:
@@ -277,11 +277,6 @@ def parameters_of(made: Mapped) -> tuple[str, str]:
 def quoted(text: str) -> str:
     """Return text as Python writes it in double quotes."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def _whole(value: object) -> int:
-    text = str(value)
-    return int(text) if text.lstrip("-").isdecimal() else 0
 
 
 def _milliseconds(number: int) -> str:
