@@ -195,14 +195,16 @@ def revocable(links: Links, link: str) -> int:
     Raises:
         ConfigurationError: the link is still in the settings, or the database does not have it.
     """
-    rows = {row["link"]: row for row in drive(status_of(links))}
     if link in links.settings.links and len(links.settings.links) > 1:  # a file without links is none
         raise ConfigurationError("LINK", f"{link} is in the settings", "remove it there, then revoke it")
-    if link not in rows:
-        known = [name for name in rows if name not in links.settings.links]
-        refuse_unknown("LINK", "link to revoke", link, known)
+    watermarks = links.history.watermarks
+    row = drive(watermarks.read(link))
+    if row is None:
+        every = [other.link for other in drive(watermarks.read_all())]
+        left = [name for name in every if name not in links.settings.links]
+        refuse_unknown("LINK", "link to revoke", link, left)
         raise ConfigurationError("LINK", f"there is no link {link}", "see: doubtless sqlremote status")
-    return int(rows[link]["unconfirmed"])
+    return drive(watermarks.end()).unconfirmed(row)
 
 
 def revoked(links: Links, link: str) -> int:
