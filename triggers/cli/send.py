@@ -15,6 +15,7 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError, UnavailableError
+from triggers.cli.shared.arguments import reading
 from triggers.cli.shared.embedded import provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import PROVIDER_OPTION, connected
@@ -187,7 +188,7 @@ def _messages(count: int) -> str:
 @contextmanager
 def _opened(file: Path, *, strict: bool) -> Generator[BinaryIO]:
     """Open the file at its first line; with ``strict`` it was read once, and holds only messages."""
-    with _source(file) as source:
+    with reading(file) as source:
         if not strict:
             yield source
             return
@@ -196,27 +197,6 @@ def _opened(file: Path, *, strict: bool) -> Generator[BinaryIO]:
             refuse_problems(read_lines(twice))
             twice.seek(begin)
             yield twice
-
-
-@contextmanager
-def _source(file: Path) -> Generator[BinaryIO]:
-    if str(file) == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        lines = file.open("rb")
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    with lines:
-        try:
-            lines.peek(1)
-        except OSError as error:
-            raise _unreadable(file, error) from error
-        yield lines
-
-
-def _unreadable(file: Path, error: OSError) -> ConfigurationError:
-    return ConfigurationError("FILE", f"{file}: {error.strerror}", "give a file that can be read")
 
 
 class _Counting:

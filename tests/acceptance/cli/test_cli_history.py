@@ -309,3 +309,11 @@ def test_an_import_of_a_file_that_is_not_there_is_refused(doubtless: InProcess, 
 
     assert answer.code == 2
     assert answer.err.startswith("error: FILE: no.csv: ")
+
+
+def test_standard_input_is_imported_as_a_file_is(doubtless: InProcess, redis_url: str) -> None:
+    lines = "uuid\norder-1\n"
+
+    answer = doubtless("history", "import", "-", "-t", "book", "--json", "--history", redis_url, stdin=lines)
+
+    assert (answer.code, answer.json[0]["completed"]) == (0, 1)

@@ -1,21 +1,21 @@
 """The commands of ``doubtless history``."""
 
-import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import typer
 
 from history.bridge import drive, drive_each
 from history.entry import Entry, digest
-from history.errors import ConfigurationError
 from history.store import HistoryStore, ScannedEntry
 from history.store.security import SecurityEvent
 from history.support.paging import pages
 from triggers.cli.history.importing import Imported, import_rows, read_rows
+from triggers.cli.shared.arguments import reading
 from triggers.cli.shared.durations import duration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.known_names import refuse_unknown_trigger
@@ -153,7 +153,7 @@ def import_(
     knows keeps its entry. The command may be repeated.
     """
     state, time_to_live = State.of(context), duration_of("--keep", keep)
-    with _lines_of(file) as lines, opened(history, makes=True) as store:
+    with reading(file) as source, _decoded(source) as lines, opened(history, makes=True) as store:
         rows = read_rows(lines, trigger)
         record = command_record(SecurityEvent.IMPORT, trigger=trigger)
         with recorded(store, [] if dry_run else [record]):
@@ -164,16 +164,13 @@ def import_(
 
 
 @contextmanager
-def _lines_of(file: Path) -> Generator[Iterable[str]]:
-    if str(file) == "-":
-        yield sys.stdin
-        return
+def _decoded(source: BinaryIO) -> Generator[TextIOWrapper]:
+    """Yield the lines of a file. Bytes that are not UTF-8 are one row's problem, not the file's."""
+    lines = TextIOWrapper(source, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
-        # Bytes that are not UTF-8 are one row's problem, not the file's.
-        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-            yield lines
-    except OSError as error:
-        raise ConfigurationError("FILE", f"{file}: {error.strerror}", "give a file that is there") from error
+        yield lines
+    finally:
+        lines.detach()  # else standard input would be closed with it
 
 
 def _tell_imported(state: State, imported: Imported, *, dry: bool) -> None:

@@ -105,6 +105,8 @@ def _row(values: Mapping[str, str], trigger: str | None, line: int) -> Row | Bad
             return BadRow(line, "trigger is empty")
         check_name("trigger", named)
         return Row(named, uuid, _outcome(values.get("status")), _time(values.get("time")))
+    except UnicodeEncodeError:
+        return BadRow(line, "uuid is not UTF-8")
     except (IdentityError, ConfigurationError, ValueError) as error:
         return BadRow(line, str(error))
 

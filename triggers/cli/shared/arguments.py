@@ -1,12 +1,15 @@
 """Refuse, by its name and before the command runs, a value that no option or argument can have.
 
-Typer checks types and bounds; this checks values that would break a driver, a clock or the file system later.
+Typer checks types and bounds; this checks values that would break a driver, a clock or the file system later,
+and opens files.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from typer.models import ArgumentInfo
 
@@ -38,9 +41,33 @@ def refuse_unreadable(setting: str, file: Path) -> None:
             with file.open("rb") as opened:
                 opened.read(1)
     except OSError as error:
-        raise ConfigurationError(
-            setting, f"{file}: {error.strerror}", "give a file that can be read"
-        ) from error
+        raise _unreadable(setting, file, error) from error
+
+
+@contextmanager
+def reading(file: Path) -> Generator[BinaryIO]:
+    """Open the argument FILE, or standard input if it is "-".
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = file.open("rb")
+    except OSError as error:
+        raise _unreadable("FILE", file, error) from error
+    with opened:
+        try:
+            opened.peek(1)
+        except OSError as error:
+            raise _unreadable("FILE", file, error) from error
+        yield opened
+
+
+def _unreadable(setting: str, file: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(setting, f"{file}: {error.strerror}", "give a file that can be read")
 
 
 def _each(value: Any) -> Iterator[Any]:
