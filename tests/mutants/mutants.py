@@ -466,7 +466,7 @@ MUTANTS = (
         "driver.TopicPartition(self._topic, number, one.position.next_offset + 1)",
         (
             "tests/integration/providers/kafka/test_kafka_offsets.py::"
-            "TestWhereItBegins::test_it_begins_at_the_row_whatever_kafka_has[blocking-sqlite-0]"
+            "TestWhereItBegins::test_it_begins_at_the_row_whatever_kafka_has[mock-blocking-sqlite-0]"
         ),
     ),
     Mutant(
