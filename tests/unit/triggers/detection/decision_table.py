@@ -76,14 +76,13 @@ POLICIES = [
 
 
 @dataclass(frozen=True)
-class World:
-    """One combination. ``says`` is what the resolver would say if it were asked; NONE: there is none."""
+class Situation:
+    """What holds before a resolver is asked."""
 
     count: Count
     identified: bool
     history: HistoryUse
     found: Found
-    says: Word
     policy: Policy
 
     def facts(self, word: Word) -> Facts:
@@ -96,19 +95,22 @@ class World:
         )
 
 
-def worlds() -> Iterator[World]:
-    sayings = [word for word in Word if word is not Word.NOT_ASKED]
-    for count, identified, use, says, policy in product(Count, (True, False), HistoryUse, sayings, POLICIES):
+#: What a resolver would say if it were asked; NONE: there is none.
+SAYINGS = [word for word in Word if word is not Word.NOT_ASKED]
+
+
+def situations() -> Iterator[Situation]:
+    for count, identified, use, policy in product(Count, (True, False), HistoryUse, POLICIES):
         for found in Found if use is HistoryUse.ON else [Found.NOTHING]:
-            yield World(count, identified, use, found, says, policy)
+            yield Situation(count, identified, use, found, policy)
 
 
-def judged(world: World) -> tuple[Decision, bool]:
+def judged(situation: Situation, says: Word) -> tuple[Decision, bool]:
     """Decide as the pipeline does; tell as well whether the resolver was asked."""
-    unasked = Word.NONE if world.says is Word.NONE else Word.NOT_ASKED
-    decision = decide(world.facts(unasked), world.policy)
+    unasked = Word.NONE if says is Word.NONE else Word.NOT_ASKED
+    decision = decide(situation.facts(unasked), situation.policy)
     if decision.ask:
-        return decide(world.facts(world.says), world.policy), True
+        return decide(situation.facts(says), situation.policy), True
     return decision, False
 
 
@@ -126,16 +128,13 @@ class Line:
     answer: str
     event: str
 
-    def situation_fits(self, world: World) -> bool:
+    def fits(self, situation: Situation) -> bool:
         return (
-            world.count in self.counts
-            and self.history_fits(world)
-            and self.found_fits(world)
-            and ("detect_duplicates=False" not in self.history or not world.policy.detect_duplicates)
+            situation.count in self.counts
+            and situation.history in self.uses
+            and self.found_fits(situation)
+            and ("detect_duplicates=False" not in self.history or not situation.policy.detect_duplicates)
         )
-
-    def history_fits(self, world: World) -> bool:
-        return world.history in self.uses
 
     @cached_property
     def uses(self) -> set[HistoryUse]:
@@ -146,35 +145,35 @@ class Line:
     def counts(self) -> set[Count]:
         return COUNTS[self.count]
 
-    def found_fits(self, world: World) -> bool:
-        cell, policy = self.found, world.policy
+    def found_fits(self, situation: Situation) -> bool:
+        cell, policy = self.found, situation.policy
         if cell in {"-", "not consulted"}:
             return True
-        if world.history is HistoryUse.ON and cell.startswith(world.found.value):
+        if situation.history is HistoryUse.ON and cell.startswith(situation.found.value):
             return "transacted" not in cell or ("transacted=False" not in cell) is policy.transacted
         if cell.startswith("-, "):
             return policy.transacted
         if cell.startswith("message has neither"):
-            return not world.identified
-        unreachable = world.history is HistoryUse.UNREACHABLE and cell.startswith("unreachable")
+            return not situation.identified
+        unreachable = situation.history is HistoryUse.UNREACHABLE and cell.startswith("unreachable")
         return unreachable and f'"{policy.on_history_error}"' in cell
 
-    def resolver_fits(self, world: World) -> bool:
+    def resolver_fits(self, policy: Policy, says: Word) -> bool:
         match self.resolver.partition(",")[0]:
             case "not called":
                 return True
             case "none":
-                return world.says is Word.NONE
+                return says is Word.NONE
             case "raises transient":
-                return world.says is Word.TRANSIENT and f'"{world.policy.on_retry_failure}"' in self.resolver
+                return says is Word.TRANSIENT and f'"{policy.on_retry_failure}"' in self.resolver
             case "raises anything else":
-                return world.says is Word.BROKEN
+                return says is Word.BROKEN
             case _:
-                return world.says.value in self.resolver.split(" / ")
+                return says.value in self.resolver.split(" / ")
 
-    def expected(self, world: World) -> dict[str, object]:
+    def expected(self, policy: Policy, says: Word) -> dict[str, object]:
         assert self.status in STATUSES or self.status in UNDECIDED or self.status == "as resolver"
-        told = world.says.value if self.status == "as resolver" else self.status
+        told = says.value if self.status == "as resolver" else self.status
         status = STATUSES.get(told)
         in_doubt = status is Status.IN_DOUBT
         return {
@@ -183,10 +182,10 @@ class Line:
             "rejected": self.status == "rejected",
             "runs": self.runs == "yes"
             or (self.runs == "only NEW" and status is Status.NEW)
-            or (in_doubt and world.policy.in_doubt == "execute"),
+            or (in_doubt and policy.in_doubt == "execute"),
             "answer": answer_of(self.answer),
             # In row 15 the answer is silent about it; in_doubt="park" holds there as everywhere.
-            "park": world.policy.in_doubt == "park" if in_doubt else ", park" in self.answer,
+            "park": policy.in_doubt == "park" if in_doubt else ", park" in self.answer,
             "suspend": "suspend" in self.answer,
             "event": self.event == "yes",
         }
@@ -208,17 +207,22 @@ def lines_of(table: str) -> Sequence[Line]:
     return [Line(int(number), *cells) for number, *cells in cells_of(TABLES[table], 9)]
 
 
-def line_for(world: World, lines: Sequence[Line]) -> Line:
-    """Return the one line that is for this combination."""
-    situated = [line for line in lines if line.count != NEEDED and line.situation_fits(world)]
-    if any(line.resolver == CALLED for line in situated):
-        situated += [line for line in lines if line.count == NEEDED]
-    fitting = [line for line in situated if line.resolver_fits(world)]
+def lines_for(situation: Situation, lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines that are for this situation, whatever a resolver says."""
+    fitting = [line for line in lines if line.count != NEEDED and line.fits(situation)]
+    if any(line.resolver == CALLED for line in fitting):
+        fitting += [line for line in lines if line.count == NEEDED]
+    return fitting
+
+
+def line_for(policy: Policy, says: Word, lines: Sequence[Line]) -> Line:
+    """Return the one line that is for this situation if the resolver says this."""
+    fitting = [line for line in lines if line.resolver_fits(policy, says)]
     for number in FIRST_TRIED:
         for line in fitting:
             if line.number == number:
                 return line
-    assert len(fitting) == 1, f"{world} is in lines {[line.number for line in fitting]}"
+    assert len(fitting) == 1, [line.number for line in fitting]
     return fitting[0]
 
 
