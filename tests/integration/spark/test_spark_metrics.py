@@ -116,7 +116,6 @@ def test_a_query_that_runs_already_is_seen_until_nobody_watches_any_more(
 ) -> None:
     given: list[str] = []
     load = _load(redis_url, given)
-    stream.add(orders(["a"]))
     stream.spark.conf.set(PAUSES, "50")
     query = load.write_stream(stream.read()).queryName("orders").start()
     stream.spark.conf.unset(PAUSES)
@@ -125,6 +124,7 @@ def test_a_query_that_runs_already_is_seen_until_nobody_watches_any_more(
         found = Scraped(first)
         assert ask(found.address, "/livez") == (200, "alive\n")
         assert found["query_running", "orders"] == 1
+        stream.add(orders(["a"]))
         found.wait(1, "batch_seconds_count", "orders")
         assert _ready(found) == (200, {"ready": True, "queries": {"orders": _state(running=True)}})
         eventually(lambda: found["processed_rows_per_second", "orders"] == 0)
