@@ -15,9 +15,8 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.shell import TaskShell, ThreadShell
 from history.store import HistoryStore
+from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
-from triggers.consumer.tasks import AsyncConsumer
-from triggers.consumer.threads import Consumer
 from triggers.metrics.answering import answering
 from triggers.patchbay.components import WantsContext, load_component
 from triggers.patchbay.context import MessageContext
