@@ -24,7 +24,7 @@ from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
 from triggers.service.checking import check_callable, check_text, pointing
 from triggers.service.delivery import Delivery
-from triggers.service.lazy import check_result
+from triggers.service.failures import check_result
 from triggers.service.options import check_names
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings

@@ -1,7 +1,7 @@
 """Conditions on messages: the selector language of Jakarta Messaging, and filters that see the body.
 
-``selector`` is a parsed condition, ``parsing/`` reads its text, ``compiler`` and ``operators`` evaluate it,
-``normal_form`` writes it in one spelling, ``errors`` says what is wrong with it. ``mismatches`` warns if a
+``selector`` is a parsed condition and its text in one spelling, ``parsing/`` reads texts, ``compiler`` and
+``operators`` evaluate conditions, and ``errors`` says what is wrong with one. ``mismatches`` warns if a
 condition compares a text with a number. The language is independent: it imports nothing else of ``triggers``.
 """
 

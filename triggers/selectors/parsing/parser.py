@@ -1,19 +1,17 @@
-"""From words to a tree: a Pratt parser with a limited depth.
+"""From words to a tree: a Pratt parser with a limited depth, and the meaning of names.
 
 Precedence, from loose to tight: OR; AND; NOT; comparisons, but never two in a row; ``+ -``; ``* /``; signs.
 Source: Jakarta Messaging 3.1, section 3.8.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import cast
 
 from triggers.selectors.parsing.cursor import Cursor
 from triggers.selectors.parsing.kinds import CONDITIONS, NUMBERS, kind_of
 from triggers.selectors.parsing.like import EscapeError, compile_like
-from triggers.selectors.parsing.names import read_name
-from triggers.selectors.parsing.numbers import LONGEST
-from triggers.selectors.parsing.tokens import Sort, Token
+from triggers.selectors.parsing.tokens import LONGEST, Sort, Token
 from triggers.selectors.parsing.tree import (
     And,
     ArithmeticSign,
@@ -33,6 +31,7 @@ from triggers.selectors.parsing.tree import (
     Signed,
     ValueKind,
 )
+from triggers.selectors.parsing.values import FILTER_HEADERS, SELECTOR_HEADERS
 
 #: How deep parentheses, NOT and signs may nest: far from Python's own limit, and from what anybody can read.
 MAX_DEPTH = 100
@@ -269,3 +268,54 @@ class _Parser:
         except EscapeError as error:
             cursor.fail("%, _ or itself after it", str(error), at=token)
         return Like(operand, pattern, escape, negated=negated)
+
+
+def read_name(cursor: Cursor, *, paths: bool) -> Identifier | Path:
+    """Read a header, a property or, with ``paths``, a place in the body.
+
+    Raises:
+        SelectorError: no message can be selected by it.
+    """
+    token = cursor.advance()
+    if paths and token.text in {"body", "properties"}:
+        return _read_path(cursor, token)
+    headers = FILTER_HEADERS if paths else SELECTOR_HEADERS
+    # Every other name with this beginning is reserved, and most likely a typing error.
+    if token.text.startswith("JMS") and not _is_known(token.text, headers):
+        known = ", ".join(name for name in headers if not name.startswith("JMSX"))
+        cursor.fail(f"one of {known}", f"{token.text} is not a header to select by", at=token)
+    return Identifier(token.text)
+
+
+def _read_path(cursor: Cursor, root: Token) -> Path:
+    keys: list[str | int] = []
+    while cursor.operator in {".", "["}:
+        keys.append(_read_key(cursor))
+    if root.text == "body":
+        return Path("body", tuple(keys))
+    if len(keys) != 1 or not isinstance(keys[0], str):
+        cursor.fail("one name, as in properties.region", "properties hold one value each", at=root)
+    return Path("properties", tuple(keys))
+
+
+def _read_key(cursor: Cursor) -> str | int:
+    if cursor.take("."):
+        # As a key, a keyword is a name like any other.
+        if cursor.token.sort in {Sort.NAME, Sort.KEYWORD}:
+            return cursor.written(cursor.advance())
+        cursor.fail("a name, or brackets as in ['order-id']")
+    cursor.expect("[")
+    token = cursor.token
+    if token.sort is Sort.TEXT:
+        key: str | int = token.text
+    elif token.sort is Sort.NUMBER and isinstance(token.number, int):
+        key = token.number
+    else:
+        cursor.fail("a number from 0 or a text in quotes")
+    cursor.advance()
+    cursor.expect("]")
+    return key
+
+
+def _is_known(name: str, headers: Collection[str]) -> bool:
+    return name in headers or name.startswith(("JMSX", "JMS_"))
