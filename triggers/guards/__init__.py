@@ -2,8 +2,7 @@
 
 ``guard.py`` is :func:`protect`, ``turn.py`` the same for a ``with`` statement, and ``options.py`` their
 options. ``celery/``, ``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one framework each.
-``host.py`` is their common part. ``arguments.py`` compares the arguments of tasks, and ``behind.py`` finds
-the trigger behind a guard or a task.
+``host.py`` is their common part. ``arguments.py`` compares the arguments of tasks.
 """
 
 from typing import TYPE_CHECKING

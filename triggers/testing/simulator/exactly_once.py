@@ -23,8 +23,7 @@ from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, steps_of
 from triggers.testing.simulator.script import Counts, Fault, Memory, Script, check_counts, extensions
 from triggers.testing.simulator.subject import Subject
-from triggers.testing.simulator.surroundings.patching import patched, quiet
-from triggers.testing.simulator.surroundings.stand_ins import StandIns
+from triggers.testing.simulator.surroundings import StandIns, patched, quiet
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.report import Finding, Report
 from triggers.testing.simulator.script import Memory, Script, extensions
-from triggers.testing.simulator.surroundings.patching import quiet
+from triggers.testing.simulator.surroundings import quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
