@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from history.bridge import drive
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch_info import BatchInfo, given_info
 from triggers.spark.connections import history_at
 from triggers.spark.foreach_batch import ForeachBatch
