@@ -20,8 +20,7 @@ from history.store import HistoryStore
 from triggers.consumer.crew import count_receivers, make_workers
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import Housekeeping, keep_alive
-from triggers.consumer.monitors import Monitors
+from triggers.consumer.housekeeping import Housekeeping, Monitors, keep_alive
 from triggers.consumer.options import (
     AnyTrigger,
     check_options,

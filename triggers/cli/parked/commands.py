@@ -30,7 +30,7 @@ from triggers.cli.parked.deciding import (
 from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.known_names import refuse_unknown_trigger
+from triggers.cli.shared.journals import refuse_unknown_trigger
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (
     HISTORY_OPTION,

@@ -15,7 +15,7 @@ from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.known_names import refuse_unknown
+from triggers.cli.shared.journals import refuse_unknown
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
