@@ -11,24 +11,8 @@ from typing import assert_never
 
 from triggers.selectors.mismatches import Notice, name_of, wanted_by
 from triggers.selectors.operators import ARITHMETIC, COMPARISONS, Compare, Reckon, Truth, negative, positive
+from triggers.selectors.parsing import nodes
 from triggers.selectors.parsing.like import compile_like
-from triggers.selectors.parsing.tree import (
-    And,
-    Between,
-    Chain,
-    Comparison,
-    Constant,
-    Identifier,
-    In,
-    IsNull,
-    Like,
-    Node,
-    Not,
-    Or,
-    Path,
-    Signed,
-    ValueKind,
-)
 from triggers.selectors.parsing.values import FILTER_HEADERS, Reading
 
 #: Reads a value of a message; None is NULL.
@@ -38,49 +22,49 @@ Look = Callable[[Reading], object]
 Test = Callable[[Reading], Truth]
 
 
-def compile_condition(node: Node, notice: Notice) -> Test:  # noqa: PLR0911  (one for each kind of node)
+def compile_condition(node: nodes.Node, notice: Notice) -> Test:  # noqa: PLR0911  (one for each kind of node)
     """Return the function that says whether a condition holds.
 
     It reports to ``notice`` each text that is used as a number or a truth.
     """
     match node:
-        case Comparison():
+        case nodes.Comparison():
             return _comparison(node, notice)
-        case Between():
+        case nodes.Between():
             return _between(node, notice)
-        case In(operand, values, negated):
+        case nodes.In(operand, values, negated):
             return _text_test(compile_value(operand, notice), frozenset(values).__contains__, negated=negated)
-        case Like(operand, pattern, escape, negated):
+        case nodes.Like(operand, pattern, escape, negated):
             return _text_test(compile_value(operand, notice), compile_like(pattern, escape), negated=negated)
-        case IsNull(operand, negated):
+        case nodes.IsNull(operand, negated):
             return _is_null(compile_value(operand, notice), negated=negated)
-        case Not(operand):
+        case nodes.Not(operand):
             return _not(compile_condition(operand, notice))
-        case And(operands):
+        case nodes.And(operands):
             return _all([compile_condition(operand, notice) for operand in operands])
-        case Or(operands):
+        case nodes.Or(operands):
             return _any([compile_condition(operand, notice) for operand in operands])
-        case Constant() | Identifier() | Path() | Signed() | Chain():
-            return _truth(_noticing(node, ValueKind.CONDITION, notice))
+        case nodes.Constant() | nodes.Identifier() | nodes.Path() | nodes.Signed() | nodes.Chain():
+            return _truth(_noticing(node, nodes.ValueKind.CONDITION, notice))
         case _:
             assert_never(node)
 
 
-def compile_value(node: Node, notice: Notice) -> Look:  # noqa: PLR0911  (as above)
+def compile_value(node: nodes.Node, notice: Notice) -> Look:  # noqa: PLR0911  (as above)
     """Return the function that reads a value."""
     match node:
-        case Constant(value):
+        case nodes.Constant(value):
             return lambda _: value
-        case Identifier(name):
+        case nodes.Identifier(name):
             return _identifier(name)
-        case Path("properties", (str(name), *_)):
+        case nodes.Path("properties", (str(name), *_)):
             return lambda reading: reading.message.properties.get(name)
-        case Path(_, keys):
+        case nodes.Path(_, keys):
             return lambda reading: reading.at(keys)
-        case Signed(sign, operand):
-            return _signed(sign, _noticing(operand, ValueKind.NUMBER, notice))
-        case Chain(first, rest):
-            number = partial(_noticing, wanted=ValueKind.NUMBER, notice=notice)
+        case nodes.Signed(sign, operand):
+            return _signed(sign, _noticing(operand, nodes.ValueKind.NUMBER, notice))
+        case nodes.Chain(first, rest):
+            number = partial(_noticing, wanted=nodes.ValueKind.NUMBER, notice=notice)
             return _chain(number(first), [(ARITHMETIC[sign], number(operand)) for sign, operand in rest])
         case _:
             return compile_condition(node, notice)
@@ -152,15 +136,15 @@ def _text_test(look: Look, holds: Callable[[str], bool], *, negated: bool) -> Te
     return test
 
 
-def _comparison(node: Comparison, notice: Notice) -> Test:
+def _comparison(node: nodes.Comparison, notice: Notice) -> Test:
     compare, look = COMPARISONS[node.sign], _noticing(node.left, wanted_by(node.sign, node.right), notice)
-    if isinstance(node.right, Constant):
+    if isinstance(node.right, nodes.Constant):
         return _against(look, compare, node.right.value)
     other = _noticing(node.right, wanted_by(node.sign, node.left), notice)
     return lambda reading: compare(look(reading), other(reading))
 
 
-def _noticing(node: Node, wanted: ValueKind | None, notice: Notice) -> Look:
+def _noticing(node: nodes.Node, wanted: nodes.ValueKind | None, notice: Notice) -> Look:
     """Return the function that reads a value, and gives notice if it is text instead of the wanted kind."""
     look, name = compile_value(node, notice), name_of(node)
     if name is None or wanted is None:
@@ -179,10 +163,10 @@ def _against(look: Look, compare: Compare, constant: object) -> Test:
     return lambda reading: compare(look(reading), constant)
 
 
-def _between(node: Between, notice: Notice) -> Test:
+def _between(node: nodes.Between, notice: Notice) -> Test:
     """Compare as ``>= AND <=`` does; negated, as ``< OR >``."""
     look, low, high = (
-        _noticing(operand, ValueKind.NUMBER, notice) for operand in (node.operand, node.low, node.high)
+        _noticing(operand, nodes.ValueKind.NUMBER, notice) for operand in (node.operand, node.low, node.high)
     )
     below, above = (
         (COMPARISONS["<"], COMPARISONS[">"]) if node.negated else (COMPARISONS[">="], COMPARISONS["<="])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from triggers.selectors.parsing.kinds import kind_of
-from triggers.selectors.parsing.tree import ComparisonSign, Identifier, Node, Path, ValueKind
+from triggers.selectors.parsing.nodes import ComparisonSign, Identifier, Node, Path, ValueKind
 
 _LOGGER: Final = logging.getLogger(__name__)
 

@@ -2,45 +2,39 @@
 
 from typing import assert_never
 
-from triggers.selectors.parsing.tree import (
-    And,
-    Between,
-    Chain,
-    Comparison,
-    Constant,
-    Identifier,
-    In,
-    IsNull,
-    Like,
-    Node,
-    Not,
-    Or,
-    Path,
-    Signed,
-    ValueKind,
-)
+from triggers.selectors.parsing import nodes
 from triggers.selectors.parsing.values import FILTER_HEADERS
 
 #: The kinds for calculations and order.
-NUMBERS = frozenset({ValueKind.NUMBER, ValueKind.ANY})
+NUMBERS = frozenset({nodes.ValueKind.NUMBER, nodes.ValueKind.ANY})
 
 #: The kinds that may be true.
-CONDITIONS = frozenset({ValueKind.CONDITION, ValueKind.ANY})
+CONDITIONS = frozenset({nodes.ValueKind.CONDITION, nodes.ValueKind.ANY})
 
 
-def kind_of(node: Node) -> ValueKind:
+def kind_of(node: nodes.Node) -> nodes.ValueKind:
     """Return the kind of an expression; for a property or a place in the body, only a message shows it."""
     match node:
-        case Constant(bool()) | Comparison() | Between() | In() | Like() | IsNull() | Not() | And() | Or():
-            return ValueKind.CONDITION
-        case Constant(str()):
-            return ValueKind.TEXT
-        case Constant() | Signed() | Chain():
-            return ValueKind.NUMBER
-        case Identifier(name):
+        case (
+            nodes.Constant(bool())
+            | nodes.Comparison()
+            | nodes.Between()
+            | nodes.In()
+            | nodes.Like()
+            | nodes.IsNull()
+            | nodes.Not()
+            | nodes.And()
+            | nodes.Or()
+        ):
+            return nodes.ValueKind.CONDITION
+        case nodes.Constant(str()):
+            return nodes.ValueKind.TEXT
+        case nodes.Constant() | nodes.Signed() | nodes.Chain():
+            return nodes.ValueKind.NUMBER
+        case nodes.Identifier(name):
             header = FILTER_HEADERS.get(name)
-            return ValueKind.ANY if header is None else header[0]
-        case Path():
-            return ValueKind.ANY
+            return nodes.ValueKind.ANY if header is None else header[0]
+        case nodes.Path():
+            return nodes.ValueKind.ANY
         case _:
             assert_never(node)

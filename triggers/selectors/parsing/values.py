@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from history.json_text import read_json
 from history.message import UNDEFINED_COUNT, Message
-from triggers.selectors.parsing.tree import ValueKind
+from triggers.selectors.parsing.nodes import ValueKind
 
 #: Reads a header; None is NULL.
 Header = Callable[[Message], object]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from history.message import Message
 from triggers.selectors.parsing.kinds import kind_of
-from triggers.selectors.parsing.tree import (
+from triggers.selectors.parsing.nodes import (
     And,
     Between,
     Chain,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from history.message import Message
 from triggers.selectors import Reading, Selector
-from triggers.selectors.parsing.tree import (
+from triggers.selectors.parsing.nodes import (
     And,
     Between,
     Chain,
