@@ -1,8 +1,7 @@
 """Redis Streams: a stream is a destination, a consumer group is a subscription.
 
-``receiver.py`` is one consumer, ``codec.py`` a message as fields, ``keys.py`` the keys, ``later.py`` the
-messages for later delivery, ``settings.py`` the settings, ``link.py`` the edge to the driver, and ``lua/``
-has the steps that must be atomic.
+``receiver.py`` is one consumer, ``codec.py`` a message as fields, ``keys.py`` the keys, ``settings.py`` the
+settings, ``link.py`` the edge to the driver, and ``lua/`` has the steps that must be atomic.
 """
 
 import logging
@@ -22,8 +21,7 @@ from history.store.inspection import Refusal
 from history.store.owners import process_token
 from triggers.providers.backlog import Backlog, Place, in_order
 from triggers.providers.brokers.sending import is_later
-from triggers.providers.redis_streams import later as stream_later
-from triggers.providers.redis_streams.codec import encode, message_id
+from triggers.providers.redis_streams.codec import adding_later, encode, message_id, named_later
 from triggers.providers.redis_streams.keys import StreamKeys, name_in_use
 from triggers.providers.redis_streams.link import PATIENCE, Client, RedisLink
 from triggers.providers.redis_streams.receiver import StreamReceiver
@@ -123,8 +121,7 @@ class RedisStreams:
         # One instant for all: a batch that becomes due during the send must not be split and lose its order.
         now = datetime.now(UTC)
         messages = [
-            stream_later.named(destination, message) if is_later(message, now) else message
-            for message in messages
+            named_later(destination, message) if is_later(message, now) else message for message in messages
         ]
         commands = [self._adding(destination, message, now) for message in messages]
         answers = await self._link.call_many("sending", commands, durability=self._durability)
@@ -138,7 +135,7 @@ class RedisStreams:
 
     def _adding(self, destination: str, message: Message, now: datetime) -> tuple[object, ...]:
         if is_later(message, now):
-            return stream_later.adding(destination, message)
+            return adding_later(destination, message)
         maxlen = self._settings.maxlen
         trimming = () if maxlen is None else ("MAXLEN", "~", maxlen)
         if destination.startswith(TEMPORARY):
