@@ -20,10 +20,9 @@ from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.metrics.answering import answering
 from triggers.patchbay.components import Sources, WantsContext, load_component
 from triggers.patchbay.context import MessageContext
-from triggers.patchbay.inputs import AnyTrigger, local_destinations, wire_inputs
+from triggers.patchbay.inputs import AnyTrigger, WiredProvider, local_destinations, wire_inputs
 from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.releaser import Releaser
-from triggers.patchbay.wired_provider import WiredProvider
 from triggers.patchbay.wiring.checks import is_local, limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.pipeline.parking.lot import ParkingLot

@@ -130,7 +130,7 @@ def run(
     """
     from triggers.cli.parked.running import left_row, planned, run_each  # noqa: PLC0415  (others run nothing)
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
-    from triggers.pipeline.parking.outcomes import Outcomes  # noqa: PLC0415  (as above)
+    from triggers.pipeline.parking.decisions import Outcomes  # noqa: PLC0415  (as above)
 
     state = State.of(context)
     triggers = collect(module, configuration=configuration_of(state), tasks=True)

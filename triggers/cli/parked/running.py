@@ -25,7 +25,7 @@ from triggers.consumer.options import AnyTrigger
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import Decision, Found, HistoryUse, Word, decide
 from triggers.pipeline.judge import Judge
-from triggers.pipeline.parking.outcomes import Outcomes
+from triggers.pipeline.parking.decisions import Outcomes
 from triggers.pipeline.run import Run
 from triggers.service.outcome import Outcome
 
