@@ -31,8 +31,7 @@ from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.patchbay.wiring.toml_reader import read_with_notes
-from triggers.patchbay.wiring.xml_combining import combined
-from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, from_xml, guess_notes, provider_of
+from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, combined, from_xml, guess_notes, provider_of
 
 app = typer.Typer(
     no_args_is_help=True, help="Run, check or convert a file that wires components to destinations."

@@ -5,8 +5,7 @@ from typing import Any, ClassVar, Self, assert_never
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.selectors.compiler import Test, compile_condition
-from triggers.selectors.mismatches import Mismatches
+from triggers.selectors.compiler import Mismatches, Test, compile_condition
 from triggers.selectors.operators import Truth
 from triggers.selectors.parsing import nodes
 from triggers.selectors.parsing.parser import Power, parse

@@ -11,7 +11,7 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 
 =======================  ========================================================================
 ``foreach_batch.py``     ``@foreach_batch``, and its steps in a table
-``handler.py``           what it has in common with the two below
+``handler.py``           its common part with ``row_service/`` and ``atomic_sink/``
 ``batch/``               one micro-batch of it: claims, second look, lease, completion
 ``row_service/``         a trigger, row by row on the executors
 ``atomic_sink/``         rows and history entries in one transaction of a database

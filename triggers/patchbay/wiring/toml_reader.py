@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from history.errors import ConfigurationError
 from triggers.patchbay.wiring.checks import check, lasting_anyway, weak_places
 from triggers.patchbay.wiring.model import PatchBayFile
-from triggers.patchbay.wiring.xml_combining import combined
-from triggers.patchbay.wiring.xml_reader import Converted, from_xml, guess_notes
+from triggers.patchbay.wiring.xml_reader import Converted, combined, from_xml, guess_notes
 
 _log = logging.getLogger(__name__)
 

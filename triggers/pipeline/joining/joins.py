@@ -35,8 +35,7 @@ from triggers.pipeline.joining.parts import (
     reject,
     settings_of_parts,
 )
-from triggers.pipeline.joining.pipeline import JoiningPipeline
-from triggers.pipeline.joining.time_out import TimeOut
+from triggers.pipeline.joining.pipeline import JoiningPipeline, TimeOut
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run

@@ -2,9 +2,8 @@
 
 ``provider.py`` sends and opens receivers, ``receiver.py`` is one consumer, ``codec.py`` a message as fields
 of a stream's entry, and one for later, ``settings.py`` the settings, ``link.py`` the edge to redis-py.
-``keys.py`` names the keys, ``temporary.py`` is a stream that ends with its consumer, ``subscriptions.py``
-shows and ends subscriptions, ``permissions.py`` lists what an account needs, ``lua/`` has the steps that must
-be atomic.
+``subscriptions.py`` shows and ends subscriptions, ``permissions.py`` lists what an account needs, ``lua/``
+has the steps that must be atomic.
 """
 
 from typing import TYPE_CHECKING

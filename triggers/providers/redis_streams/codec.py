@@ -32,7 +32,7 @@ from history.message import HEADER_FIELDS, Message, PropertyValue, too_long
 from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import NO_LIMITS, Limits
-from triggers.providers.redis_streams.keys import later_of
+from triggers.providers.redis_streams.settings import later_of
 
 #: Only the pending list knows these; fields of that name are not written and not read.
 _COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}

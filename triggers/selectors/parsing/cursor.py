@@ -2,8 +2,7 @@
 
 from typing import NoReturn
 
-from triggers.selectors.errors import SelectorError
-from triggers.selectors.parsing.tokens import Sort, Token, scan
+from triggers.selectors.parsing.tokens import SelectorError, Sort, Token, scan
 
 #: The sorts of words with a fixed meaning.
 _FIXED = frozenset({Sort.SYMBOL, Sort.KEYWORD})

@@ -10,10 +10,9 @@ from typing import cast
 
 from triggers.selectors.parsing import nodes
 from triggers.selectors.parsing.cursor import Cursor
-from triggers.selectors.parsing.kinds import CONDITIONS, NUMBERS, kind_of
 from triggers.selectors.parsing.like import EscapeError, compile_like
 from triggers.selectors.parsing.tokens import LONGEST, Sort, Token
-from triggers.selectors.parsing.values import FILTER_HEADERS, SELECTOR_HEADERS
+from triggers.selectors.parsing.values import CONDITIONS, FILTER_HEADERS, NUMBERS, SELECTOR_HEADERS, kind_of
 
 #: How deep parentheses, NOT and signs may nest: far from Python's own limit, and from what anybody can read.
 MAX_DEPTH = 100

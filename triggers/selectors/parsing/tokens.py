@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from triggers.selectors.errors import SelectorError
+from history.errors import ConfigurationError
 
 #: Names that are not identifiers, in upper or lower case.
 KEYWORDS = frozenset(["NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"])
@@ -185,6 +185,17 @@ def _number(found: re.Match[str], text: str, setting: str) -> Token:
             expected="a number in the range of Java's long or double, such as 57, 0x1F or -57.9E2",
         )
     return Token(Sort.NUMBER, found[0], start, value)
+
+
+class SelectorError(ConfigurationError):
+    """The text is not a condition. ``position`` counts characters from 0, the text of the error from 1."""
+
+    __module__ = "triggers"
+
+    def __init__(self, setting: str, problem: str, *, position: int, expected: str) -> None:
+        super().__init__(setting, f"{problem} at character {position + 1}", f"expected {expected}")
+        self.position = position
+        self.expected = expected
 
 
 def _unreadable(text: str, position: int, setting: str, *, paths: bool) -> SelectorError:

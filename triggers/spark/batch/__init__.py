@@ -12,7 +12,6 @@
 ``rejection.py``      parking of the new rows after the function has failed fatally
 ``sink_commits.py``   whether the sink has committed the batch, if it knows
 ``tally.py``          counts of rows
-``purging.py``        deletes expired entries after each batch
 ``determinism.py``    whether a stream gives the same identities when a batch comes again
 ``session.py``        requests to the session, if it allows them: settings, kept rows, descriptions
 ====================  ================================================================================

@@ -12,9 +12,8 @@ from history.errors import ConfigurationError
 from history.support.references import dereferenced
 from triggers.providers.brokers.delivery import problem_of
 from triggers.providers.redis_streams.codec import decode
-from triggers.providers.redis_streams.keys import StreamKeys
 from triggers.providers.redis_streams.link import PATIENCE, RedisLink
-from triggers.providers.redis_streams.settings import StreamSettings
+from triggers.providers.redis_streams.settings import StreamKeys, StreamSettings
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogEntry, LogSettings, Position, Span
 from triggers.spark.sources.reader import LogSource, Options, ReadOptions

@@ -8,6 +8,7 @@ from typing import Final
 
 import typer
 
+from triggers.cli.setup.init import write_new
 from triggers.cli.setup.migration.jms_triggers import Found, find_triggers
 from triggers.cli.setup.migration.mapping import (
     Kind,
@@ -18,7 +19,6 @@ from triggers.cli.setup.migration.mapping import (
     parameters_of,
     quoted,
 )
-from triggers.cli.setup.new_files import write_new
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 
