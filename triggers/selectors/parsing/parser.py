@@ -9,9 +9,8 @@ from enum import IntEnum
 from typing import cast
 
 from triggers.selectors.parsing import nodes
-from triggers.selectors.parsing.cursor import Cursor
 from triggers.selectors.parsing.like import EscapeError, compile_like
-from triggers.selectors.parsing.tokens import LONGEST, Sort, Token
+from triggers.selectors.parsing.tokens import LONGEST, Cursor, Sort, Token
 from triggers.selectors.parsing.values import CONDITIONS, FILTER_HEADERS, NUMBERS, SELECTOR_HEADERS, kind_of
 
 #: How deep parentheses, NOT and signs may nest: far from Python's own limit, and from what anybody can read.
