@@ -20,8 +20,7 @@ from triggers.providers.contract.common import ContractTools
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
 from triggers.providers.redis_streams import RedisStreams
-from triggers.providers.redis_streams.keys import dead_letters_of
-from triggers.providers.redis_streams.settings import StreamSettings
+from triggers.providers.redis_streams.settings import StreamSettings, dead_letters_of
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.testing.redis_server import RedisServer, free_port
 

@@ -29,10 +29,8 @@ COMMAND_LINE = {
     "triggers.cli.shared.arguments",
     "triggers.cli.shared.configured",
     "triggers.cli.shared.general_options",
-    "triggers.cli.shared.lazy_group",
     "triggers.cli.shared.logs",
     "triggers.cli.shared.output",
-    "triggers.cli.shared.signatures",
     "triggers.configuration",
     "triggers.configuration.limits",
 }

@@ -5,9 +5,8 @@ Exit codes: 0 done; 1 done, but not as hoped (nothing found, a check failed); 2 
 
 A command is a module of its name (``run.py``, ``send.py``, ``why.py``, ``control.py``, ``demo.py``,
 ``patchbay.py``, ``redis.py``) or of a folder: ``checks/``, ``history/``, ``parked/``, ``setup/``, ``sqljms/``
-and ``sqlremote/``. ``commands.py`` lists all of them. ``shared/`` is their common part. ``rerun.py`` runs a
-parked message, and ``demo_pipeline.py`` is the demo's last part in Spark. ``__main__.py`` is for ``python -m
-triggers.cli``.
+and ``sqlremote/``. ``commands.py`` lists all of them. ``shared/`` is their common part. ``__main__.py`` is
+for ``python -m triggers.cli``.
 """
 
 import os

@@ -10,7 +10,7 @@ from history.bridge import drive
 from history.store.control import Beat, Control, Counts, Overview, TriggerState, Verb
 from history.store.security import SecurityEvent
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.known_names import known_triggers, refuse_unknown, refuse_unknown_trigger
+from triggers.cli.shared.journals import known_triggers, refuse_unknown, refuse_unknown_trigger
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.shared.output import State
 from triggers.configuration.nearest import listed

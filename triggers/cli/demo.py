@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from triggers.demo.ground import Ground, GroundName
 
 if TYPE_CHECKING:
     from triggers.demo.job import Summary
+    from triggers.demo.pipeline import PipelineSummary
 
 #: The module of the dashboard; it is in a layer above the command line.
 _DASHBOARD = "triggers.dashboard.command"
@@ -60,8 +61,7 @@ def demo(
         raise typer.BadParameter("--dashboard is for people, and --json for programs: leave one out")
     if dashboard:
         import_module(_DASHBOARD)  # report a missing extra before the work, not after it
-    from triggers.cli.demo_pipeline import end_with_pipeline  # noqa: PLC0415  (no other command needs any)
-    from triggers.demo.job import Job  # noqa: PLC0415  (as above)
+    from triggers.demo.job import Job  # noqa: PLC0415  (no other command needs it)
 
     state = State.of(context)
     with tempfile.TemporaryDirectory(prefix="doubtless-demo-") as name:
@@ -70,8 +70,8 @@ def demo(
         with _ground(on, folder, state) as ground:
             summary = Job(folder=folder, ground=ground, orders=file, say=state.say).run()
             if not state.as_json:
-                _print(state, summary)
-            pipeline = end_with_pipeline(state, ground.history, file, folder) if spark else None
+                _print_orders(state, summary)
+            pipeline = _end_with_pipeline(state, ground.history, file, folder) if spark else None
             if dashboard:
                 _serve_dashboard(state, ground)
     if state.as_json:
@@ -111,17 +111,54 @@ def _write(file: Path, count: int) -> Path:
     return file
 
 
-def _print(state: State, summary: "Summary") -> None:
-    rows: list[dict[str, Any]] = [
-        {"what": "sent (lines of the file)", "messages": summary.sent},
-        {"what": "booked once", "messages": summary.booked_once},
-        {"what": "booked twice", "messages": summary.booked_twice},
-        {"what": "duplicates, not run", "messages": summary.duplicates},
-        {"what": "In Doubt, parked (in flight when the worker was killed)", "messages": summary.in_doubt},
-        {"what": "rejected, parked (broken lines)", "messages": summary.rejected},
-    ]
-    state.show("what became of the orders", ["what", "messages"], rows)
-    for mistake in summary.mistakes:
+def _end_with_pipeline(state: State, history: str, orders: Path, folder: Path) -> "PipelineSummary | None":
+    """Send the same file to a pipeline of Spark and show its result; None without Spark, which is printed."""
+    from triggers.demo.pipeline import run_pipeline, why_left_out  # noqa: PLC0415  (as above)
+
+    missing = why_left_out()
+    if missing is not None:
+        state.say(f"the pipeline of Spark is left out: {missing}")
+        return None
+    state.say("sending the same file again, and some orders more, to a pipeline of Spark")
+    summary = run_pipeline(history, orders, folder)
+    if not state.as_json:
+        rows = {
+            "read (lines of the file, and the further orders twice)": summary.rows,
+            "new, booked once": summary.new,
+            "duplicates, most of what the service had met": summary.duplicate,
+            "In Doubt, parked (in flight when the worker was killed)": summary.in_doubt,
+            "rejected, parked (lines that name nobody)": summary.rejected,
+        }
+        verdict = "checked against its files: what the service had booked, it did not book again"
+        _print(state, "what the pipeline of Spark made of it", "rows", rows, summary.mistakes, verdict)
+    return summary
+
+
+def _print_orders(state: State, summary: "Summary") -> None:
+    messages = {
+        "sent (lines of the file)": summary.sent,
+        "booked once": summary.booked_once,
+        "booked twice": summary.booked_twice,
+        "duplicates, not run": summary.duplicates,
+        "In Doubt, parked (in flight when the worker was killed)": summary.in_doubt,
+        "rejected, parked (broken lines)": summary.rejected,
+    }
+    verdict = f"checked against the booked rows: every line is accounted for ({summary.seconds:.1f} s)"
+    _print(state, "what became of the orders", "messages", messages, summary.mistakes, verdict)
+
+
+def _print(
+    state: State,
+    title: str,
+    counted: str,
+    counts: Mapping[str, int],
+    mistakes: Sequence[str],
+    verdict: str,
+) -> None:
+    """Show a table of counts, and its mistakes; the verdict if there are none."""
+    rows: list[dict[str, Any]] = [{"what": what, counted: count} for what, count in counts.items()]
+    state.show(title, ["what", counted], rows)
+    for mistake in mistakes:
         state.say(f"wrong: {mistake}", style="bold red")
-    if not summary.mistakes:
-        state.say(f"checked against the booked rows: every line is accounted for ({summary.seconds:.1f} s)")
+    if not mistakes:
+        state.say(verdict)

@@ -1,9 +1,11 @@
 """``doubtless patchbay``: run, check and convert the wiring of a Patch Bay."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 import typer
 
 from history.bridge import drive
@@ -29,9 +31,7 @@ from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.patchbay.wiring.toml_reader import read_with_notes
-from triggers.patchbay.wiring.toml_writer import to_toml
-from triggers.patchbay.wiring.xml_combining import combined
-from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, from_xml, guess_notes, provider_of
+from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, combined, from_xml, guess_notes, provider_of
 
 app = typer.Typer(
     no_args_is_help=True, help="Run, check or convert a file that wires components to destinations."
@@ -200,3 +200,8 @@ def _look_here() -> None:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+
+
+def to_toml(raw: Mapping[str, Any]) -> str:
+    """Return a file's text; reading it again gives the same."""
+    return tomli_w.dumps(raw, indent=2)

@@ -29,10 +29,9 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
+from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.options import AnyTrigger
 from triggers.consumer.supervisor import supervise
-from triggers.consumer.tasks import AsyncConsumer
-from triggers.consumer.threads import Consumer
 from triggers.providers.opening import PROVIDER_URLS
 
 #: What became of the messages of each trigger, and how many of them were parked.

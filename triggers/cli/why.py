@@ -19,8 +19,7 @@ from triggers.cli.history.commands import entry_row
 from triggers.cli.parked.deciding import decided_about, decider
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.journals import Journals
-from triggers.cli.shared.known_names import known_triggers, refuse_unknown_trigger
+from triggers.cli.shared.journals import Journals, known_triggers, refuse_unknown_trigger
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
     HISTORY_OPTION,

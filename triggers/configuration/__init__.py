@@ -3,9 +3,9 @@
 One rule for all: the command line wins over the environment, which wins over the file, which wins over the
 code (``@trigger``, and its defaults). The library itself reads neither; the command line does, and so does a
 caller of :func:`read_configuration`. ``reading.py`` reads both, by the keys of ``model.py`` with times as in
-``durations.py`` and within ``limits.py``. ``complaints.py`` says what is wrong, and ``nearest.py`` suggests a
-known name for an unknown one. ``layers.py`` holds each value with its source; ``overriding.py`` gives the
-values to triggers, ``hiding.py`` shows them without secrets.
+``durations.py`` and within ``limits.py``. ``nearest.py`` suggests a known name for an unknown one.
+``layers.py`` holds each value with its source; ``overriding.py`` gives the values to triggers, ``hiding.py``
+shows them without secrets.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The keys of ``doubtless.toml``, and of the variables that begin with ``DOUBTLESS_``.
+"""The keys of ``doubtless.toml`` and of the variables ``DOUBTLESS_...``, and what is wrong with them.
 
     provider = "redis://127.0.0.1:6379/0?password=file:/run/secrets/redis"
     history = "env:ORDERS_HISTORY"
@@ -19,17 +19,24 @@ identity, its resolver, what happens to a message that is In Doubt. These are in
 depends on them.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from history.errors import ConfigurationError
 from history.support.urls import split_url
 from triggers.configuration.durations import Duration
 from triggers.configuration.layers import INTO, PREFIX
 from triggers.configuration.limits import wrong_value
+from triggers.configuration.nearest import nearest
 from triggers.detection.table import FailurePolicy
+from triggers.service.options import TriggerOptions
+
+#: Returns the name of a key in its source.
+Origin = Callable[..., str]
 
 
 def _no_switch(value: Any) -> Any:
@@ -162,4 +169,54 @@ class Variables(BaseSettings, Keys):
 
     model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(  # pyright: ignore[reportIncompatibleVariableOverride]
         env_prefix=PREFIX, env_nested_delimiter=INTO, env_ignore_empty=True
+    )
+
+
+def complaint(error: ValidationError, origin: Origin, *, in_variables: bool) -> ConfigurationError:
+    """Return the first error. Values are not quoted, because they may be passwords."""
+    first = error.errors(include_url=False, include_input=False, include_context=True)[0]
+    # A variable has its whole list in one text, so a place in the list has no name.
+    left_out = (int,) if in_variables else ()
+    path = [str(part) for part in first["loc"] if part != "[key]" and not isinstance(part, left_out)]
+    where = origin(*path)
+    match first["type"]:
+        case "extra_forbidden":
+            return _unknown(where, path)
+        case "value_error":
+            problem, _, remedy = str(first.get("ctx", {}).get("error", first["msg"])).partition(": ")
+            return ConfigurationError(where, problem, remedy or "correct it")
+        case "model_type" | "dict_type" | "model_attributes_type":
+            remedy = f"set {where}__KEY" if in_variables else f"write [{'.'.join(path)}] above its keys"
+            return ConfigurationError(where, "must be a table", remedy)
+        case _:
+            return ConfigurationError(where, _lower(first["msg"]), "correct it")
+
+
+def _unknown(where: str, path: list[str]) -> ConfigurationError:
+    *above, name = path
+    if above[:1] == ["defaults"] and name in TriggerKeys.model_fields:
+        return ConfigurationError(where, "is not a default", f"write {name} in [triggers.NAME]")
+    if above and name in TriggerOptions.__annotations__:
+        return ConfigurationError(where, "is said in the code only", f"write {name}= in @trigger")
+    return ConfigurationError(where, "there is no such key", nearest(name, _table(above).model_fields))
+
+
+def _table(path: list[str]) -> type[BaseModel]:
+    match path:
+        case []:
+            return Keys
+        case ["triggers", _]:
+            return TriggerKeys
+        case ["defaults"]:
+            return DefaultKeys
+        case [*_, "redelivery"]:
+            return RedeliveryKeys
+        case _:
+            return RetryKeys
+
+
+def _lower(text: Any) -> str:
+    """Return a sentence of pydantic as the middle of one of ours."""
+    return f"{str(text)[:1].lower()}{str(text)[1:]}".replace("input should", "must").replace(
+        "string should", "must"
     )

@@ -89,8 +89,7 @@ def _from_file(file: Path, setting: str) -> Layer:
 def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:
     from pydantic import ValidationError  # noqa: PLC0415  (as above)
 
-    from triggers.configuration.complaints import complaint  # noqa: PLC0415  (as above)
-    from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
+    from triggers.configuration.model import Keys, complaint  # noqa: PLC0415  (as above)
 
     empty = Layer(file, {}, {})
     try:

@@ -1,4 +1,4 @@
-"""The common part of consumers, whether their callers block or run on an event loop.
+"""Consumers: one whose callers block, one for an event loop, and their common part.
 
 A consumer has two shells. The workers' shell is over when the consumer is to drain. The shell of the work
 beside them is over when the last worker has ended.
@@ -12,6 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
+from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
 from history.shell import Shell, TaskShell, ThreadShell
@@ -19,8 +20,7 @@ from history.store import HistoryStore
 from triggers.consumer.crew import count_receivers, make_workers
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import Housekeeping, keep_alive
-from triggers.consumer.monitors import Monitors
+from triggers.consumer.housekeeping import Housekeeping, Monitors, keep_alive
 from triggers.consumer.options import (
     AnyTrigger,
     check_options,
@@ -41,6 +41,7 @@ from triggers.service.checking import pointing
 
 if TYPE_CHECKING:
     from triggers.metrics.endpoint import Endpoint
+
 
 #: How long monitors, sweeps and the last heartbeat may delay the end of a consumer, in seconds.
 HOUSEKEEPING_PATIENCE = 5.0
@@ -273,3 +274,67 @@ class ConsumerCore(Controllable):
             await store.close()
         if self._owns_provider:
             await self.provider.close()
+
+
+class Consumer(ConsumerCore):
+    """Runs triggers in threads of this process until it is stopped.
+
+        Consumer([book], "redis://127.0.0.1:6379/0", history="redis://127.0.0.1:6379/0").run(signals=True)
+
+    Each trigger gets ``concurrency`` workers. Each worker has a receiver named ``<name>-<trigger>-<n>``.
+
+    SIGTERM or SIGINT drains: running messages end, and fetched messages that have not begun are recovered. A
+    second signal ends the process immediately. Entries that it had started are then In Doubt, as after any
+    crash.
+
+    Once a second, the consumer reports its triggers to its histories, and carries out the commands that it
+    finds there.
+
+    Args:
+        triggers: the triggers to run. Their names must differ.
+        provider: a URL or a provider.
+        history: for triggers that name none. By default: the provider's history, if it has one.
+        name: the name of this consumer, unique among running consumers. By default: made of host and process.
+        observe: called with each step of each message; the crash tests use it.
+        parent: the id of a process. If that process ends, this one drains and ends as well.
+
+    Raises:
+        ConfigurationError: it names the problem and the remedy.
+    """
+
+    _make_shell = ThreadShell
+
+    def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+        """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
+
+        Without ``signals``, a KeyboardInterrupt also drains the consumer. It is raised after that.
+
+        Raises:
+            ConfigurationError: a history or consumer name cannot be used, or it has run already.
+            BaseException: an exception of a service that ends the process.
+        """
+        drive(self._run(signals=signals, until_idle=until_idle))
+
+
+class AsyncConsumer(ConsumerCore):
+    """Runs triggers as tasks until it is stopped. Arguments and behaviour are those of ``Consumer``.
+
+        await AsyncConsumer([book], "redis://127.0.0.1:6379/0", history="redis://127.0.0.1:6379/0").run()
+
+    Services that are plain functions run on the thread of the event loop, so that they and the completion can
+    share a transaction. Keep them short, or use the blocking consumer. Monitors run in threads.
+
+    If you cancel :meth:`run`, the running services are cancelled, and their messages are In Doubt.
+    :meth:`stop` lets the services end.
+    """
+
+    _make_shell = TaskShell
+
+    async def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+        """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
+
+        Raises:
+            ConfigurationError: a history or consumer name cannot be used, or it has run already.
+            BaseException: an exception of a service that ends the process.
+        """
+        await self._run(signals=signals, until_idle=until_idle)

@@ -5,8 +5,9 @@ loses its messages to other consumers. So each trigger's housekeeping has its ow
 """
 
 import logging
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -17,7 +18,6 @@ from history.shell import Shell
 from history.store.owners import owner_token
 from history.support.rendering import told_of
 from triggers.consumer.gate import Gate
-from triggers.consumer.monitors import Monitor, Monitors
 from triggers.consumer.worker import Worker
 from triggers.detection.suspension import Suspension
 from triggers.pipeline.parking.sweep import SWEEP_INTERVAL, sweep
@@ -43,6 +43,9 @@ PROBE_TIME_TO_LIVE = timedelta(minutes=1)
 #: The uuid of a lookup that only tests whether the history answers.
 LOOKED_FOR = "doubtless-look"
 
+#: A trigger's monitor function.
+Asked = Callable[[], bool]
+
 
 async def keep_alive(workers: Sequence[Worker], shell: Shell) -> None:
     """Keep the receivers of all workers alive until the shell is over: when the last worker has ended."""
@@ -50,6 +53,60 @@ async def keep_alive(workers: Sequence[Worker], shell: Shell) -> None:
         for worker in workers:
             await worker.keep_alive(time.monotonic())
         await shell.over.wait(HOUSEKEEPING_PAUSE)
+
+
+@dataclass(slots=True, eq=False)
+class Monitor:
+    """One resource monitor of one consumer, and its last answer; safe between threads.
+
+    Several triggers may wait for it. One of them asks, and a yes is valid for all that were suspended when it
+    was asked, as in webMethods. Instants are monotonic seconds.
+    """
+
+    ask: Asked
+    asked_at: float = float("-inf")
+    _agreed_at: float = float("-inf")
+    _asking: threading.Lock = field(default_factory=threading.Lock)
+
+    def agreed_since(self, instant: float) -> bool:
+        """Whether it was asked after this instant, and agreed."""
+        return self._agreed_at >= instant
+
+    def begin(self, now: float, interval: float, *, unless_before: float = float("-inf")) -> bool:
+        """Whether to ask it now, unless another trigger already does; :meth:`end` must follow.
+
+        It is not asked twice in ``interval`` seconds, unless it was last asked before ``unless_before``.
+        """
+        if not self._asking.acquire(blocking=False):
+            return False
+        if now < self.asked_at + interval and self.asked_at >= unless_before:
+            self._asking.release()
+            return False
+        self.asked_at = now
+        return True
+
+    def end(self, *, agreed: bool) -> None:
+        """Note its answer."""
+        if agreed:
+            self._agreed_at = self.asked_at
+        self._asking.release()
+
+
+class Monitors:
+    """The monitors of one consumer, one for each function that its triggers name."""
+
+    def __init__(self) -> None:
+        self._known: list[Monitor] = []
+
+    def of(self, ask: Asked | None) -> Monitor | None:
+        """Return the monitor that asks this function; the same for equal functions."""
+        if ask is None:
+            return None
+        for known in self._known:
+            if known.ask == ask:
+                return known
+        self._known.append(Monitor(ask))
+        return self._known[-1]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,8 +12,7 @@ from history.errors import UnavailableError
 from history.shell import Flag, Lock, Shell
 from history.support.rendering import reason_of
 from triggers.consumer.gate import Gate
-from triggers.consumer.receivers.lazy import LazyReceiver
-from triggers.consumer.receivers.shared import SharedReceiver
+from triggers.consumer.receivers import LazyReceiver, SharedReceiver
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
     AT_ONCE,

@@ -17,8 +17,7 @@ from history.support.rendering import exception_info, text_of
 from triggers.cli.parked.running import BROKE_OFF, run_row
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.survey import Surveyor
-from triggers.pipeline.parking.decisions import GONE, decide
-from triggers.pipeline.parking.outcomes import Outcomes
+from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from threading import Lock
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.control import Counts, Overview
-from triggers.cli.shared.known_names import known_triggers
+from triggers.cli.shared.journals import known_triggers
 
 #: How old shown data may be, in seconds.
 FRESH = 1.0

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.support.rendering import reason_of
-from triggers.cli.shared.known_names import UnknownNameError, refuse_unknown_trigger
+from triggers.cli.shared.journals import UnknownNameError, refuse_unknown_trigger
 from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role

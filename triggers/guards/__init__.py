@@ -1,9 +1,8 @@
 """Exactly-once for code that others call: a task of Celery, a request, your own loop.
 
-``guard.py`` is :func:`protect`, ``turn.py`` the same for a ``with`` statement, and ``options.py`` their
-options. ``celery/``, ``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one framework each.
-``host.py`` is their common part. ``arguments.py`` compares the arguments of tasks, and ``behind.py`` finds
-the trigger behind a guard or a task.
+``guard.py`` is :func:`protect`, and ``turn.py`` the same for a ``with`` statement. ``celery/``,
+``dramatiq/``, ``faststream/``, ``taskiq/`` and ``http/`` are for one framework each. ``host.py`` is their
+common part. ``arguments.py`` compares the arguments of tasks.
 """
 
 from typing import TYPE_CHECKING

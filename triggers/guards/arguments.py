@@ -17,9 +17,9 @@ from pydantic_core import to_jsonable_python
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.guards.guard import Guard
-from triggers.guards.host import HostOptions
 from triggers.service.checking import pointing
 from triggers.service.keeping import Keep
+from triggers.service.options import HostOptions
 
 #: The property of a message that holds the arguments of its task; empty if they cannot be compared.
 _PROPERTY = "arguments_compared"

@@ -16,7 +16,6 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.user_code import is_failure
 from triggers.declaration.decorator import Trigger, trigger
-from triggers.guards.options import LARGEST_BODY, GuardOptions
 from triggers.guards.turn import Passage, Pause, Turn
 from triggers.pipeline.execution import Transaction, conclude
 from triggers.pipeline.pipeline import MessagePipeline
@@ -24,8 +23,8 @@ from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
 from triggers.service.checking import check_callable, check_text, pointing
 from triggers.service.delivery import Delivery
-from triggers.service.lazy import check_result
-from triggers.service.options import check_names
+from triggers.service.failures import check_result
+from triggers.service.options import LARGEST_BODY, GuardOptions, check_names
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
 from triggers.service.signatures import is_async

@@ -7,25 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 from weakref import WeakSet
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.identity import canonical
 from history.message import Message
 from history.store import HistoryStore
-from history.store.parking import Parking
-from history.support.redaction import Redact, Redaction, redaction_of
+from history.support.redaction import Redaction, redaction_of
 from history.support.rendering import exception_info, in_log, text_of
-from resolvers.resolution import Resolver
 from triggers.declaration.decorator import Trigger, trigger
-from triggers.detection.table import ForgottenPolicy, HistoryErrorPolicy, InDoubtPolicy
 from triggers.guards.guard import Guard, protect
-from triggers.guards.options import LARGEST_BODY, GuardOptions
 from triggers.service.checking import pointing
 from triggers.service.failures import FatalError, HostRetryError
-from triggers.service.options import check_names
+from triggers.service.options import LARGEST_BODY, GuardOptions, HostOptions, check_names
 from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)
@@ -42,25 +37,6 @@ HANDOVER = timedelta(seconds=2)
 
 #: The options that a framework's own retries replace.
 _THE_HOSTS = ("on_retry_failure", "retry", "transacted", "transient")
-
-
-class HostOptions(TypedDict, total=False):
-    """The options of ``guarded`` for a framework with its own retries: a guard's options without retries."""
-
-    resolver: Resolver | str | None
-    max_delivery_count: int
-    history_time_to_live: timedelta
-    lease: timedelta | None
-    in_doubt: InDoubtPolicy
-    on_history_error: HistoryErrorPolicy
-    forgotten: ForgottenPolicy
-    redelivery_horizon: timedelta | None
-    parking: str | Parking | None
-    local_parking_file: Path | None
-    raise_event_on_exception: bool
-    shadow: bool
-    journal: bool | str
-    redact: Redact
 
 
 #: The options of every framework with guards of :class:`TaskGuards`; each reads ``fingerprint`` differently.

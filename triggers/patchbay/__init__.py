@@ -3,11 +3,11 @@
 Source: the Patch Bay of ATG's Dynamo Message System. :func:`read_patchbay` reads the file, and
 :class:`PatchBay` runs its components; a component sends with its :class:`MessageContext`.
 
-``bay.py`` runs it, ``wiring/`` is the file. ``components.py`` loads components, ``context.py`` is what they
-send with, ``inputs.py`` makes their triggers, ``outputs.py`` finds their destinations, and ``local.py`` calls
-the sinks of local destinations. ``sources.py`` starts the sources. ``wired_provider.py`` receives for all
-inputs, ``redelivery.py`` tries failed messages again, ``failures.py`` makes the copy for the failure port
-after that, and ``releaser.py`` sends delayed messages when they are due.
+``bay.py`` runs it, ``wiring/`` is the file. ``components.py`` loads components and runs the sources among
+them, ``context.py`` is what they send with, ``inputs.py`` makes their triggers and receives for all of them,
+``outputs.py`` finds their destinations, and ``local.py`` calls the sinks of local destinations.
+``redelivery.py`` tries failed messages again, ``failures.py`` makes the copy for the failure port after that,
+and ``releaser.py`` sends delayed messages when they are due.
 """
 
 from triggers.patchbay.bay import PatchBay

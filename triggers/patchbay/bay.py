@@ -15,17 +15,14 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.shell import TaskShell, ThreadShell
 from history.store import HistoryStore
+from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
-from triggers.consumer.tasks import AsyncConsumer
-from triggers.consumer.threads import Consumer
 from triggers.metrics.answering import answering
-from triggers.patchbay.components import WantsContext, load_component
+from triggers.patchbay.components import Sources, WantsContext, load_component
 from triggers.patchbay.context import MessageContext
-from triggers.patchbay.inputs import AnyTrigger, local_destinations, wire_inputs
+from triggers.patchbay.inputs import AnyTrigger, WiredProvider, local_destinations, wire_inputs
 from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.releaser import Releaser
-from triggers.patchbay.sources import Sources
-from triggers.patchbay.wired_provider import WiredProvider
 from triggers.patchbay.wiring.checks import is_local, limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.pipeline.parking.lot import ParkingLot

@@ -16,8 +16,7 @@ from history.support.rendering import class_of, exception_info, text_of
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.patchbay.failures import short_text
 from triggers.patchbay.outputs import Outputs
-from triggers.pipeline.parking.lot import ParkingLot
-from triggers.pipeline.parking.unreadable import park_raw
+from triggers.pipeline.parking.lot import ParkingLot, park_raw
 from triggers.providers.provider import ProviderUnavailableError, Unreadable
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from triggers.service.failures import (
     HostRetryError,
     LeaseLostError,
     UnawaitedError,
+    check_result,
     own_error,
     rerun,
 )
-from triggers.service.lazy import check_result
 from triggers.service.settings import Settings
 
 #: Logged when sys.exit() in a service ends the process: no other line would give the reason.

@@ -59,8 +59,7 @@ from triggers.pipeline.duplicates import Forward, is_duplicate, tell_of_duplicat
 from triggers.pipeline.execution import Execution, Pause, Transaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
-from triggers.pipeline.parking.lot import ParkingLot
-from triggers.pipeline.parking.unreadable import park_raw
+from triggers.pipeline.parking.lot import ParkingLot, park_raw
 from triggers.pipeline.routing import Routing, drop_expired
 from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
 from triggers.pipeline.sharing.gathered import GatheredCalls

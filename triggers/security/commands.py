@@ -1,14 +1,16 @@
-"""Records what a user decides and commands on the command line."""
+"""The user of the command line, and records of what they decide and command there."""
 
+import os
+import socket
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from history.store import HistoryStore
 from history.store.parking import ParkedLabel
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
 from history.support.rendering import class_of
-from triggers.security.people import os_user
 from triggers.security.recorder import Recorder
 
 
@@ -61,3 +63,42 @@ def recorded_by(recorder: Recorder, records: Sequence[SecurityRecord]) -> Genera
         for record in records:
             recorder.note(record.after(SecurityOutcome.FAILED, class_of(error)))
         raise
+
+
+try:
+    import pwd
+except ModuleNotFoundError:  # Windows
+    pwd = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class OsUser:
+    """A user of the operating system, and the host. ``sudo_user`` is the user who became that user by sudo.
+
+    ``name`` belongs to the process's real user id. ``sudo_user`` is read from ``SUDO_USER``, which users
+    without sudo can set as well.
+    """
+
+    name: str
+    host: str
+    sudo_user: str | None = None
+
+    def __str__(self) -> str:
+        """Return them as people read them: "root@host", "root@host (sudo: ana)"."""
+        sudo = "" if self.sudo_user is None else f" (sudo: {self.sudo_user})"
+        return f"{self.name}@{self.host}{sudo}"
+
+
+def os_user() -> OsUser:
+    """Return the user that runs this process."""
+    return OsUser(_name(), socket.gethostname(), os.environ.get("SUDO_USER") or None)
+
+
+def _name() -> str:
+    if pwd is None:
+        return os.environ.get("USERNAME", "unknown")
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:  # a container with a user without a name
+        return f"user {number}"

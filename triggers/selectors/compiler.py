@@ -5,31 +5,16 @@ OR and NOT follow the specification's tables. NOT LIKE and NOT IN are the opposi
 false for values that are not text. An object or array exists (IS NOT NULL), and equals no other value.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
-from triggers.selectors.mismatches import Notice, name_of, wanted_by
 from triggers.selectors.operators import ARITHMETIC, COMPARISONS, Compare, Reckon, Truth, negative, positive
+from triggers.selectors.parsing import nodes
 from triggers.selectors.parsing.like import compile_like
-from triggers.selectors.parsing.tree import (
-    And,
-    Between,
-    Chain,
-    Comparison,
-    Constant,
-    Identifier,
-    In,
-    IsNull,
-    Like,
-    Node,
-    Not,
-    Or,
-    Path,
-    Signed,
-    ValueKind,
-)
-from triggers.selectors.parsing.values import FILTER_HEADERS, Reading
+from triggers.selectors.parsing.nodes import ComparisonSign, Identifier, Node, Path, ValueKind
+from triggers.selectors.parsing.values import FILTER_HEADERS, Reading, kind_of
 
 #: Reads a value of a message; None is NULL.
 Look = Callable[[Reading], object]
@@ -37,50 +22,107 @@ Look = Callable[[Reading], object]
 #: Returns whether a condition holds.
 Test = Callable[[Reading], Truth]
 
+_LOGGER: Final = logging.getLogger(__name__)
 
-def compile_condition(node: Node, notice: Notice) -> Test:  # noqa: PLR0911  (one for each kind of node)
+#: Called with the name of a header or place in the body that is text, and the kind that the condition wants.
+Notice = Callable[[str, ValueKind], None]
+
+
+class Mismatches:
+    """Warns of the mismatches of one condition, once for each name. Safe to share between threads.
+
+    A condition that compares a text with a number is never true. The headers of Kafka, SQS and NATS are text,
+    whatever their publisher meant: ``quantity > 5`` matches no message of a publisher without doubtless.
+    Without a warning all of these messages would be skipped silently.
+    """
+
+    __slots__ = ("_setting", "_text", "_told")
+
+    def __init__(self, setting: str, text: str) -> None:
+        self._setting, self._text = setting, text
+        self._told: dict[str, object] = {}
+
+    def __call__(self, name: str, wanted: ValueKind) -> None:
+        """Warn, unless this name was reported before; the value itself is not logged."""
+        mine = object()
+        if self._told.setdefault(name, mine) is not mine:
+            return
+        _LOGGER.warning(
+            "%s %r: %s is text in this message, and the condition wants %s there, so it does not match. "
+            "Headers of Kafka, SQS and NATS are text. Compare with text, such as %s = '5', or give "
+            "filter= a function that converts it. This is logged once for each name.",
+            self._setting,
+            self._text,
+            name,
+            wanted.value,
+            name,
+        )
+
+
+def name_of(node: Node) -> str | None:
+    """Return the written form of a header, a property or a place in the body; None for anything else."""
+    match node:
+        case Identifier(name):
+            return name
+        case Path("properties", (str(name), *_)):
+            return f"properties['{name}']"
+        case Path(root, keys):
+            return root + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+        case _:
+            return None
+
+
+def wanted_by(sign: ComparisonSign, other: Node) -> ValueKind | None:
+    """Return the kind that a comparison wants for its other side; None if only a message shows it."""
+    if sign not in {"=", "<>"}:  # only numbers have an order
+        return ValueKind.NUMBER
+    kind = kind_of(other)
+    return kind if kind in {ValueKind.NUMBER, ValueKind.CONDITION} else None
+
+
+def compile_condition(node: nodes.Node, notice: Notice) -> Test:  # noqa: PLR0911  (one for each kind of node)
     """Return the function that says whether a condition holds.
 
     It reports to ``notice`` each text that is used as a number or a truth.
     """
     match node:
-        case Comparison():
+        case nodes.Comparison():
             return _comparison(node, notice)
-        case Between():
+        case nodes.Between():
             return _between(node, notice)
-        case In(operand, values, negated):
+        case nodes.In(operand, values, negated):
             return _text_test(compile_value(operand, notice), frozenset(values).__contains__, negated=negated)
-        case Like(operand, pattern, escape, negated):
+        case nodes.Like(operand, pattern, escape, negated):
             return _text_test(compile_value(operand, notice), compile_like(pattern, escape), negated=negated)
-        case IsNull(operand, negated):
+        case nodes.IsNull(operand, negated):
             return _is_null(compile_value(operand, notice), negated=negated)
-        case Not(operand):
+        case nodes.Not(operand):
             return _not(compile_condition(operand, notice))
-        case And(operands):
+        case nodes.And(operands):
             return _all([compile_condition(operand, notice) for operand in operands])
-        case Or(operands):
+        case nodes.Or(operands):
             return _any([compile_condition(operand, notice) for operand in operands])
-        case Constant() | Identifier() | Path() | Signed() | Chain():
-            return _truth(_noticing(node, ValueKind.CONDITION, notice))
+        case nodes.Constant() | nodes.Identifier() | nodes.Path() | nodes.Signed() | nodes.Chain():
+            return _truth(_noticing(node, nodes.ValueKind.CONDITION, notice))
         case _:
             assert_never(node)
 
 
-def compile_value(node: Node, notice: Notice) -> Look:  # noqa: PLR0911  (as above)
+def compile_value(node: nodes.Node, notice: Notice) -> Look:  # noqa: PLR0911  (as above)
     """Return the function that reads a value."""
     match node:
-        case Constant(value):
+        case nodes.Constant(value):
             return lambda _: value
-        case Identifier(name):
+        case nodes.Identifier(name):
             return _identifier(name)
-        case Path("properties", (str(name), *_)):
+        case nodes.Path("properties", (str(name), *_)):
             return lambda reading: reading.message.properties.get(name)
-        case Path(_, keys):
+        case nodes.Path(_, keys):
             return lambda reading: reading.at(keys)
-        case Signed(sign, operand):
-            return _signed(sign, _noticing(operand, ValueKind.NUMBER, notice))
-        case Chain(first, rest):
-            number = partial(_noticing, wanted=ValueKind.NUMBER, notice=notice)
+        case nodes.Signed(sign, operand):
+            return _signed(sign, _noticing(operand, nodes.ValueKind.NUMBER, notice))
+        case nodes.Chain(first, rest):
+            number = partial(_noticing, wanted=nodes.ValueKind.NUMBER, notice=notice)
             return _chain(number(first), [(ARITHMETIC[sign], number(operand)) for sign, operand in rest])
         case _:
             return compile_condition(node, notice)
@@ -152,15 +194,15 @@ def _text_test(look: Look, holds: Callable[[str], bool], *, negated: bool) -> Te
     return test
 
 
-def _comparison(node: Comparison, notice: Notice) -> Test:
+def _comparison(node: nodes.Comparison, notice: Notice) -> Test:
     compare, look = COMPARISONS[node.sign], _noticing(node.left, wanted_by(node.sign, node.right), notice)
-    if isinstance(node.right, Constant):
+    if isinstance(node.right, nodes.Constant):
         return _against(look, compare, node.right.value)
     other = _noticing(node.right, wanted_by(node.sign, node.left), notice)
     return lambda reading: compare(look(reading), other(reading))
 
 
-def _noticing(node: Node, wanted: ValueKind | None, notice: Notice) -> Look:
+def _noticing(node: nodes.Node, wanted: nodes.ValueKind | None, notice: Notice) -> Look:
     """Return the function that reads a value, and gives notice if it is text instead of the wanted kind."""
     look, name = compile_value(node, notice), name_of(node)
     if name is None or wanted is None:
@@ -179,10 +221,10 @@ def _against(look: Look, compare: Compare, constant: object) -> Test:
     return lambda reading: compare(look(reading), constant)
 
 
-def _between(node: Between, notice: Notice) -> Test:
+def _between(node: nodes.Between, notice: Notice) -> Test:
     """Compare as ``>= AND <=`` does; negated, as ``< OR >``."""
     look, low, high = (
-        _noticing(operand, ValueKind.NUMBER, notice) for operand in (node.operand, node.low, node.high)
+        _noticing(operand, nodes.ValueKind.NUMBER, notice) for operand in (node.operand, node.low, node.high)
     )
     below, above = (
         (COMPARISONS["<"], COMPARISONS[">"]) if node.negated else (COMPARISONS[">="], COMPARISONS["<="])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from triggers.selectors.parsing.tree import ArithmeticSign, ComparisonSign
+from triggers.selectors.parsing.nodes import ArithmeticSign, ComparisonSign
 
 #: True, False or None, which means unknown.
 Truth = bool | None

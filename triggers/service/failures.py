@@ -34,6 +34,12 @@ Transient = tuple[type[Exception], ...] | Callable[[Exception], bool]
 #: Waits this many seconds; a coroutine function under asyncio.
 Sleep = Callable[[float], Awaitable[None] | None]
 
+#: Results that most services return; they need no further check.
+_PLAIN = (type(None), dict, list, str, int, bool, tuple, float, bytes)
+
+#: The modules of Python's iterators that work only while they are read: generators, ``map``, ``chain``.
+_LAZY_HOMES = ("builtins", "itertools")
+
 
 class TransientError(DoubtlessError):
     """Raise it in a service or resolver, if this try failed and another may succeed.
@@ -310,3 +316,20 @@ async def persist(write: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
         reraise=True,
     )
     return await retrying(attempt)
+
+
+def check_result(service: str, result: object, *, kept: bool) -> None:
+    """Refuse a result that is computed when it is read; with ``kept``, every result readable only once.
+
+    A driver's cursor is also an iterator, but its statement has run. It goes to the caller, unless it is to
+    be kept: keeping it would read it.
+
+    Raises:
+        LazyResultError: it is such a result.
+    """
+    kind = type(result)
+    if kind in _PLAIN:
+        return
+    is_read_once = hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+    if (is_read_once and (kept or kind.__module__ in _LAZY_HOMES)) or hasattr(kind, "__await__"):
+        raise LazyResultError(service, result)

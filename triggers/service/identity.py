@@ -12,8 +12,8 @@ from history.errors import ConfigurationError
 from history.identity import IdentityError, Key, canonical
 from history.json_text import NotJsonError
 from history.message import Message
+from triggers.selectors.parsing.nodes import Path
 from triggers.selectors.parsing.parser import parse
-from triggers.selectors.parsing.tree import Path
 from triggers.selectors.parsing.values import Reading
 from triggers.service.failures import FatalError
 

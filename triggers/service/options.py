@@ -5,6 +5,7 @@ their defaults and checks their values.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,60 +45,81 @@ class ConsumersDefault:
 #: The history of a trigger that does not name a history.
 CONSUMERS_DEFAULT = ConsumersDefault()
 
+#: The largest body of a guard's message: unlimited. It shows the call, and no broker of ours receives it; the
+#: framework has its own limits.
+LARGEST_BODY = sys.maxsize
+
 #: Where a trigger's history comes from.
 HistorySource = str | HistoryStore | ConsumersDefault | None
 
 
-class CommonOptions(TypedDict, total=False):
-    """The options of everything that detects duplicates: ``@trigger``, and what Spark calls with a batch."""
+class DetectionOptions(TypedDict, total=False):
+    """The options of everything that detects duplicates."""
 
-    name: str | None
     max_delivery_count: int
     history_time_to_live: timedelta
     in_doubt: InDoubtPolicy
-    transient: Transient
     redact: Redact
 
 
-class TriggerOptions(CommonOptions, total=False):
-    """The options of ``@trigger``, except its destination."""
+class CommonOptions(DetectionOptions, total=False):
+    """The options that ``@trigger`` shares with what Spark calls with a batch."""
 
-    history: HistorySource
+    name: str | None
+    transient: Transient
+
+
+class HostOptions(DetectionOptions, total=False):
+    """The options of ``guarded`` for a framework with its own retries: a guard's options without retries."""
+
     resolver: Resolver | str | None
+    lease: timedelta | None
+    on_history_error: HistoryErrorPolicy
+    forgotten: ForgottenPolicy
+    redelivery_horizon: timedelta | None
+    parking: str | Parking | None
+    local_parking_file: Path | None
+    raise_event_on_exception: bool
+    shadow: bool
+    journal: bool | str
+
+
+class GuardOptions(HostOptions, total=False):
+    """The options of :func:`~triggers.guards.protect`, except its name and its history."""
+
+    transient: Transient
+    retry: Retry | None
+    on_retry_failure: FailurePolicy
+    transacted: bool
+    raise_event_on_retry_failure: bool
+    keep_result: bool | Keep
+    fingerprint: FingerprintSource | None
+
+
+class TriggerOptions(GuardOptions, total=False):
+    """The options of ``@trigger``, except its destination: a guard's options, and those of a consumer."""
+
+    name: str | None
+    history: HistorySource
     uuid: IdentitySource | None
     on_duplicate: DuplicateHook | str | None
     detect_duplicates: bool
-    lease: timedelta | None
-    retry: Retry | None
     redelivery: Redelivery | None
-    on_retry_failure: FailurePolicy
-    on_history_error: HistoryErrorPolicy
     on_rollback: RollbackPolicy
     suspend_on_error: bool
-    forgotten: ForgottenPolicy
     resolved_duplicate: ResolvedDuplicatePolicy
-    redelivery_horizon: timedelta | None
     monitor: Callable[[], bool] | None
     monitor_interval: timedelta
-    transacted: bool
     concurrency: int
     prefetch: int
     batch: int
     acknowledge_mode: AcknowledgeMode
     max_body_size: int
-    parking: str | Parking | None
-    local_parking_file: Path | None
-    raise_event_on_exception: bool
-    raise_event_on_retry_failure: bool
     join: JoinKind
     join_timeout: timedelta | None
     ordered: bool
     selector: str | None
     filter: MessageFilter | None
-    shadow: bool
-    keep_result: bool | Keep
-    fingerprint: FingerprintSource | None
-    journal: bool | str
     tracing: bool
 
 

@@ -3,16 +3,15 @@
 A sink is a handler: ``on_retrieval_failure(trigger="*")(LogSink())``. Sinks load their drivers at their first
 use, so importing this package stays cheap.
 
-``sink.py`` is the protocol of a sink, ``opening.py`` makes one from a URL; ``log.py``, ``redis_stream.py``,
-``sql_table.py``, ``webhook.py`` and ``dead_letter.py`` have one each.
+``sink.py`` is the protocol of a sink, with the one for logs; ``opening.py`` makes one from a URL.
+``redis_stream.py``, ``sql_table.py``, ``webhook.py`` and ``dead_letter.py`` have one each.
 """
 
 from typing import TYPE_CHECKING
 
 from history.support.faces import lazy
-from triggers.sinks.log import LogSink
 from triggers.sinks.opening import SINK_URLS, open_sink
-from triggers.sinks.sink import Sink, SinkUnavailableError
+from triggers.sinks.sink import LogSink, Sink, SinkUnavailableError
 
 if TYPE_CHECKING:
     from triggers.sinks.dead_letter import DeadLetterSink

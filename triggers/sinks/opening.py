@@ -41,7 +41,7 @@ def open_sink(url: str, *, provider: str | Provider | None = None) -> Sink:
 def _open(url: str, provider: str | Provider | None) -> Sink:
     match split_url(url).scheme.partition("+")[0]:
         case "log":
-            from triggers.sinks.log import LogSink  # noqa: PLC0415  (as below)
+            from triggers.sinks.sink import LogSink  # noqa: PLC0415  (as below)
 
             refuse_unknown([name for name, _ in parse_qsl(split_url(url).query)], (), "sink")
             return LogSink()

@@ -1,5 +1,6 @@
 """The protocol of a sink, and code that the sinks share."""
 
+import logging
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
@@ -9,6 +10,8 @@ from history.errors import HistoryUnavailableError, UnavailableError
 from history.support.loops import has_loop
 from history.support.rendering import reason_of
 from triggers.events import RetrievalFailureEvent
+
+_log = logging.getLogger("triggers.retrieval_failures")
 
 
 class Sink(Protocol):
@@ -52,3 +55,27 @@ def _reason(error: HistoryUnavailableError) -> str:
 def settle_here(work: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
     """Run work over a blocking driver to its end; if an event loop runs, return it to be awaited."""
     return work if has_loop() else drive(work)
+
+
+class LogSink:
+    """Logs each event at level ERROR to ``triggers.retrieval_failures``. The body is never logged."""
+
+    def __call__(self, event: RetrievalFailureEvent) -> None:
+        """Log one event."""
+        _log.error(
+            "%s gave up message %s: %s%s",
+            event.trigger_name,
+            event.uuid,
+            event.cause,
+            _error_of(event),
+            extra={"trigger": event.trigger_name, "uuid": event.uuid, "status": "given up"},
+        )
+
+    def close(self) -> None:
+        """Do nothing: the log does not belong to the sink."""
+
+
+def _error_of(event: RetrievalFailureEvent) -> str:
+    """Return the error in brackets; an empty text if there was none, or an earlier delivery had it."""
+    known = [text for text in (event.exception_class, event.exception_message) if text is not None]
+    return f" ({': '.join(known)})" if known else ""

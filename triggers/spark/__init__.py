@@ -11,6 +11,7 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 
 =======================  ========================================================================
 ``foreach_batch.py``     ``@foreach_batch``, and its steps in a table
+``handler.py``           its common part with ``row_service/`` and ``atomic_sink/``
 ``batch/``               one micro-batch of it: claims, second look, lease, completion
 ``row_service/``         a trigger, row by row on the executors
 ``atomic_sink/``         rows and history entries in one transaction of a database
@@ -21,7 +22,7 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 ``batch_info.py``        which batch it is, for functions that need it
 ``settings.py``          the settings, which travel to the executors
 ``connections.py``       the histories that driver and executors have opened
-``java_causes.py``       the causes of a failure of Spark
+``failures.py``          the causes of a failure of Spark, and whether it is a cancellation
 ``report.py``            the results of the rows of a batch
 =======================  ========================================================================
 """
@@ -30,8 +31,8 @@ from history.errors import MissingExtraError
 
 try:
     from triggers.spark.batch_info import BatchInfo
+    from triggers.spark.failures import causes_of
     from triggers.spark.foreach_batch import ForeachBatch, foreach_batch
-    from triggers.spark.java_causes import causes_of
     from triggers.spark.metrics.watch import StreamWatch, watch
     from triggers.spark.report import BatchReport
 except ModuleNotFoundError as error:

@@ -31,7 +31,7 @@ from history.opening import open_history
 from history.store import HistoryStore, ScannedEntry, ScanPart
 from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.rows.older_spark import too_old
-from triggers.spark.sources.options import Options
+from triggers.spark.sources.reader import Options
 
 try:
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition

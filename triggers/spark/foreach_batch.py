@@ -30,31 +30,25 @@ read gives the rows that the run owns; see :mod:`triggers.spark.batch.frames`.
 
 import inspect
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Unpack
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.errors import ConfigurationError
-from history.store.progress import KEPT_BATCHES
 from resolvers.bulk import asking_in_bulk
 from triggers.service.checking import pointing
 from triggers.service.options import check_names, showing_options
 from triggers.service.settings import DEFAULT_LEASE
-from triggers.spark.batch.batch import Batch, ComesAgainError, RowsInProgressError
-from triggers.spark.batch.determinism import PlanCheck
+from triggers.spark.batch.batch import Batch, BatchObserver, BatchStep, ComesAgainError, RowsInProgressError
 from triggers.spark.batch.leases import with_possible_lease
-from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
+from triggers.spark.batch.ledger import Ledger, QueryIdentity
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.purging import Purging
-from triggers.spark.batch.steps import BatchObserver, BatchStep
 from triggers.spark.batch_info import BatchFunction, given_info
 from triggers.spark.connections import FIRST_PAUSE
-from triggers.spark.report import BatchReport, RowCounts, tell
-from triggers.spark.rows.columns import check_frame
+from triggers.spark.handler import BatchHandler
+from triggers.spark.report import BatchReport
 from triggers.spark.settings import BATCH_DEFAULTS, BatchOptions, BatchSettings
 
 #: The longest pause before a batch begins again after it gave way to another, in seconds.
@@ -149,7 +143,7 @@ def foreach_batch(
     return decorate
 
 
-class ForeachBatch:
+class ForeachBatch(BatchHandler):
     """Made of a function by ``@foreach_batch``; give it to ``writeStream.foreachBatch``.
 
     ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
@@ -164,22 +158,13 @@ class ForeachBatch:
 
     def __init__(self, function: BatchFunction, settings: BatchSettings) -> None:
         _check_function(function)
+        super().__init__(settings)
         self.observe: BatchObserver | None = None
         self.function = function
         self._call = given_info(function)
-        self.settings = settings
-        self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
-        self.counts = RowCounts()
-        self._purging = Purging(settings)
-        self._plans = PlanCheck(settings.columns)
         self._abandoned: dict[QueryIdentity, tuple[BatchRun, ...]] = {}
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", "foreach_batch")
         self.__module__ = function.__module__
-
-    @property
-    def name(self) -> str:
-        """The namespace in the history."""
-        return self.settings.name
 
     def reach(self, step: BatchStep) -> None:
         """Call the observer, if there is one."""
@@ -191,20 +176,6 @@ class ForeachBatch:
         """How many rows the last batch had that was completed here."""
         return self.reports[-1].rows if self.reports else None
 
-    def __repr__(self) -> str:
-        return f"<ForeachBatch {self.name} on {self.settings.trigger.destination}>"
-
-    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
-        """Return ``stream.writeStream.foreachBatch(self)``, after a check of the stream's columns.
-
-        Raises:
-            ConfigurationError: naming a column that is missing, that has a type without an identity, or that
-                differs each time that it is computed, such as a column by ``uuid()``.
-        """
-        check_frame(self.settings.columns, stream)
-        self._plans.stream(stream)
-        return stream.writeStream.foreachBatch(self)
-
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Process one micro-batch; Spark calls this.
 
@@ -214,16 +185,12 @@ class ForeachBatch:
             TransientError: another process kept rows of the batch for that long.
             Exception: the exception of the function, unless ``on_fatal`` is "reject".
         """
-        check_frame(self.settings.columns, batch)
-        settings = with_possible_lease(self.settings)
-        identity = identity_of(batch, settings.query)
-        self._plans.batch(batch, identity.lineage)
-        report = self._process(settings, identity, batch, batch_id)
+        identity = self._checked(batch)
+        report = self._process(with_possible_lease(self.settings), identity, batch, batch_id)
         self.reports.append(report)
         self.counts.add(report)
         self.reach(BatchStep.NOTED)
-        tell(report, self.settings.on_batch, self.name)
-        self._purging.after(report)
+        self._tell(report)
 
     def _process(
         self, settings: BatchSettings, identity: QueryIdentity, batch: DataFrame, batch_id: int

@@ -17,7 +17,7 @@ from history.store.parking import Evidence, ParkedKind
 from tests.acceptance.cli.test_cli_parked import aside, ids_in, park, park_locally, start
 from tests.acceptance.in_process import InProcess
 from triggers import Status, trigger
-from triggers.security.people import os_user
+from triggers.security.commands import os_user
 
 CRASHED = 1000
 

@@ -99,7 +99,7 @@ def test_what_a_page_names_is_public(source: Path) -> None:
         ("history.message.Message", None),
         ("triggers.Konsumer", "triggers.Konsumer: triggers has no Konsumer"),
         ("triggers.sinks.Nothing", "triggers.sinks.Nothing: triggers.sinks has no Nothing"),
-        ("triggers.sinks.log.LogSink", "triggers.sinks.log.LogSink: triggers.sinks.log is not public"),
+        ("triggers.sinks.sink.LogSink", "triggers.sinks.sink.LogSink: triggers.sinks.sink is not public"),
         ("history.opening.open_history", "history.opening.open_history: history.opening is not public"),
         ("history.lazy", "history.lazy: lazy is not in the __all__ of history"),
         (

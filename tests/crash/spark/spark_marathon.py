@@ -25,7 +25,7 @@ from tests.fixtures.servers.spark import local_session
 from tests.integration.helpers.file_streams import FileStream
 from triggers.spark import foreach_batch
 from triggers.spark.atomic_sink import atomic_sink, into_table
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 
 #: The columns of the stream; the key is hexadecimal.
 SCHEMA = "key string, body string"

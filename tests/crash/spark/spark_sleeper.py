@@ -24,7 +24,7 @@ from tests.fixtures.servers.delta import DELTA, DELTA_OPTIONS, environment
 from tests.fixtures.servers.spark import local_session
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink import AtomicSink, RowsWriter
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to"
 

@@ -18,7 +18,7 @@ from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import local_session
 from tests.integration.helpers.file_streams import FileStream
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 
 #: What each query's stream holds.
 UUIDS = tuple(f"u{n}" for n in range(6))

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.fixtures.ledger import Ledger
 from triggers import Delivery, Joined, Trigger, trigger
 from triggers.consumer import Consumer
-from triggers.consumer import join_sweeper as sweeper
+from triggers.consumer import crew as sweeper
 from triggers.pipeline.joining import joins
 
 #: The trigger, and the streams that it joins.

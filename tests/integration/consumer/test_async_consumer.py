@@ -15,7 +15,7 @@ from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.consumers import entry_in, is_drained, send
 from triggers import Message, TransientError, trigger
 from triggers.consumer import Consumer
-from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.core import AsyncConsumer
 from triggers.providers.memory import MemoryProvider
 
 

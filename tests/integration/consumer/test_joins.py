@@ -26,7 +26,7 @@ from tests.integration.helpers.consumers import (
     with_store,
 )
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
-from triggers.consumer import join_sweeper as sweeper
+from triggers.consumer import crew as sweeper
 from triggers.consumer.options import AnyTrigger
 from triggers.pipeline.joining import joins
 from triggers.providers.opening import open_provider

@@ -19,7 +19,7 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Message, trigger
 from triggers.consumer import Consumer
-from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.core import AsyncConsumer
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
 

@@ -27,9 +27,9 @@ from tests.integration.helpers.consumers import (
 from tests.integration.helpers.ordering import Diary, Failing, numbered
 from triggers import FatalError, Message, Redelivery, TransientError, trigger
 from triggers.consumer import Consumer
+from triggers.consumer.core import AsyncConsumer
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
-from triggers.consumer.receivers.lazy import LazyReceiver
-from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.receivers import LazyReceiver
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, Receiver

@@ -10,7 +10,7 @@ from history import open_history
 from history.bridge import drive
 from history.store.parking import ParkedKind
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch_info import BatchFunction
 
 

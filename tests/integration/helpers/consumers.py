@@ -17,10 +17,9 @@ from history.store.parking import Parked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import trigger
+from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.gate import Gate
 from triggers.consumer.options import AnyTrigger
-from triggers.consumer.tasks import AsyncConsumer
-from triggers.consumer.threads import Consumer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 

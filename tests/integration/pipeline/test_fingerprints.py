@@ -23,7 +23,7 @@ from history.store.parking import ParkedLabel
 from tests import ROOT
 from tests.fixtures.waiting import eventually
 from triggers import Cause, FatalError, Message, Outcome, trigger
-from triggers.cli.rerun import run_parked
+from triggers.cli.parked.running import run_parked
 from triggers.detection.table import HistoryUse
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper

@@ -26,7 +26,7 @@ from triggers import (
     trigger,
 )
 from triggers.guards import protect
-from triggers.sinks.log import LogSink
+from triggers.sinks.sink import LogSink
 
 CARD = "4111 1111 1111 1111"
 MARKER = "(redacted: card number)"

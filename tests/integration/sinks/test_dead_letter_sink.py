@@ -15,7 +15,7 @@ from tests.integration.helpers.given_up import assert_it_changed_nothing, async_
 from tests.unit.helpers.given_up import event
 from triggers import Cause, on_retrieval_failure, trigger
 from triggers.consumer import Consumer
-from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.core import AsyncConsumer
 from triggers.providers.contract.common import everything
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.opening import open_provider

@@ -19,7 +19,7 @@ from tests.integration.helpers.file_streams import FileStream, orders
 from triggers import TransientError, trigger
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink import atomic_sink, into_table
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 
 pytestmark = SPARK
 

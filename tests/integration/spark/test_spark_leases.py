@@ -18,9 +18,8 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.batches import Batches
 from triggers import Message, Outcome, Status, trigger
 from triggers.spark.batch import leases
-from triggers.spark.batch.batch import RowsInProgressError
+from triggers.spark.batch.batch import BatchStep, RowsInProgressError
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.steps import BatchStep
 
 pytestmark = [SPARK, pytest.mark.prove]
 

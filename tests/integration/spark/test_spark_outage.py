@@ -23,7 +23,7 @@ from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers.spark import ForeachBatch, foreach_batch
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 from triggers.testing.redis_server import RedisServer
 
 pytestmark = [SPARK_EDGES, pytest.mark.prove, pytest.mark.timeout(600)]

@@ -18,8 +18,8 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers.batches import Batches, DiedError, counts_of, fixed
 from triggers import Message
 from triggers.spark import BatchReport
+from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch.claims.partitions import FEW_OWNERS, ROWS_OF_AN_OWNER, in_own_partitions
-from triggers.spark.batch.steps import BatchStep
 
 pytestmark = [SPARK, pytest.mark.prove]
 

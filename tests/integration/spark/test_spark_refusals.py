@@ -16,8 +16,8 @@ from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.batches import Batches
 from triggers import Message
+from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch.session import persisted
-from triggers.spark.batch.steps import BatchStep
 
 pytestmark = [SPARK_EDGES, pytest.mark.prove]
 

@@ -29,7 +29,7 @@ from tests.integration.helpers.file_streams import FileStream, orders
 from triggers import TransientError, on_retrieval_failure
 from triggers.events import RetrievalFailureEvent
 from triggers.spark import BatchInfo, BatchReport, ForeachBatch, foreach_batch
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 
 pytestmark = SPARK
 

@@ -16,8 +16,8 @@ from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.batches import Batches, DiedError
 from triggers import Retry, TransientError
 from triggers.spark import BatchInfo, BatchReport
+from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch.sink_commits import LEFT_OUT
-from triggers.spark.batch.steps import BatchStep
 
 pytestmark = [SPARK_EDGES, pytest.mark.prove]
 

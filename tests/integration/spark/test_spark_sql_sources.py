@@ -17,7 +17,7 @@ from triggers.providers.sqljms.admin.views import SourceView
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource, SqlJmsSource
-from triggers.spark.sources.publication_log import PublicationLog, PublicationLogSettings
+from triggers.spark.sources.publication import PublicationLog, PublicationLogSettings
 
 pytestmark = [SPARK_EDGES, pytest.mark.prove]
 

@@ -17,9 +17,8 @@ from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import eventually
 from triggers import Message, trigger
-from triggers.spark import BatchReport, ForeachBatch, foreach_batch
+from triggers.spark import BatchReport, ForeachBatch, foreach_batch, handler
 from triggers.spark.atomic_sink import atomic_sink, into_table
-from triggers.spark.batch import purging
 from triggers.spark.connections import history_at
 
 pytestmark = [SPARK, pytest.mark.prove]
@@ -76,7 +75,7 @@ def expired(url: str, *uuids: str) -> None:
 def test_what_has_expired_is_gone_after_the_next_batch(
     spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(purging, "LOOKING", 10)
+    monkeypatch.setattr(handler, "LOOKING", 10)
     sink = load(url)
     expired(url, "a", "b")
 
@@ -91,7 +90,7 @@ def test_what_has_expired_is_gone_after_the_next_batch(
 def test_the_other_pipelines_tidy_up_as_well(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(purging, "LOOKING", 10)
+    monkeypatch.setattr(handler, "LOOKING", 10)
     url = f"sqlite:///{tmp_path}/history.sqlite3"
     engine = create_engine(url)
     with engine.begin() as connection:
@@ -117,7 +116,7 @@ def test_the_other_pipelines_tidy_up_as_well(
 def test_arrears_are_worked_off_in_pieces_that_go_on_where_the_last_one_ended(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(purging, "LOOKING", 0)
+    monkeypatch.setattr(handler, "LOOKING", 0)
     url = f"sqlite:///{tmp_path}/history.sqlite3"
     store = open_history(url)
     drive(store.claim("load", [f"u{n}" for n in range(3000)], "somebody", time_to_live=SHORT))
@@ -155,9 +154,9 @@ def test_a_batch_does_not_fail_where_the_upkeep_does(
         raise HistoryUnavailableError("purging")
 
     sink = load(redis_url)
-    monkeypatch.setattr(purging, "history_at", away)
+    monkeypatch.setattr(handler, "history_at", away)
     sink(rows(spark, "a"), 0)
-    monkeypatch.setattr(purging, "history_at", history_at)
+    monkeypatch.setattr(handler, "history_at", history_at)
     sink(rows(spark, "b"), 1)
 
     assert [one.new for one in sink.reports] == [1, 1]
@@ -165,7 +164,7 @@ def test_a_batch_does_not_fail_where_the_upkeep_does(
 
 
 def test_a_cursor_that_the_history_does_not_know_is_given_up(url: str) -> None:
-    purging_of_load = purging.Purging(load(url).settings, cursor="of another version")
+    purging_of_load = handler.Purging(load(url).settings, cursor="of another version")
     expired(url, "a", "b")
 
     for batch_id in range(4):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import typer
 from rich.filesize import decimal
 
-from triggers.cli.shared.durations import duration_of, rate_of
+from triggers.cli.shared.arguments import duration_of, rate_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 

@@ -15,10 +15,9 @@ from history.store import HistoryStore, ScannedEntry
 from history.store.security import SecurityEvent
 from history.support.paging import pages
 from triggers.cli.history.importing import Imported, import_rows, read_rows
-from triggers.cli.shared.arguments import reading
-from triggers.cli.shared.durations import duration_of
+from triggers.cli.shared.arguments import duration_of, reading
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.known_names import refuse_unknown_trigger
+from triggers.cli.shared.journals import refuse_unknown_trigger
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,

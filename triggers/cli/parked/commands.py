@@ -30,7 +30,7 @@ from triggers.cli.parked.deciding import (
 from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.known_names import refuse_unknown_trigger
+from triggers.cli.shared.journals import refuse_unknown_trigger
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -130,7 +130,7 @@ def run(
     """
     from triggers.cli.parked.running import left_row, planned, run_each  # noqa: PLC0415  (others run nothing)
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
-    from triggers.pipeline.parking.outcomes import Outcomes  # noqa: PLC0415  (as above)
+    from triggers.pipeline.parking.decisions import Outcomes  # noqa: PLC0415  (as above)
 
     state = State.of(context)
     triggers = collect(module, configuration=configuration_of(state), tasks=True)

@@ -27,8 +27,7 @@ from triggers.cli.parked.choosing import NAMED, Selection, nothing_like, summary
 from triggers.cli.parked.options import Request
 from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import State
-from triggers.security.commands import command_record, recorded, targets
-from triggers.security.people import os_user
+from triggers.security.commands import command_record, os_user, recorded, targets
 
 #: How many rows a table of decisions has.
 SHOWN = 50

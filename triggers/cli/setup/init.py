@@ -1,13 +1,13 @@
 """``doubtless init``: a small service, its test and its configuration, which run as they are."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from history.errors import ConfigurationError
 from history.support.private_files import make_private
-from triggers.cli.setup.new_files import write_new
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 
@@ -65,3 +65,27 @@ def _say(state: State, folder: Path, written: list[Path]) -> None:
     width = max(len(command) for command, _ in _NEXT)
     for command, why in _NEXT:
         state.say(f"  {command:<{width}}  # {why}")
+
+
+def write_new(
+    folder: Path, texts: Mapping[str, str], *, others: Collection[Path] = (), argument: str = "--to"
+) -> Sequence[Path]:
+    """Write files into a folder, which is made; ``others`` may not be there either. Return their paths.
+
+    Raises:
+        ConfigurationError: one is there already, or the folder cannot be written to; naming ``argument``.
+    """
+    files = {folder / name: text for name, text in texts.items()}
+    try:
+        there = sorted(str(file) for file in (*files, *others) if file.exists())
+        if there:
+            problem = f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already"
+            raise ConfigurationError(argument, problem, "name an empty folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            with file.open("x", encoding="utf-8") as new:
+                new.write(text)
+    except OSError as error:
+        problem = f"{error.filename or folder}: {error.strerror}"
+        raise ConfigurationError(argument, problem, "name one that can be written") from error
+    return list(files)

@@ -5,16 +5,22 @@ and opens files.
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from typer.models import ArgumentInfo
 
 from history.errors import ConfigurationError
-from triggers.configuration.limits import wrong_value
+from triggers.configuration.limits import wrong_seconds, wrong_value
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TIME = re.compile(r"(\d{1,12})([smhd])", re.ASCII)
+_RATE = re.compile(r"(\d{1,12})/([smhd])", re.ASCII)
 
 
 def refuse_impossible(command: Callable[..., None], options: Mapping[str, Any]) -> None:
@@ -84,3 +90,30 @@ def _shown(parameter: inspect.Parameter) -> str:
     named = getattr(parameter.default, "param_decls", None) or ()
     long = [one for one in named if one.startswith("--")]
     return long[0] if long else f"--{parameter.name.replace('_', '-')}"
+
+
+def duration_of(option: str, text: str) -> timedelta:
+    """Return a time.
+
+    Raises:
+        ConfigurationError: it is invalid, or too long; naming the option.
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(option, f"{text!r} is not a time", "write 90s, 15m, 2h or 7d")
+    seconds = int(found[1]) * _UNITS[found[2]]
+    if (wrong := wrong_seconds(seconds)) is not None:
+        raise ConfigurationError(option, f"{text!r} {wrong.problem}", wrong.remedy)
+    return timedelta(seconds=seconds)
+
+
+def rate_of(option: str, text: str) -> float:
+    """Return a rate a second.
+
+    Raises:
+        ConfigurationError: it is not a rate; naming the option.
+    """
+    found = _RATE.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(option, f"{text!r} is not a rate", "write 2000/s, 5000/h or 1000000/d")
+    return int(found[1]) / _UNITS[found[2]]

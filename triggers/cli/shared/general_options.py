@@ -1,7 +1,7 @@
 """``--json``, ``--verbose`` and ``--config``, the options of every command."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from triggers.cli.shared.arguments import refuse_impossible
 from triggers.cli.shared.configured import blaming, configuration_of, fill, keys_of
 from triggers.cli.shared.logs import log_more
 from triggers.cli.shared.output import State, UserExitError
-from triggers.cli.shared.signatures import Options, take
 
 _JSON_OPTION: Any = typer.Option(False, "--json", help="Print the data as one JSON document.")
 _VERBOSE_OPTION: Any = typer.Option(
@@ -25,6 +24,33 @@ _CONFIG_OPTION: Any = typer.Option(
     help="Read this configuration file. By default: the file that DOUBTLESS_CONFIG names, else "
     "doubtless.toml in this folder.",
 )
+
+#: The type and typer's information of an option, by the name of its parameter.
+Options = Mapping[str, tuple[Any, Any]]
+
+
+def take(
+    run: Callable[..., None], command: Callable[..., None], options: Options, *, instead_of: str | None = None
+) -> Callable[..., None]:
+    """Give ``run``, which wraps a command, the command's options and these, each by its name.
+
+    ``run`` passes ``instead_of`` to the command, so the command line has no such option.
+    """
+    kind = inspect.Parameter.KEYWORD_ONLY
+    signature = inspect.signature(command)
+    own = [
+        parameter.replace(kind=kind) for name, parameter in signature.parameters.items() if name != instead_of
+    ]
+    added = [
+        inspect.Parameter(name, kind, default=option, annotation=type_)
+        for name, (type_, option) in options.items()
+    ]
+    vars(run)["__signature__"] = signature.replace(parameters=[*own, *added])
+    types = {name: type_ for name, type_ in command.__annotations__.items() if name != instead_of}
+    run.__annotations__ = types | {name: type_ for name, (type_, _) in options.items()}
+    return run
+
+
 _GENERAL: Options = {
     "json": (bool, _JSON_OPTION),
     "verbose": (bool, _VERBOSE_OPTION),

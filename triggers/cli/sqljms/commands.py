@@ -9,7 +9,7 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.known_names import refuse_unknown
+from triggers.cli.shared.journals import refuse_unknown
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State

@@ -15,13 +15,13 @@ from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.known_names import refuse_unknown
+from triggers.cli.shared.journals import refuse_unknown
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
+from triggers.consumer.core import Consumer
 from triggers.consumer.drain import DrainSignals
 from triggers.consumer.options import AnyTrigger
-from triggers.consumer.threads import Consumer
 from triggers.metrics.answering import answering
 from triggers.providers.opening import open_provider
 from triggers.providers.sqlremote.extraction.extract import extract

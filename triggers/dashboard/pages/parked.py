@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
-from triggers.cli.shared.known_names import refuse_unknown
+from triggers.cli.shared.journals import refuse_unknown
 from triggers.configuration.nearest import listed
 from triggers.dashboard.groups import Group, hosts_of
 from triggers.dashboard.visit import Visit

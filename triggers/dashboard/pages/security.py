@@ -9,7 +9,7 @@ from starlette.responses import Response
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.security import SecurityEvent, SecurityLog, SecurityRecord, security_log_of
-from triggers.cli.shared.known_names import refuse_unknown
+from triggers.cli.shared.journals import refuse_unknown
 from triggers.dashboard.visit import Visit
 
 #: How many records a page shows at least, if they exist, and how many it looks through at most.

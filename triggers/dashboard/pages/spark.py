@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from history.bridge import drive
 from history.store.progress import BatchRecord
-from triggers.cli.shared.known_names import refuse_unknown
+from triggers.cli.shared.journals import refuse_unknown
 from triggers.dashboard.visit import Visit
 
 #: How many batches of a query a page shows.

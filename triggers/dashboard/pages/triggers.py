@@ -10,7 +10,7 @@ from history.store.control import Counts, Verb
 from history.store.security import SecurityEvent
 from triggers.cli.control import NO_CONSUMER, named_counts, order_and_wait, status_rows
 from triggers.cli.shared.guarantee_levels import guarantee_of
-from triggers.cli.shared.known_names import UnknownNameError
+from triggers.cli.shared.journals import UnknownNameError
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.pages.overview import facts

@@ -1,9 +1,9 @@
 """Celery tasks that run once for each id, or for each key of yours.
 
-``task.py`` is the class. ``subclasses.py`` wraps the members of classes that inherit from it, and
-``unguarded.py`` finds tasks that do not. ``sending.py`` gives a task back to the broker. ``request.py``
-handles a worker's task that is killed by its time limit. ``retrying.py`` and ``replacing.py`` handle tasks
-that Celery sends again under one id. ``callbacks.py`` gives ids to what follows a task.
+``task.py`` is the class. ``subclasses.py`` wraps the members of classes that inherit from it, and finds tasks
+that do not. ``request.py`` handles a worker's task that is killed by its time limit. ``sending.py`` gives a
+task back to the broker, handles tasks that Celery sends again under one id, and gives ids to what follows a
+task.
 """
 
 from typing import TYPE_CHECKING

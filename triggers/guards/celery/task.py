@@ -32,13 +32,23 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
-from triggers.guards.celery import retrying
-from triggers.guards.celery.callbacks import named
-from triggers.guards.celery.replacing import mark, uuid_of
-from triggers.guards.celery.retrying import first_arguments, is_sent_again
-from triggers.guards.celery.sending import give_back, send_again
-from triggers.guards.celery.subclasses import COPY, called, start, wrap_members
-from triggers.guards.celery.unguarded import tell_of_unguarded, unguarded_in
+from triggers.guards.celery.sending import (
+    first_arguments,
+    give_back,
+    is_sent_again,
+    mark,
+    named,
+    send_again,
+    uuid_of,
+)
+from triggers.guards.celery.subclasses import (
+    COPY,
+    called,
+    start,
+    tell_of_unguarded,
+    unguarded_in,
+    wrap_members,
+)
 from triggers.guards.host import (
     AWAY_FOR,
     HANDOVER,
@@ -119,7 +129,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         return celery.Task.replace(task, sig)
 
     def retry(task: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return retrying.retry(celery, task, args, kwargs)
+        return retry(celery, task, args, kwargs)
 
     members: dict[str, Any] = {
         "__doc__": "A task that runs once for each id or key.",

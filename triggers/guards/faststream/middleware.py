@@ -32,11 +32,12 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.rendering import exception_info, in_log, text_of
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, log_failure, result_of, shown
+from triggers.guards.host import AWAY_FOR, NO_RESULT, TaskGuards, log_failure, result_of, shown
 from triggers.service.checking import check_callable, pointing
 from triggers.service.failures import HostRetryError
 from triggers.service.fingerprints import FingerprintSource
 from triggers.service.keeping import Keep
+from triggers.service.options import HostOptions
 from triggers.service.outcome import Outcome
 
 try:

@@ -21,7 +21,6 @@ from history.support.encryption import DecryptionError
 from history.support.rendering import exception_info, told_of
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard, protect, running
-from triggers.guards.host import HostOptions
 from triggers.guards.http.answer import Answer, problem, replay
 from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import (
@@ -36,10 +35,9 @@ from triggers.guards.http.request import (
     replayed_body,
 )
 from triggers.guards.http.shadow import let_through, say
-from triggers.guards.options import GuardOptions
 from triggers.service.checking import check_least
 from triggers.service.failures import TransientError
-from triggers.service.options import check_names
+from triggers.service.options import GuardOptions, HostOptions, check_names
 from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)

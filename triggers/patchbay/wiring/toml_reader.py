@@ -1,6 +1,7 @@
 """From files to a :class:`~triggers.patchbay.PatchBayFile`: read, merged in order, and checked."""
 
 import logging
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +12,69 @@ from pydantic import ValidationError
 
 from history.errors import ConfigurationError
 from triggers.patchbay.wiring.checks import check, lasting_anyway, weak_places
-from triggers.patchbay.wiring.lines import Step, line_of
 from triggers.patchbay.wiring.model import PatchBayFile
-from triggers.patchbay.wiring.xml_combining import combined
-from triggers.patchbay.wiring.xml_reader import Converted, from_xml, guess_notes
+from triggers.patchbay.wiring.xml_reader import Converted, combined, from_xml, guess_notes
 
 _log = logging.getLogger(__name__)
 
 #: The parts of a file that are lists, and are joined when files are merged.
 _LISTS = ("source", "sink", "filter", "message")
+
+#: A step into a file: a key, or a place in an array of tables.
+Step = str | int
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+
+_KEY = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([A-Za-z0-9_-]+))\s*=""")
+
+
+def line_of(text: str, path: Sequence[Step]) -> int | None:
+    """Return the number, from 1, of the line that matches ``path`` best; None if no line does.
+
+    The parser of the standard library does not report it. This reads headers and keys as they are usually
+    written; for other spellings the result is the header above.
+    """
+    best, found = 0, None
+    table: list[Step] = []
+    counts: dict[tuple[Step, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        header = _HEADER.match(line)
+        if header:
+            table = _entered(counts, header[2], repeated=header[1] == "[[")
+            reached = table
+        elif key := _KEY.match(line):
+            reached = [*table, next(filter(None, key.groups()))]
+        else:
+            continue
+        common = _common(reached, path)
+        if common == len(reached) and common > best:
+            best, found = common, number
+    return found
+
+
+def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) -> list[Step]:
+    """Return the path of the table that a header begins; repeated tables around it are the last ones."""
+    path: list[Step] = []
+    parts = [part.strip().strip("\"'") for part in name.split(".")]
+    for index, part in enumerate(parts):
+        path.append(part)
+        key = tuple(path)
+        if repeated and index == len(parts) - 1:
+            counts[key] = counts.get(key, -1) + 1
+            for other in [path for path in counts if len(path) > len(key) and path[: len(key)] == key]:
+                del counts[other]
+        if key in counts:
+            path.append(counts[key])
+    return path
+
+
+def _common(one: Sequence[Step], other: Sequence[Step]) -> int:
+    length = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        length += 1
+    return length
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Triggers with several destinations, and how their messages are joined.
+"""Triggers with several destinations, how their messages are joined, and the join of only one.
 
 =====================  ===========================================================================
 ``join="any"``         every message runs the service; the default
@@ -10,27 +10,38 @@ Source: the join types All (AND), Any (OR) and Only one (XOR) of webMethods JMS 
 are stored beside the document history (:mod:`history.store.joining`), so that they outlive every process.
 """
 
+import logging
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.store import HistoryStore
 from history.store.joining import Hold, Joining
 from history.store.owners import owner_token
 from resolvers.resolution import asking
 from triggers.pipeline.completion import EntryCompletion
-from triggers.pipeline.execution import ServiceExecution
+from triggers.pipeline.end import succeeded
+from triggers.pipeline.execution import Pause, ServiceExecution, Transaction, conclude
 from triggers.pipeline.joining.composite import Joined, JoinedBinding
-from triggers.pipeline.joining.only_one import FirstExecution
-from triggers.pipeline.joining.parts import PartCompletion, PartExecution, may_be_kept, settings_of_parts
-from triggers.pipeline.joining.pipeline import JoiningPipeline
-from triggers.pipeline.joining.time_out import TimeOut
+from triggers.pipeline.joining.parts import (
+    PartCompletion,
+    PartExecution,
+    activation_of,
+    give_back,
+    may_be_kept,
+    reject,
+    settings_of_parts,
+)
+from triggers.pipeline.joining.pipeline import JoiningPipeline, TimeOut
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
+from triggers.pipeline.run import Run
 from triggers.service.binding import Binding
+from triggers.service.failures import FatalError, persist
+from triggers.service.outcome import VERDICT_LOGGER
 from triggers.service.settings import Settings
 from triggers.service.terms import check_history
 
@@ -38,6 +49,12 @@ __all__ = ["Joined", "bind", "with_join"]
 
 #: How long a process that runs a period is presumed alive. It reports three times within this time.
 HOLD = timedelta(seconds=30)
+
+_log = logging.getLogger(__name__)
+_verdicts = logging.getLogger(VERDICT_LOGGER)
+
+#: The value of :attr:`~triggers.service.outcome.Outcome.join` for a message after the first one.
+DISCARDED = "discarded"
 
 
 def bind(service: Callable[..., Any], settings: Settings, local_names: Mapping[str, Any] | None) -> Binding:
@@ -116,3 +133,76 @@ def _joining(pipeline: MessagePipeline, service: ServiceExecution) -> JoiningPip
         hold=hold,
         time_out=TimeOut(settings=settings, lot=pipeline.lot, shell=pipeline.shell),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstExecution:
+    """Runs the service for the first message of each activation.
+
+    The uuid identifies the first message, so it stays the first when it is delivered again.
+    """
+
+    service: ServiceExecution
+    joining: Joining
+
+    @property
+    def takes_batches(self) -> bool:
+        """False: each message may belong to another activation."""
+        return False
+
+    def waiting(self, pause: Pause) -> Self:
+        """Return the same execution, which waits with ``pause`` between the tries of a message."""
+        return replace(self, service=self.service.waiting(pause))
+
+    @property
+    def settings(self) -> Settings:
+        """The trigger's settings."""
+        return self.service.settings
+
+    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+        """Run the service, or discard the message."""
+        try:
+            first = await self._is_first(run)
+        except HistoryUnavailableError as error:
+            give_back(run, self.settings, error)
+            return
+        except FatalError as error:
+            conclude(run, None, error, self.settings)
+            reject(run)
+            return
+        if first:
+            await self.service.run(run, transaction)
+        else:
+            self._discard(run)
+
+    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+        """Run the messages one by one."""
+        for run in runs:
+            await self.run(run, transaction)
+
+    async def _is_first(self, run: Run) -> bool:
+        settings, message = self.settings, run.message
+        activation = activation_of(message)
+        return await persist(
+            lambda: self.joining.first(
+                settings.name, activation, message.uuid or "", time_out=settings.join_timeout
+            ),
+            self.service.shell.sleep,
+        )
+
+    def _discard(self, run: Run) -> None:
+        run.join = DISCARDED
+        run.end = succeeded(None, self.settings.policy, recorded=run.finding.recorded)
+        run.note("discarded: another message of its activation was first")
+        _verdicts.info(
+            "discarded: another message of its activation was first",
+            extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence},
+        )
+
+    async def purge(self) -> None:
+        """Forget the first messages of activations after their time-out; later if the store is away."""
+        name = self.settings.name
+        try:
+            await self.joining.purge(name)
+        except HistoryUnavailableError as error:
+            _log.warning("%s: old activations stay for now", error, extra={"trigger": name})

@@ -1,6 +1,5 @@
 """Parked messages: where they are, how an operator decides about them, and which copies close automatically.
 
-``lot.py`` parks messages, and ``unreadable.py`` parks deliveries that are not messages. ``decisions.py``
-carries out people's decisions, ``outcomes.py`` records the results, and ``sweep.py`` closes copies that are
-already settled.
+``lot.py`` parks messages, and deliveries that are not messages. ``decisions.py`` carries out people's
+decisions and records the results, and ``sweep.py`` closes copies that are already settled.
 """

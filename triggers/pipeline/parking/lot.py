@@ -1,17 +1,25 @@
 """Where a trigger parks: the lot beside its history, and a local file if no server can take the message."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 from history.bridge import drive
 from history.opening import local_parking_file, open_local_parking
 from history.store import HistoryStore
-from history.store.parking import Parked, Parking
+from history.store.parking import Parked, ParkedKind, Parking, raw_fields
 from history.store.sealing import cipher_of_lot
 from history.support.encryption import Cipher
 from history.support.private_files import make_folder, make_private
 from history.support.rendering import text_of
+from triggers.providers.provider import Unreadable
+
+#: A larger delivery may be too large for a store, in bytes.
+LARGE = 1024 * 1024
+
+#: How many of its fields are kept then, and how much of each, in bytes.
+MOST_FIELDS, MOST_BYTES = 100, 2048
 
 _log = logging.getLogger(__name__)
 
@@ -75,3 +83,60 @@ def _open_local(file: Path | None, cipher: Cipher | None) -> HistoryStore:
     make_folder(path.parent)
     make_private(path)
     return open_local_parking(path, cipher)
+
+
+async def park_raw(lot: ParkingLot, unreadable: Unreadable, *, trigger: str, destination: str) -> bool:
+    """Park a delivery that is not a message; False if nothing could, so that it must not be acknowledged.
+
+    It is parked whole or, if no store can take that, as a piece of limited size.
+    """
+    for copy in _copies(unreadable):
+        try:
+            parked = Parked(
+                id=_id(unreadable, trigger, destination),
+                trigger_name=trigger,
+                kind=ParkedKind.UNREADABLE,
+                reason=unreadable.problem,
+                destination=destination,
+                raw=raw_fields(dict(copy)),
+            )
+        except MemoryError as error:
+            _log.warning("an unreadable delivery is too large: %r", error, extra={"trigger": trigger})
+            continue
+        if await lot.park([parked]):
+            return True
+    return False
+
+
+def _copies(unreadable: Unreadable) -> Iterator[Mapping[bytes, bytes]]:
+    fields = unreadable.fields
+    yield fields
+    if sum(len(name) + len(value) for name, value in fields.items()) > LARGE:
+        yield {_piece(name): _piece(value) for name, value in list(fields.items())[:MOST_FIELDS]}
+
+
+def _piece(value: bytes) -> bytes:
+    """Return the beginning of a long value, and what distinguishes it from others."""
+    if len(value) <= MOST_BYTES:
+        return value
+    digest = blake2b(value, digest_size=16).hexdigest()
+    return b"%s ... (%d bytes in all, blake2b %s)" % (value[:MOST_BYTES], len(value), digest.encode())
+
+
+def _id(unreadable: Unreadable, trigger: str, destination: str) -> str:
+    """Return the id of the copy: the same for each redelivery, and different for any other delivery."""
+    digest = blake2b(digest_size=12)
+    for word in (trigger, "unreadable", destination):
+        _add(digest, word.encode("utf-8", "surrogatepass"))
+    if unreadable.delivery_id is not None:
+        _add(digest, unreadable.delivery_id.encode("utf-8", "surrogatepass"))
+    else:
+        for name, value in sorted(unreadable.fields.items()):
+            _add(digest, name)
+            _add(digest, value)
+    return digest.hexdigest()
+
+
+def _add(digest: blake2b, part: bytes) -> None:
+    digest.update(b"%d:" % len(part))
+    digest.update(part)

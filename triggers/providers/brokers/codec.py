@@ -1,7 +1,10 @@
 """Code that the codecs of both AMQP wires share: bodies, checks, and the way into a message."""
 
+import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
@@ -9,7 +12,6 @@ from pydantic import JsonValue, ValidationError
 from history.errors import ConfigurationError
 from history.json_text import JsonText, NotJsonError, read_json
 from history.message import HEADER_FIELDS, Message
-from triggers.providers.brokers.charsets import codec_of
 from triggers.providers.brokers.delivery import UndecodableError
 
 #: A decoder returns bytes, text, or JSON with the bytes that arrived.
@@ -26,6 +28,32 @@ _INSTANTS = range(-62_135_596_800_000, 253_402_300_800_000)
 
 _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 _LONGS = range(-(2**63), 2**63)
+
+_UNICODE = (
+    "ascii",
+    "utf_8",
+    "utf_8_sig",
+    *(f"utf_{bits}{order}" for bits in (16, 32) for order in ("", "_be", "_le")),
+)
+_EUROPE = (
+    "latin_1",
+    *(f"iso8859_{part}" for part in (*range(1, 12), *range(13, 17))),
+    "koi8_r",
+    "koi8_u",
+    "mac_roman",
+)
+_PCS = tuple(f"cp{page}" for page in (437, 850, 852, 855, 858, 866, 874, *range(1250, 1259)))
+_ASIA = (
+    *("shift_jis", "cp932", "euc_jp", "iso2022_jp"),
+    *("gb2312", "gbk", "gb18030", "big5", "cp950"),
+    *("euc_kr", "cp949", "tis_620"),
+)
+_MAINFRAMES = ("cp037", "cp273", "cp500", "cp1140")
+
+_READ = frozenset((*_UNICODE, *_EUROPE, *_PCS, *_ASIA, *_MAINFRAMES))
+
+#: The characters of a charset's name; no name is longer.
+_NAME = re.compile(r"[A-Za-z0-9_.:+()-]{1,40}")
 
 
 def encode_body(message: Message) -> tuple[str, bytes]:
@@ -126,3 +154,26 @@ def _text(body: bytes, options: str) -> str:
 def _option(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     return name.strip().lower(), value.strip(" \"'")
+
+
+def _names() -> Iterator[tuple[str, str]]:
+    for codec in _READ:
+        yield codec, codec
+    for alias, codec in aliases.items():
+        if codec in _READ:
+            yield alias, codec
+
+
+_CODECS: Mapping[str, str] = dict(_names())
+
+
+def codec_of(charset: str) -> str | None:
+    """Return Python's name of a charset, or None if we do not read it.
+
+    We read the charsets that people send, each in one pass over the bytes. A sender may name any, and some
+    that Python knows are not really charsets: ``punycode`` takes quadratic time, ``undefined`` always fails,
+    ``rot13`` and ``base64`` give no text. So there is a list.
+    """
+    if _NAME.fullmatch(charset) is None:
+        return None
+    return _CODECS.get(normalize_encoding(charset.lower()))

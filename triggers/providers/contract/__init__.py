@@ -21,12 +21,9 @@ Every check opens its receivers before it sends, and uses a new destination. The
 """
 
 from triggers.providers.contract.answering import AnsweringContract
-from triggers.providers.contract.arriving import ArrivingContract
+from triggers.providers.contract.arriving import ArrivingContract, UndecodableContract
 from triggers.providers.contract.delaying import DelayingContract
-from triggers.providers.contract.forking import ForkingContract
-from triggers.providers.contract.sharing import SharingContract
-from triggers.providers.contract.taking_over import TakingOverContract
-from triggers.providers.contract.undecodable import UndecodableContract
+from triggers.providers.contract.sharing import ForkingContract, SharingContract, TakingOverContract
 from triggers.providers.contract.waiting import WaitingContract
 
 __all__ = ["ProviderContract"]

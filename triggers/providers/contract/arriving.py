@@ -1,8 +1,9 @@
 """A message arrives as it was sent."""
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from history.json_text import canonical_json, read_json
 from history.message import Message
@@ -11,12 +12,21 @@ from triggers.providers.contract.common import (
     NO_WAIT,
     SOON,
     ContractTools,
+    arrivals,
     everything,
     kind,
     numbered,
     take,
 )
-from triggers.providers.provider import Provider
+from triggers.providers.provider import (
+    Arrival,
+    Limits,
+    Provider,
+    Received,
+    Receiver,
+    Unreadable,
+    capabilities_of,
+)
 
 
 class ArrivingContract(ContractTools):
@@ -102,3 +112,102 @@ class ArrivingContract(ContractTools):
 
             assert list(await receiver.receive(10, NO_WAIT)) == []
             assert time.monotonic() - started < SOON
+
+
+class UndecodableContract(ContractTools):
+    """An unreadable delivery comes as it is, delays nothing, and differs from others with the same bytes."""
+
+    #: Whether unreadable deliveries can arrive; they cannot if messages never leave their process.
+    sends_garbage: ClassVar[bool] = True
+
+    #: Whether the provider has an id for each delivery, which stays when it is delivered again.
+    names_deliveries: ClassVar[bool] = True
+
+    #: Whether receivers are :class:`~triggers.providers.provider.Limited`: they are if they decode bodies.
+    limits_bodies: ClassVar[bool] = True
+
+    async def send_garbage(self, destination: str, count: int) -> None:
+        """Send the same garbage ``count`` times, past the provider; the subscription ``s`` already exists.
+
+        Garbage cannot be decoded, but somebody sends it some day: a timestamp out of range, an unknown
+        charset, a cut-off body.
+        """
+        raise NotImplementedError("send an unreadable delivery, or set sends_garbage = False")
+
+    async def test_what_cannot_be_decoded_arrives_as_it_is_and_holds_nothing_up(
+        self, provider: Provider
+    ) -> None:
+        if not self.sends_garbage:
+            return
+        async with self.receiving(provider) as receiver:
+            await provider.send(self.destination, [Message(body="before")])
+            await self.send_garbage(self.destination, 1)
+            await provider.send(self.destination, [Message(body="after")])
+            received = await take_any(receiver, 3)
+            await receiver.acknowledge(received)
+
+            assert [
+                delivery.message.body if isinstance(delivery, Arrival) else None for delivery in received
+            ] == [
+                "before",
+                None,
+                "after",
+            ]
+            assert unreadable(received)[0].fields
+            assert unreadable(received)[0].problem
+            assert list(await receiver.receive(10, A_WHILE)) == []
+
+    async def test_deliveries_of_the_same_garbage_are_told_apart(self, provider: Provider) -> None:
+        if not self.sends_garbage:
+            return
+        async with self.receiving(provider) as receiver:
+            await self.send_garbage(self.destination, 3)
+            first = await take_any(receiver, 3)
+            await receiver.recover(first)
+            second = await take_any(receiver, 3)
+
+            ids = [{delivery.delivery_id for delivery in unreadable(taken)} for taken in (first, second)]
+            assert [len(some) for some in ids] == [3, 3]
+            assert None not in ids[0] | ids[1]
+            assert (ids[0] == ids[1]) is self.names_deliveries
+
+    async def test_what_cannot_be_decoded_can_be_dead_lettered(self, provider: Provider) -> None:
+        if not self.sends_garbage:
+            return
+        letters = self.dead_letters_of(self.destination)
+        async with self.receiving(provider, letters) as undertaker, self.receiving(provider) as receiver:
+            await self.send_garbage(self.destination, 1)
+            await receiver.dead_letter(await take_any(receiver, 1), "no message")
+
+            assert len(await take_any(undertaker, 1)) == 1
+            assert list(await receiver.receive(10, A_WHILE)) == []
+
+    async def test_a_body_that_the_trigger_refuses_is_not_decoded(self, provider: Provider) -> None:
+        async with self.receiving(provider) as receiver:
+            limited = capabilities_of(receiver).limited
+            assert (limited is not None) is self.limits_bodies
+            if limited is None:
+                return
+            limited.limits = Limits(max_body_size=50)
+            fitting, larger = Message(body={"id": "x" * 10}), Message(body={"id": "x" * 100})
+            await provider.send(self.destination, [fitting, larger])
+            small, large = arrivals(await take_any(receiver, 2))
+
+            assert small.message.body == fitting.body
+            assert isinstance(large.message.body, bytes | str)
+            assert large.message.body_size() > limited.limits.max_body_size
+
+
+async def take_any(receiver: Receiver, count: int) -> list[Received]:
+    """Receive exactly ``count`` deliveries, soon."""
+    taken: list[Received] = []
+    deadline = time.monotonic() + SOON
+    while len(taken) < count and time.monotonic() < deadline:
+        taken += await receiver.receive(count - len(taken), timedelta(milliseconds=200))
+    assert len(taken) == count, f"{count} deliveries should have arrived, not {len(taken)}"
+    return taken
+
+
+def unreadable(received: Sequence[Received]) -> list[Unreadable]:
+    """Return the unreadable deliveries."""
+    return [delivery for delivery in received if isinstance(delivery, Unreadable)]

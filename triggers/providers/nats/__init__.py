@@ -1,14 +1,12 @@
 """NATS JetStream: a subject is a destination, a durable pull consumer is a subscription.
 
 =====================  ==============================================================================
-``provider.py``        the class that users name: sends, opens receivers
+``provider.py``        the class that users name: sends until the stream confirms, opens receivers
 ``settings.py``        the settings in the URL, and the names that the provider makes
 ``codec.py``           a message as JetStream has it, and back
-``consumer.py``        one consumer, over ``brokers/push_receiver.py``: pulls, settles, renews
+``consumer.py``        one consumer, over ``brokers/push_receiver.py``: requests, settles, renews
 ``streams.py``         finds or makes the stream of a subject, and the durable consumer of a subscription
-``publisher.py``       sends, and waits until the stream confirms
 ``connection.py``      the edge to nats-py: a connection with its own thread
-``pulling.py``         requests for messages, on that connection's thread
 ``replies.py``         sends requests and waits for their answers together
 ``driver.py``          the only import of nats-py
 =====================  ==============================================================================

@@ -1,8 +1,7 @@
 """Redis Streams.
 
 ``provider.py`` sends and opens receivers, ``receiver.py`` is one consumer, ``codec.py`` a message as fields
-of a stream's entry, ``settings.py`` the settings, ``link.py`` the edge to redis-py. ``keys.py`` names the
-keys, ``later.py`` delays messages, ``temporary.py`` is a stream that ends with its consumer,
+of a stream's entry, and one for later, ``settings.py`` the settings, ``link.py`` the edge to redis-py.
 ``subscriptions.py`` shows and ends subscriptions, ``permissions.py`` lists what an account needs, ``lua/``
 has the steps that must be atomic.
 """

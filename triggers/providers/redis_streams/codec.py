@@ -14,10 +14,15 @@ So a producer that knows nothing of doubtless writes ``XADD orders * uuid u1 bod
 
 import json
 import reprlib
+import struct
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import count
+from math import ceil
+from time import time_ns
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from pydantic import ValidationError
 
@@ -27,7 +32,7 @@ from history.message import HEADER_FIELDS, Message, PropertyValue, too_long
 from triggers.providers.brokers.codec import Body
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import NO_LIMITS, Limits
-from triggers.providers.redis_streams.keys import later_of
+from triggers.providers.redis_streams.settings import later_of
 
 #: Only the pending list knows these; fields of that name are not written and not read.
 _COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
@@ -48,6 +53,15 @@ _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 _EMPTY = Message(body=b"")
+
+#: How many words Lua can pass to one XADD, less some for its other words.
+WIDEST = 7000
+
+#: The length of the text that sorts members of one score; ``lua/shared/later.lua`` skips it.
+PREFIX = 20
+
+#: Messages of one process with the same due time keep the order in which they were sent.
+_sent = count(time_ns())
 
 
 def message_id(stream: str, entry_id: bytes) -> str:
@@ -255,3 +269,33 @@ def _overflowing(headers: dict[str, str]) -> str:
 
 def _shown(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
+
+
+def named_later(destination: str, message: Message) -> Message:
+    """Give the message an id, if it has none: that of its entry is not known yet."""
+    if message.message_id is not None:
+        return message
+    return message.model_copy(update={"message_id": f"ID:{destination}:later-{uuid4().hex}"})
+
+
+def adding_later(destination: str, message: Message) -> tuple[object, ...]:
+    """Return the command that keeps a message until its delivery time; a repeated send keeps it only once.
+
+    It waits in a sorted set, until a receiver moves it into the stream. A member is text to sort by, then the
+    fields of the entry, each word after its length as a big-endian 32-bit number. Its score is the due time,
+    in milliseconds since 1970 by the sender's clock. ``lua/shared/later.lua`` reads it.
+
+    Raises:
+        ConfigurationError: the message has too many properties.
+    """
+    words = encode(message)
+    if len(words) > WIDEST:
+        raise ConfigurationError(
+            "message",
+            f"{len(words) // 2} fields are too many for a delayed message",
+            "put them into the body",
+        )
+    assert message.delivery_time is not None  # noqa: S101  (the caller checked is_later)
+    due = ceil(message.delivery_time.timestamp() * 1000)
+    packed = b"".join(struct.pack(">I", len(word)) + word for word in words)
+    return "ZADD", later_of(destination), due, b"%0*d" % (PREFIX, next(_sent)) + packed

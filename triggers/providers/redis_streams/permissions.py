@@ -2,8 +2,8 @@
 
 from history.redis.assembly import script_names
 from history.redis.connection.permissions import Use, commands_of
-from triggers.providers.redis_streams.keys import StreamKeys, beside, later_of
 from triggers.providers.redis_streams.link import script
+from triggers.providers.redis_streams.settings import StreamKeys, beside, later_of
 
 _PACKAGE = "triggers.providers.redis_streams"
 

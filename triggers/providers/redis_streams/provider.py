@@ -1,8 +1,7 @@
 """Redis Streams: a stream is a destination, a consumer group is a subscription.
 
-``receiver.py`` is one consumer, ``codec.py`` a message as fields, ``keys.py`` the keys, ``later.py`` the
-messages for later delivery, ``settings.py`` the settings, ``link.py`` the edge to the driver, and ``lua/``
-has the steps that must be atomic.
+``receiver.py`` is one consumer, ``codec.py`` a message as fields, ``settings.py`` the keys and the settings,
+``link.py`` the edge to the driver, and ``lua/`` has the steps that must be atomic.
 """
 
 import logging
@@ -22,23 +21,26 @@ from history.store.inspection import Refusal
 from history.store.owners import process_token
 from triggers.providers.backlog import Backlog, Place, in_order
 from triggers.providers.brokers.sending import is_later
-from triggers.providers.redis_streams import later as stream_later
-from triggers.providers.redis_streams.codec import encode, message_id
-from triggers.providers.redis_streams.keys import StreamKeys, name_in_use
+from triggers.providers.redis_streams.codec import adding_later, encode, message_id, named_later
 from triggers.providers.redis_streams.link import PATIENCE, Client, RedisLink
 from triggers.providers.redis_streams.receiver import StreamReceiver
-from triggers.providers.redis_streams.settings import StreamSettings
+from triggers.providers.redis_streams.settings import StreamKeys, StreamSettings, later_of, name_in_use
 from triggers.providers.redis_streams.subscriptions import (
     Subscription,
     backlogs_of,
     subscriptions_of,
     unsubscribe,
 )
-from triggers.providers.redis_streams.temporary import TEMPORARY, TemporaryReceiver
 
 _log = logging.getLogger(__name__)
 
 DEFAULTS = StreamSettings()
+
+#: The prefix of such a stream; sending there does not create it again.
+TEMPORARY = "doubtless:temporary:"
+
+#: How long the stream outlives a consumer that died, in milliseconds: one hour.
+AFTERLIFE = 3_600_000
 
 
 class RedisStreams:
@@ -123,8 +125,7 @@ class RedisStreams:
         # One instant for all: a batch that becomes due during the send must not be split and lose its order.
         now = datetime.now(UTC)
         messages = [
-            stream_later.named(destination, message) if is_later(message, now) else message
-            for message in messages
+            named_later(destination, message) if is_later(message, now) else message for message in messages
         ]
         commands = [self._adding(destination, message, now) for message in messages]
         answers = await self._link.call_many("sending", commands, durability=self._durability)
@@ -138,7 +139,7 @@ class RedisStreams:
 
     def _adding(self, destination: str, message: Message, now: datetime) -> tuple[object, ...]:
         if is_later(message, now):
-            return stream_later.adding(destination, message)
+            return adding_later(destination, message)
         maxlen = self._settings.maxlen
         trimming = () if maxlen is None else ("MAXLEN", "~", maxlen)
         if destination.startswith(TEMPORARY):
@@ -286,3 +287,29 @@ def _check(client: Client, settings: StreamSettings) -> None:
             f"its socket_timeout of {timeout} s is shorter than a read may wait ({wait} s)",
             "make it longer",
         )
+
+
+class TemporaryReceiver(StreamReceiver):
+    """The consumer of a temporary stream: it trims acknowledged entries, and at last deletes the stream."""
+
+    async def open(self) -> None:
+        """Create the stream, and let it expire unless it is kept alive."""
+        await super().open()
+        await self._outlive()
+
+    async def keep_alive(self) -> None:
+        """As any consumer; it also puts off the end of the stream."""
+        await super().keep_alive()
+        if not self._closed:
+            await self._outlive()
+
+    async def close(self) -> None:
+        """Leave, and delete the stream."""
+        if self._closed:
+            return
+        await super().close()
+        stream = self._keys.stream
+        await self._link.call("deleting a temporary stream", "DEL", stream, later_of(stream))
+
+    async def _outlive(self) -> None:
+        await self._link.call("keeping a temporary stream", "PEXPIRE", self._keys.stream, AFTERLIFE)

@@ -25,9 +25,8 @@ from triggers.providers.provider import (
     Received,
 )
 from triggers.providers.redis_streams.codec import decode, encode
-from triggers.providers.redis_streams.keys import StreamKeys, dead_letters_of, name_in_use
 from triggers.providers.redis_streams.link import RedisLink, SubscriptionGoneError
-from triggers.providers.redis_streams.settings import StreamSettings
+from triggers.providers.redis_streams.settings import StreamKeys, StreamSettings, dead_letters_of, name_in_use
 
 _log = logging.getLogger(__name__)
 

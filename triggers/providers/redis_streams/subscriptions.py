@@ -7,8 +7,8 @@ from typing import cast
 
 from history.errors import ConfigurationError
 from triggers.providers.backlog import Backlog
-from triggers.providers.redis_streams.keys import StreamKeys, later_of
 from triggers.providers.redis_streams.link import RedisLink
+from triggers.providers.redis_streams.settings import StreamKeys, later_of
 
 #: How many unread entries to count at most, and in how many bytes of them, if the server does not know:
 #: before Redis 7.0, and if entries were deleted out of the middle.

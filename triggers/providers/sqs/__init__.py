@@ -1,8 +1,8 @@
 """Amazon SQS, over boto3: tested against moto, never against AWS.
 
-``provider.py`` sends and opens receivers, ``receiver.py`` is one consumer, ``sender.py`` sends in tens,
-``codec.py`` turns messages, ``settings.py`` has settings and names, ``link.py`` is the edge to boto3 and
-translates its errors once, and ``driver.py`` imports it.
+``provider.py`` sends in tens and opens receivers, ``receiver.py`` is one consumer, ``codec.py`` turns
+messages, ``settings.py`` has settings and names, ``link.py`` is the edge to boto3: it translates its errors
+once, and is its only import.
 """
 
 from typing import TYPE_CHECKING

@@ -1,17 +1,26 @@
-"""The edge to boto3: one client for all threads of a process, and its errors translated once."""
+"""The edge to boto3, and its only import: one client for all threads of a process, errors translated once."""
 
 import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from history.errors import ConfigurationError, NotPermittedError
+from history.errors import ConfigurationError, MissingExtraError, NotPermittedError
 from history.support.forks import keep
 from triggers.providers.provider import DeliveryLimit, ProviderUnavailableError
-from triggers.providers.sqs.driver import core, driver
 from triggers.providers.sqs.settings import FIFO, SqsSettings
+
+try:
+    import boto3  # pyright: ignore[reportMissingTypeStubs]
+    import botocore  # pyright: ignore[reportMissingTypeStubs]
+except ImportError as error:
+    raise MissingExtraError("the SQS provider", extra="sqs", package="boto3") from error
+
+#: As Any: boto3 makes its methods when it runs.
+driver = cast("Any", boto3)
+core = cast("Any", botocore)
 
 T = TypeVar("T")
 

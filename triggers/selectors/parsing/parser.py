@@ -1,38 +1,17 @@
-"""From words to a tree: a Pratt parser with a limited depth.
+"""From words to a tree: a Pratt parser with a limited depth, and the meaning of names.
 
 Precedence, from loose to tight: OR; AND; NOT; comparisons, but never two in a row; ``+ -``; ``* /``; signs.
 Source: Jakarta Messaging 3.1, section 3.8.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import cast
 
-from triggers.selectors.parsing.cursor import Cursor
-from triggers.selectors.parsing.kinds import CONDITIONS, NUMBERS, kind_of
+from triggers.selectors.parsing import nodes
 from triggers.selectors.parsing.like import EscapeError, compile_like
-from triggers.selectors.parsing.names import read_name
-from triggers.selectors.parsing.numbers import LONGEST
-from triggers.selectors.parsing.tokens import Sort, Token
-from triggers.selectors.parsing.tree import (
-    And,
-    ArithmeticSign,
-    Between,
-    Chain,
-    Comparison,
-    ComparisonSign,
-    Constant,
-    Identifier,
-    In,
-    IsNull,
-    Like,
-    Node,
-    Not,
-    Or,
-    Path,
-    Signed,
-    ValueKind,
-)
+from triggers.selectors.parsing.tokens import LONGEST, Cursor, Sort, Token
+from triggers.selectors.parsing.values import CONDITIONS, FILTER_HEADERS, NUMBERS, SELECTOR_HEADERS, kind_of
 
 #: How deep parentheses, NOT and signs may nest: far from Python's own limit, and from what anybody can read.
 MAX_DEPTH = 100
@@ -60,7 +39,7 @@ _POWERS: Mapping[str | None, Power] = {
 }
 
 
-def parse(text: str, setting: str = "selector", *, paths: bool = False) -> Node:
+def parse(text: str, setting: str = "selector", *, paths: bool = False) -> nodes.Node:
     """Return the tree of a condition; ``paths`` admits body paths, as filters do.
 
     Raises:
@@ -77,17 +56,17 @@ class _Parser:
         self._paths = paths
         self._depth = 0
 
-    def parse(self) -> Node:
+    def parse(self) -> nodes.Node:
         """Read the whole text."""
         start = self._cursor.token
         tree = self._expression(Power.OR)
         self._check(tree, start, CONDITIONS)
         if self._cursor.token.sort is not Sort.END:
-            complete = kind_of(tree) is ValueKind.CONDITION
+            complete = kind_of(tree) is nodes.ValueKind.CONDITION
             self._cursor.fail("AND, OR or the end" if complete else "a comparison such as = 'EU'")
         return tree
 
-    def _expression(self, floor: Power) -> Node:
+    def _expression(self, floor: Power) -> nodes.Node:
         """Read everything that binds at least as tightly as ``floor``."""
         start = self._cursor.token
         self._depth += 1
@@ -99,28 +78,30 @@ class _Parser:
         self._depth -= 1
         return left
 
-    def _checked(self, floor: Power, wanted: frozenset[ValueKind]) -> Node:
+    def _checked(self, floor: Power, wanted: frozenset[nodes.ValueKind]) -> nodes.Node:
         start = self._cursor.token
         node = self._expression(floor)
         self._check(node, start, wanted)
         return node
 
-    def _check(self, node: Node, start: Token, wanted: frozenset[ValueKind]) -> None:
+    def _check(self, node: nodes.Node, start: Token, wanted: frozenset[nodes.ValueKind]) -> None:
         kind = kind_of(node)
         if kind not in wanted:
             expected = "a number" if wanted is NUMBERS else "a condition such as JMSPriority > 4"
-            problems = {ValueKind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
+            problems = (
+                {nodes.ValueKind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
+            )
             self._cursor.fail(expected, problems.get(kind, f"this is {kind.value}"), at=start)
 
     def _power(self) -> Power | None:
         return _POWERS.get(self._cursor.operator)
 
-    def _prefix(self, floor: Power) -> Node:
+    def _prefix(self, floor: Power) -> nodes.Node:
         cursor = self._cursor
         token = cursor.token
         match token.sort:
             case Sort.TEXT:
-                return Constant(cursor.advance().text)
+                return nodes.Constant(cursor.advance().text)
             case Sort.NUMBER:
                 return self._number(negative=False)
             case Sort.NAME:
@@ -128,11 +109,11 @@ class _Parser:
             case _:
                 return self._marked(token, floor)
 
-    def _marked(self, token: Token, floor: Power) -> Node:
+    def _marked(self, token: Token, floor: Power) -> nodes.Node:
         """Read an expression that begins with a symbol or a keyword."""
         cursor = self._cursor
         if cursor.take("TRUE", "FALSE"):
-            return Constant(token.text == "TRUE")
+            return nodes.Constant(token.text == "TRUE")
         if cursor.take("("):
             inner = self._expression(Power.OR)
             cursor.expect(")")
@@ -140,9 +121,9 @@ class _Parser:
         if cursor.take("+", "-"):
             if cursor.token.sort is Sort.NUMBER:
                 return self._number(negative=token.text == "-")
-            return Signed("-" if token.text == "-" else "+", self._checked(Power.SIGN, NUMBERS))
+            return nodes.Signed("-" if token.text == "-" else "+", self._checked(Power.SIGN, NUMBERS))
         if floor <= Power.NOT and cursor.take("NOT"):
-            return Not(self._checked(Power.NOT, CONDITIONS))
+            return nodes.Not(self._checked(Power.NOT, CONDITIONS))
         null = cursor.operator == "NULL"
         raise cursor.failure(
             "IS NULL or IS NOT NULL, as nothing equals NULL"
@@ -150,19 +131,19 @@ class _Parser:
             else "a header, a property, a literal or ("
         )
 
-    def _number(self, *, negative: bool) -> Constant:
+    def _number(self, *, negative: bool) -> nodes.Constant:
         number = self._cursor.token.number
         if not negative and isinstance(number, int) and number > LONGEST:
             self._cursor.fail("a number in the range of Java's long")
         self._cursor.advance()
-        return Constant(-number if negative else number)
+        return nodes.Constant(-number if negative else number)
 
-    def _infix(self, left: Node, start: Token, power: Power) -> Node:
+    def _infix(self, left: nodes.Node, start: Token, power: Power) -> nodes.Node:
         match power:
             case Power.OR:
-                return Or(self._operands(left, start, power))
+                return nodes.Or(self._operands(left, start, power))
             case Power.AND:
-                return And(self._operands(left, start, power))
+                return nodes.And(self._operands(left, start, power))
             case Power.SUM | Power.PRODUCT:
                 return self._chain(left, start, power)
             case _:
@@ -171,7 +152,7 @@ class _Parser:
                     self._cursor.fail("AND, OR or the end, because comparisons cannot follow each other")
                 return test
 
-    def _operands(self, left: Node, start: Token, power: Power) -> tuple[Node, ...]:
+    def _operands(self, left: nodes.Node, start: Token, power: Power) -> tuple[nodes.Node, ...]:
         self._check(left, start, CONDITIONS)
         found = [left]
         while self._power() is power:
@@ -179,21 +160,21 @@ class _Parser:
             found.append(self._checked(Power(power + 1), CONDITIONS))
         return tuple(found)
 
-    def _chain(self, left: Node, start: Token, power: Power) -> Chain:
+    def _chain(self, left: nodes.Node, start: Token, power: Power) -> nodes.Chain:
         self._check(left, start, NUMBERS)
-        rest: list[tuple[ArithmeticSign, Node]] = []
+        rest: list[tuple[nodes.ArithmeticSign, nodes.Node]] = []
         while self._power() is power:
-            sign = cast("ArithmeticSign", self._cursor.advance().text)
+            sign = cast("nodes.ArithmeticSign", self._cursor.advance().text)
             rest.append((sign, self._checked(Power(power + 1), NUMBERS)))
-        return Chain(left, tuple(rest))
+        return nodes.Chain(left, tuple(rest))
 
-    def _comparison(self, left: Node, start: Token) -> Node:
+    def _comparison(self, left: nodes.Node, start: Token) -> nodes.Node:
         cursor = self._cursor
         operator = cursor.advance().text
         if operator == "IS":
             negated = cursor.take("NOT")
             cursor.expect("NULL")
-            return IsNull(self._identifier(left, start), negated=negated)
+            return nodes.IsNull(self._identifier(left, start), negated=negated)
         negated = operator == "NOT"
         if negated:
             operator = cursor.token.text
@@ -201,51 +182,51 @@ class _Parser:
                 cursor.fail("IN, LIKE or BETWEEN")
         match operator:
             case "IN":
-                return In(self._text(left, start), self._texts(), negated=negated)
+                return nodes.In(self._text(left, start), self._texts(), negated=negated)
             case "LIKE":
                 return self._like(self._text(left, start), negated=negated)
             case "BETWEEN":
                 return self._between(left, start, negated=negated)
             case _:
-                return self._compared(left, start, cast("ComparisonSign", operator))
+                return self._compared(left, start, cast("nodes.ComparisonSign", operator))
 
-    def _identifier(self, node: Node, start: Token) -> Identifier | Path:
-        if not isinstance(node, Identifier | Path):
+    def _identifier(self, node: nodes.Node, start: Token) -> nodes.Identifier | nodes.Path:
+        if not isinstance(node, nodes.Identifier | nodes.Path):
             self._cursor.fail("a header or property before IS NULL, IN and LIKE", at=start)
         return node
 
-    def _text(self, node: Node, start: Token) -> Identifier | Path:
+    def _text(self, node: nodes.Node, start: Token) -> nodes.Identifier | nodes.Path:
         """Return the operand of IN and LIKE; a header that is not text would never match."""
         identifier = self._identifier(node, start)
-        if kind_of(identifier) not in {ValueKind.TEXT, ValueKind.ANY}:
+        if kind_of(identifier) not in {nodes.ValueKind.TEXT, nodes.ValueKind.ANY}:
             self._cursor.fail(
                 "a text before IN and LIKE", f"{start.text} is {kind_of(identifier).value}", at=start
             )
         return identifier
 
-    def _compared(self, left: Node, start: Token, sign: ComparisonSign) -> Comparison:
+    def _compared(self, left: nodes.Node, start: Token, sign: nodes.ComparisonSign) -> nodes.Comparison:
         if sign in {"=", "<>"}:
             right_start = self._cursor.token
             right = self._expression(Power.SUM)
             self._check_comparable(left, right, right_start)
-            return Comparison(sign, left, right)
+            return nodes.Comparison(sign, left, right)
         self._check(left, start, NUMBERS)
-        return Comparison(sign, left, self._checked(Power.SUM, NUMBERS))
+        return nodes.Comparison(sign, left, self._checked(Power.SUM, NUMBERS))
 
-    def _check_comparable(self, left: Node, right: Node, start: Token) -> None:
+    def _check_comparable(self, left: nodes.Node, right: nodes.Node, start: Token) -> None:
         """Refuse values of two kinds, which are neither equal nor unequal: nothing would ever match."""
         kinds = kind_of(left), kind_of(right)
-        if ValueKind.ANY not in kinds and kinds[0] is not kinds[1]:
+        if nodes.ValueKind.ANY not in kinds and kinds[0] is not kinds[1]:
             named = (
                 f"{kinds[0].value} and {kinds[1].value} are never equal or unequal: it would match nothing"
             )
             self._cursor.fail(kinds[0].value, named, at=start)
 
-    def _between(self, left: Node, start: Token, *, negated: bool) -> Between:
+    def _between(self, left: nodes.Node, start: Token, *, negated: bool) -> nodes.Between:
         self._check(left, start, NUMBERS)
         low = self._checked(Power.SUM, NUMBERS)
         self._cursor.expect("AND")
-        return Between(left, low, self._checked(Power.SUM, NUMBERS), negated=negated)
+        return nodes.Between(left, low, self._checked(Power.SUM, NUMBERS), negated=negated)
 
     def _texts(self) -> tuple[str, ...]:
         self._cursor.expect("(")
@@ -256,7 +237,7 @@ class _Parser:
             self._cursor.fail(", or )")
         return tuple(found)
 
-    def _like(self, operand: Identifier | Path, *, negated: bool) -> Like:
+    def _like(self, operand: nodes.Identifier | nodes.Path, *, negated: bool) -> nodes.Like:
         cursor = self._cursor
         token = cursor.token
         pattern, escape = cursor.text_literal("a pattern in quotes"), None
@@ -268,4 +249,55 @@ class _Parser:
             compile_like(pattern, escape)
         except EscapeError as error:
             cursor.fail("%, _ or itself after it", str(error), at=token)
-        return Like(operand, pattern, escape, negated=negated)
+        return nodes.Like(operand, pattern, escape, negated=negated)
+
+
+def read_name(cursor: Cursor, *, paths: bool) -> nodes.Identifier | nodes.Path:
+    """Read a header, a property or, with ``paths``, a place in the body.
+
+    Raises:
+        SelectorError: no message can be selected by it.
+    """
+    token = cursor.advance()
+    if paths and token.text in {"body", "properties"}:
+        return _read_path(cursor, token)
+    headers = FILTER_HEADERS if paths else SELECTOR_HEADERS
+    # Every other name with this beginning is reserved, and most likely a typing error.
+    if token.text.startswith("JMS") and not _is_known(token.text, headers):
+        known = ", ".join(name for name in headers if not name.startswith("JMSX"))
+        cursor.fail(f"one of {known}", f"{token.text} is not a header to select by", at=token)
+    return nodes.Identifier(token.text)
+
+
+def _read_path(cursor: Cursor, root: Token) -> nodes.Path:
+    keys: list[str | int] = []
+    while cursor.operator in {".", "["}:
+        keys.append(_read_key(cursor))
+    if root.text == "body":
+        return nodes.Path("body", tuple(keys))
+    if len(keys) != 1 or not isinstance(keys[0], str):
+        cursor.fail("one name, as in properties.region", "properties hold one value each", at=root)
+    return nodes.Path("properties", tuple(keys))
+
+
+def _read_key(cursor: Cursor) -> str | int:
+    if cursor.take("."):
+        # As a key, a keyword is a name like any other.
+        if cursor.token.sort in {Sort.NAME, Sort.KEYWORD}:
+            return cursor.written(cursor.advance())
+        cursor.fail("a name, or brackets as in ['order-id']")
+    cursor.expect("[")
+    token = cursor.token
+    if token.sort is Sort.TEXT:
+        key: str | int = token.text
+    elif token.sort is Sort.NUMBER and isinstance(token.number, int):
+        key = token.number
+    else:
+        cursor.fail("a number from 0 or a text in quotes")
+    cursor.advance()
+    cursor.expect("]")
+    return key
+
+
+def _is_known(name: str, headers: Collection[str]) -> bool:
+    return name in headers or name.startswith(("JMSX", "JMS_"))

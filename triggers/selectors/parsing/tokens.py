@@ -1,13 +1,15 @@
-"""From text to words: names, texts, numbers and symbols, each with its place."""
+"""From text to words: names, texts, numbers and symbols, each with its place; and a cursor over them."""
 
+import math
 import re
+import struct
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import NoReturn
 
-from triggers.selectors.errors import SelectorError
-from triggers.selectors.parsing.numbers import NUMBER, read_number
+from history.errors import ConfigurationError
 
 #: Names that are not identifiers, in upper or lower case.
 KEYWORDS = frozenset(["NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"])
@@ -21,6 +23,74 @@ _PATH_SYMBOL = re.compile(r"[.\[\]]")
 #: digits, marks and invisible characters.
 _LETTERS = frozenset(["Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"])
 _PARTS = _LETTERS | {"Nd", "Mn", "Mc", "Cf"}
+
+#: The range of Java's long; its least literal is the negative of LONGEST + 1.
+LONGEST = 2**63 - 1
+
+_BITS = 64
+
+_DIGITS = r"[0-9](?:_*[0-9])*"
+_HEX = r"[0-9a-fA-F](?:_*[0-9a-fA-F])*"
+
+#: Number literals, in the syntax of the Java language, as the Jakarta Messaging specification requires.
+#:
+#: Exact ones are Java's integer literals in the range of long: decimal, ``0x`` hexadecimal, ``0`` octal,
+#: ``0b`` binary, with ``_`` between digits and an optional ``L``. Approximate ones are its floating-point
+#: literals: ``7.``, ``.5``, ``-57.9E2``, ``0x1.8p3``, with an optional ``D``, or ``F`` for single precision.
+NUMBER = re.compile(
+    rf"""
+    (?P<hex_real> 0[xX] (?: {_HEX}\.?(?:{_HEX})? | \.{_HEX} ) [pP][+-]?{_DIGITS} [fFdD]? )
+  | (?P<based> 0[xX]{_HEX}[lL]? | 0[bB][01](?:_*[01])*[lL]? )
+  | (?P<real> (?: {_DIGITS}\.(?:{_DIGITS})? | \.{_DIGITS} ) (?:[eE][+-]?{_DIGITS})? [fFdD]?
+            | {_DIGITS} [eE][+-]?{_DIGITS} [fFdD]?
+            | {_DIGITS} [fFdD] )
+  | (?P<whole> {_DIGITS}[lL]? )
+    """,
+    re.VERBOSE,
+)
+
+
+def read_number(match: re.Match[str]) -> int | float | None:
+    """Return the value of a literal that :data:`NUMBER` found; None if Java has no such number.
+
+    A decimal literal of LONGEST + 1 is returned as it is: it may follow a minus, and nothing else.
+    """
+    text = match[0].replace("_", "").lower()
+    match match.lastgroup:
+        case "hex_real" | "real":
+            return _read_real(text)
+        case "based":
+            digits = text.removesuffix("l")[2:]
+            return _read_bits(digits, 16 if text[1] == "x" else 2)
+        case _:
+            return _read_whole(text.removesuffix("l"))
+
+
+def _read_real(text: str) -> float | None:
+    written = text.rstrip("fd")
+    try:
+        value = float.fromhex(written) if written.startswith("0x") else float(written)
+        if text.endswith("f"):
+            value = float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _read_whole(digits: str) -> int | None:
+    if digits.startswith("0"):
+        return _read_bits(digits, 8) if set(digits) <= set("01234567") else None
+    # Do not call int() yet: it refuses thousands of digits with a different error.
+    value = int(digits) if len(digits) <= len(str(LONGEST)) else LONGEST + 2
+    return value if value <= LONGEST + 1 else None
+
+
+def _read_bits(digits: str, base: int) -> int | None:
+    """Read the bits of a long, as Java does: the highest one is its sign."""
+    value = int(digits, base) if len(digits.lstrip("0")) <= _BITS else 1 << _BITS
+    if value >> _BITS:
+        return None
+    return value - (1 << _BITS) if value > LONGEST else value
 
 
 class Sort(Enum):
@@ -118,6 +188,17 @@ def _number(found: re.Match[str], text: str, setting: str) -> Token:
     return Token(Sort.NUMBER, found[0], start, value)
 
 
+class SelectorError(ConfigurationError):
+    """The text is not a condition. ``position`` counts characters from 0, the text of the error from 1."""
+
+    __module__ = "triggers"
+
+    def __init__(self, setting: str, problem: str, *, position: int, expected: str) -> None:
+        super().__init__(setting, f"{problem} at character {position + 1}", f"expected {expected}")
+        self.position = position
+        self.expected = expected
+
+
 def _unreadable(text: str, position: int, setting: str, *, paths: bool) -> SelectorError:
     match text[position]:
         case "'":
@@ -133,3 +214,77 @@ def _unreadable(text: str, position: int, setting: str, *, paths: bool) -> Selec
         case other:
             problem, expected = f"{other!r} is not understood", "a condition such as JMSPriority > 4"
     return SelectorError(setting, problem, position=position, expected=expected)
+
+
+#: The sorts of words with a fixed meaning.
+_FIXED = frozenset({Sort.SYMBOL, Sort.KEYWORD})
+
+
+class Cursor:
+    """Reads the words of one text from left to right."""
+
+    def __init__(self, text: str, setting: str, *, paths: bool) -> None:
+        self._text = text
+        self._setting = setting
+        self._tokens = scan(text, setting, paths=paths)
+        self._place = 0
+
+    @property
+    def token(self) -> Token:
+        """The next word."""
+        return self._tokens[self._place]
+
+    @property
+    def operator(self) -> str | None:
+        """The next word, if it is a symbol or a keyword."""
+        return self.token.text if self.token.sort in _FIXED else None
+
+    def written(self, token: Token) -> str:
+        """Return a name or keyword as it was written."""
+        return self._text[token.position : token.position + len(token.text)]
+
+    def advance(self) -> Token:
+        """Return the next word, and move to the one after it."""
+        token = self.token
+        self._place += 1
+        return token
+
+    def take(self, *operators: str) -> bool:
+        """Move on if the next word is one of these."""
+        if self.operator not in operators:
+            return False
+        self._place += 1
+        return True
+
+    def expect(self, operator: str) -> None:
+        """Move on after this word.
+
+        Raises:
+            SelectorError: the next word is another one.
+        """
+        if not self.take(operator):
+            self.fail(operator)
+
+    def text_literal(self, what: str) -> str:
+        """Return the text literal at this place.
+
+        Raises:
+            SelectorError: the next word is not a text literal.
+        """
+        if self.token.sort is not Sort.TEXT:
+            self.fail(what)
+        return self.advance().text
+
+    def fail(self, expected: str, problem: str | None = None, *, at: Token | None = None) -> NoReturn:
+        """Report what was expected, at the next word unless told otherwise.
+
+        Raises:
+            SelectorError: always.
+        """
+        raise self.failure(expected, problem, at=at)
+
+    def failure(self, expected: str, problem: str | None = None, *, at: Token | None = None) -> SelectorError:
+        """Return the error that :meth:`fail` raises."""
+        token = at or self.token
+        found = token.text if token.sort is Sort.END else f"{token.text!r:.40}"
+        return SelectorError(self._setting, problem or found, position=token.position, expected=expected)

@@ -1,20 +1,27 @@
-"""Reads the values of identifiers and paths from a message."""
+"""Reads the values of identifiers and paths from a message, and knows the kinds of expressions."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import cast
+from typing import assert_never, cast
 
 from pydantic import JsonValue
 
 from history.json_text import read_json
 from history.message import UNDEFINED_COUNT, Message
-from triggers.selectors.parsing.tree import ValueKind
+from triggers.selectors.parsing import nodes
+from triggers.selectors.parsing.nodes import ValueKind
 
 #: Reads a header; None is NULL.
 Header = Callable[[Message], object]
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+
+#: The kinds for calculations and order.
+NUMBERS = frozenset({nodes.ValueKind.NUMBER, nodes.ValueKind.ANY})
+
+#: The kinds that may be true.
+CONDITIONS = frozenset({nodes.ValueKind.CONDITION, nodes.ValueKind.ANY})
 
 
 class Reading:
@@ -94,3 +101,31 @@ FILTER_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
         "JMSDeliveryTime": (ValueKind.NUMBER, lambda message: _milliseconds(message.delivery_time)),
     }
 )
+
+
+def kind_of(node: nodes.Node) -> nodes.ValueKind:
+    """Return the kind of an expression; for a property or a place in the body, only a message shows it."""
+    match node:
+        case (
+            nodes.Constant(bool())
+            | nodes.Comparison()
+            | nodes.Between()
+            | nodes.In()
+            | nodes.Like()
+            | nodes.IsNull()
+            | nodes.Not()
+            | nodes.And()
+            | nodes.Or()
+        ):
+            return nodes.ValueKind.CONDITION
+        case nodes.Constant(str()):
+            return nodes.ValueKind.TEXT
+        case nodes.Constant() | nodes.Signed() | nodes.Chain():
+            return nodes.ValueKind.NUMBER
+        case nodes.Identifier(name):
+            header = FILTER_HEADERS.get(name)
+            return nodes.ValueKind.ANY if header is None else header[0]
+        case nodes.Path():
+            return nodes.ValueKind.ANY
+        case _:
+            assert_never(node)

@@ -1,6 +1,7 @@
-"""The context of a span inside a message, and the one import of OpenTelemetry."""
+"""Spans for sending, the context of a span inside a message, and the one import of OpenTelemetry."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from history.errors import MissingExtraError
@@ -55,3 +56,15 @@ def attributes_about(message: Message) -> Mapping[str, Any]:
         "messaging.message.conversation_id": message.correlation_id,
     }
     return {name: value for name, value in named.items() if value is not None}
+
+
+@contextmanager
+def sending(destination: str, messages: Sequence[Message]) -> Generator[Sequence[Message]]:
+    """Open a span for a sending; yield the messages to send, which carry it."""
+    attributes = attributes_of("send", "send", destination, len(messages))
+    if len(messages) == 1:
+        attributes |= attributes_about(messages[0])
+    with tracer.start_as_current_span(
+        f"send {destination}", kind=trace.SpanKind.PRODUCER, attributes=attributes
+    ):
+        yield [carrying(message) for message in messages]

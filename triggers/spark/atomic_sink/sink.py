@@ -17,18 +17,16 @@ same name. No lease is needed: nobody else sees the claims of a task before they
 """
 
 import time
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.errors import ConfigurationError
 from history.shell import ThreadShell
-from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
+from history.store.progress import BatchRecord, BatchState
 from history.support.references import dereferenced
 from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, asking
@@ -39,16 +37,14 @@ from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
 from triggers.spark.batch.claims.table import Verdict
-from triggers.spark.batch.claims.verdicts import KEY, VERDICT, prepared
-from triggers.spark.batch.determinism import PlanCheck, check_rows_again
-from triggers.spark.batch.ledger import Ledger, identity_of, run_of
-from triggers.spark.batch.purging import Purging
+from triggers.spark.batch.claims.verdicts import KEY, VERDICT
+from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
 from triggers.spark.batch.session import described
 from triggers.spark.connections import patiently
-from triggers.spark.report import BatchReport, RowCounts, tell
+from triggers.spark.handler import BatchHandler
+from triggers.spark.report import BatchReport
 from triggers.spark.rows.arrow import mapped
-from triggers.spark.rows.columns import check_frame
 from triggers.spark.settings import DEFAULT_ROWS_PER_TRANSACTION, SINK_DEFAULTS, BatchSettings, SinkOptions
 
 __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]
@@ -114,7 +110,7 @@ def atomic_sink(
     return AtomicSink(settings, write, None if loaded is None else asking(loaded), rows)
 
 
-class AtomicSink:
+class AtomicSink(BatchHandler):
     """Made by :func:`atomic_sink`; give it to ``writeStream.foreachBatch``.
 
     ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
@@ -125,28 +121,10 @@ class AtomicSink:
     """
 
     def __init__(self, settings: BatchSettings, write: RowsWriter, resolver: Asked | None, rows: int) -> None:
-        self.settings = settings
-        self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
-        self.counts = RowCounts()
+        super().__init__(settings)
         self._write = write
         self._resolver = resolver
         self._rows = rows
-        self._purging = Purging(settings)
-        self._plans = PlanCheck(settings.columns)
-
-    def __repr__(self) -> str:
-        return f"<AtomicSink {self.settings.name} on {self.settings.trigger.destination}>"
-
-    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
-        """Return ``stream.writeStream.foreachBatch(self)``, after a check of the stream's columns.
-
-        Raises:
-            ConfigurationError: naming a column that is missing, that has a type without an identity, or that
-                differs each time that it is computed, such as a column by ``uuid()``.
-        """
-        check_frame(self.settings.columns, stream)
-        self._plans.stream(stream)
-        return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this.
@@ -156,14 +134,9 @@ class AtomicSink:
             Exception: rows could not be written, or the database stayed unavailable.
         """
         started = time.perf_counter()
-        check_frame(self.settings.columns, batch)
-        ledger, identity = Ledger(self.settings), identity_of(batch, self.settings.query)
-        self._plans.batch(batch, identity.lineage)
+        ledger, identity = Ledger(self.settings), self._checked(batch)
         completed = ledger.was_completed(identity, batch_id)
-        record, notes = ledger.begin(identity, batch_id)
-        rows = prepared(batch, self.settings)
-        check_rows_again(rows, self.settings, record)
-        ledger.note(record, BatchState.RUNNING, dict(record.counts))
+        record, notes, rows = self._begun(ledger, identity, batch, batch_id)
         with described(batch.sparkSession, f"doubtless {self.settings.name}: writes rows with their entries"):
             counts = self._written(rows, record)
             if counts.pop("keyless"):
@@ -181,8 +154,7 @@ class AtomicSink:
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
         self.counts.add(report)
-        tell(report, self.settings.on_batch, self.settings.name)
-        self._purging.after(report)
+        self._tell(report)
 
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
         """Let the tasks write, and return their counts; publish the events of rows that they gave up."""

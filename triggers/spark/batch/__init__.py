@@ -2,7 +2,6 @@
 
 ====================  ================================================================================
 ``batch.py``          one run of a batch: its steps in their order, on the driver
-``steps.py``          these steps by name, for tests that kill a driver at each of them
 ``ledger.py``         the record of a batch: which run of it is the present one, and how it ended
 ``owners.py``         the owner's tokens, which say what happened to the row of an entry
 ``leases.py``         the lease of a batch, which the driver renews
@@ -13,9 +12,7 @@
 ``rejection.py``      parking of the new rows after the function has failed fatally
 ``sink_commits.py``   whether the sink has committed the batch, if it knows
 ``tally.py``          counts of rows
-``purging.py``        deletes expired entries after each batch
 ``determinism.py``    whether a stream gives the same identities when a batch comes again
 ``session.py``        requests to the session, if it allows them: settings, kept rows, descriptions
-``stopping.py``       whether a query was stopped or a job cancelled, according to Spark
 ====================  ================================================================================
 """

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -23,11 +24,10 @@ from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.rejection import reject
 from triggers.spark.batch.sink_commits import as_not_committed, asked, info_of, is_committed
-from triggers.spark.batch.steps import BatchStep
-from triggers.spark.batch.stopping import is_being_stopped, is_cancellation
 from triggers.spark.batch.tally import Tally
 from triggers.spark.batch_info import BatchInfo
 from triggers.spark.connections import patiently
+from triggers.spark.failures import is_being_stopped, is_cancellation
 from triggers.spark.report import BatchReport
 from triggers.spark.settings import BatchSettings
 
@@ -50,6 +50,22 @@ class RowsInProgressError(TransientError):
 
 class ComesAgainError(Exception):
     """An earlier run of the batch has completed rows of it, but its record is gone."""
+
+
+class BatchStep(IntEnum):
+    """The last completed step; :mod:`triggers.spark.foreach_batch` says what a later run finds."""
+
+    BEGUN = 1
+    CLAIMED = 2
+    KEPT_ASIDE = 3
+    ENTERED = 4
+    RUN = 5
+    COMPLETED = 6
+    NOTED = 7
+
+
+#: Receives every step that is reached, for example for the crash tests.
+BatchObserver = Callable[[BatchStep], None]
 
 
 @dataclass(slots=True)

@@ -2,8 +2,7 @@
 
 =================  ==========================================================================
 ``watch.py``       ``watch``: begins to listen and to answer, and ends it
-``listener.py``    the StreamingQueryListener: Spark's events
-``queries.py``     the state of each query by these events, in numbers
+``queries.py``     the StreamingQueryListener, and the state of each query by Spark's events, in numbers
 ``exposition.py``  the metrics of these, and of the handlers' counts
 =================  ==========================================================================
 

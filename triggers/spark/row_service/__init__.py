@@ -2,8 +2,7 @@
 
 ===============  ====================================================================
 ``service.py``   the handler of batches, and its tasks
-``running.py``   concurrent rows of one task: threads, or an event loop
-``pacing.py``    a limit of service calls per second
+``running.py``   concurrent rows of one task, in threads or on an event loop, and a limit of calls per second
 ``shipping.py``  how the trigger travels to the executors
 ===============  ====================================================================
 """

@@ -9,19 +9,26 @@ begun come to their end, as far as they can, and the task fails.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from math import ceil
-from typing import Any
+from dataclasses import dataclass, field, replace
+from math import ceil, inf
+from threading import Lock
+from typing import Any, Self, cast
 
 from history.bridge import drive
+from history.errors import ConfigurationError
+from history.shell import Shell
 from history.store import CLAIM_BATCH
+from triggers.pipeline.execution import Execution, Pause, Transaction
+from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
+from triggers.pipeline.run import Run
 from triggers.service.settings import Settings
 from triggers.spark.batch.claims.verdicts import KEY
-from triggers.spark.row_service.pacing import Pace, paced
 from triggers.spark.row_service.shipping import Shippable
 
 #: A row as a Python value.
@@ -105,6 +112,67 @@ class _Units:
     def results(self) -> Sequence[Sequence[Result]]:
         """Return the results, in the order of the units."""
         return [self._results[index] for index in sorted(self._results)]
+
+
+def check_pace(setting: str, value: Any) -> None:
+    """Refuse a value that is not a number of calls per second.
+
+    Raises:
+        ConfigurationError: naming ``setting``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf:
+        problem = f"must be calls per second, not {value!r:.60}"
+        raise ConfigurationError(setting, problem, "use a number above 0, or leave it out for no limit")
+
+
+@dataclass(slots=True)
+class Pace:
+    """Gives out the moments at which calls may begin, evenly; for all threads or tasks of a Spark task."""
+
+    per_second: float
+    clock: Callable[[], float] = time.monotonic
+    _next: float = 0.0
+    _lock: Lock = field(default_factory=Lock)
+
+    def wait(self) -> float:
+        """Return how many seconds the next call has to wait."""
+        with self._lock:
+            now = self.clock()
+            begins = max(now, self._next)
+            self._next = begins + 1 / self.per_second
+            return begins - now
+
+
+@dataclass(frozen=True, slots=True)
+class _Paced:
+    """An execution with calls that wait for their moment. Their leases are renewed meanwhile."""
+
+    inner: Execution
+    pace: Pace
+    shell: Shell
+
+    @property
+    def takes_batches(self) -> bool:
+        return self.inner.takes_batches
+
+    def waiting(self, pause: Pause) -> Self:
+        return replace(self, inner=self.inner.waiting(pause))
+
+    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+        await self.shell.sleep(self.pace.wait())
+        await self.inner.run(run, transaction)
+
+    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+        await self.shell.sleep(self.pace.wait())
+        await self.inner.run_together(runs, transaction)
+
+
+def paced(pipeline: Pipeline, pace: Pace | None) -> Pipeline:
+    """Return a pipeline that calls its service at a pace; without a pace, unchanged."""
+    if pace is None:
+        return pipeline
+    whole = cast("MessagePipeline", pipeline)
+    return replace(whole, execution=_Paced(whole.execution, pace, whole.shell))
 
 
 def _in_threads(

@@ -11,7 +11,6 @@ on the executors, to the handlers of the modules that are loaded there.
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,30 +19,26 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import CLAIM_BATCH
-from history.store.progress import HANDED_OVER, KEPT_BATCHES, BatchRecord, BatchState
+from history.store.progress import HANDED_OVER, BatchRecord, BatchState
 from triggers.detection.table import Status
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import Unreadable
 from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
-from triggers.spark.batch.claims.verdicts import COUNT, KEY, prepared
-from triggers.spark.batch.determinism import PlanCheck, check_rows_again
-from triggers.spark.batch.ledger import Ledger, identity_of
-from triggers.spark.batch.purging import Purging
+from triggers.spark.batch.claims.verdicts import COUNT, KEY
+from triggers.spark.batch.ledger import Ledger
 from triggers.spark.batch.session import described
 from triggers.spark.batch.tally import counted
 from triggers.spark.connections import LONGEST_PAUSE
-from triggers.spark.report import BatchReport, RowCounts, tell
-from triggers.spark.row_service.pacing import check_pace
-from triggers.spark.row_service.running import Result, Values, running, units_of
+from triggers.spark.handler import BatchHandler
+from triggers.spark.report import BatchReport
+from triggers.spark.row_service.running import Result, Values, check_pace, running, units_of
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
-from triggers.spark.rows.columns import check_frame
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import BatchSettings, Columns
 
@@ -52,7 +47,7 @@ REJECTED, UNMATCHED, UNDECIDED = "REJECTED", "UNMATCHED", "UNDECIDED"
 _STATUSES = (*Status, REJECTED, UNMATCHED, UNDECIDED)
 
 
-class RowService:
+class RowService(BatchHandler):
     """Made by ``trigger.foreach_batch``; give it to ``writeStream.foreachBatch``.
 
     ``reports`` and :meth:`write_stream` are as in :class:`~triggers.spark.foreach_batch.ForeachBatch`.
@@ -67,30 +62,10 @@ class RowService:
         _check(trigger)
         if calls_per_second is not None:
             check_pace("calls_per_second", calls_per_second)
+        super().__init__(settings)
         self.trigger = trigger
         self._calls_per_second = calls_per_second
-        self.settings = settings
-        self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
-        self.counts = RowCounts()
         self._shipped: bytes | None = None
-        self._purging = Purging(settings)
-        self._plans = PlanCheck(settings.columns)
-
-    @property
-    def name(self) -> str:
-        """The namespace in the history."""
-        return self.settings.name
-
-    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
-        """Return ``stream.writeStream.foreachBatch(self)``, after a check of the stream's columns.
-
-        Raises:
-            ConfigurationError: naming a column that is missing, that has a type without an identity, or that
-                differs each time that it is computed, such as a column by ``uuid()``.
-        """
-        check_frame(self.settings.columns, stream)
-        self._plans.stream(stream)
-        return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Run the service for each NEW row of one micro-batch; Spark calls this.
@@ -101,16 +76,11 @@ class RowService:
             TransientError: rows must be recovered, so the batch must come again.
         """
         started = time.perf_counter()
-        check_frame(self.settings.columns, batch)
+        ledger, identity = Ledger(self.settings), self._checked(batch)
         if self._shipped is None:
             self._shipped = packed(self.trigger, self.settings.history)
-        ledger, identity = Ledger(self.settings), identity_of(batch, self.settings.query)
-        self._plans.batch(batch, identity.lineage)
-        record, notes = ledger.begin(identity, batch_id)
-        rows = prepared(batch, self.settings)
-        check_rows_again(rows, self.settings, record)
+        record, notes, rows = self._begun(ledger, identity, batch, batch_id)
         earlier = dict(record.counts)
-        ledger.note(record, BatchState.RUNNING, earlier)
         counts, reason = self._run(rows)
         report = _report(counts, record, notes, time.perf_counter() - started)
         # Even if the batch must come again: its processed rows are duplicates then.
@@ -123,8 +93,7 @@ class RowService:
             )
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
-        tell(report, self.settings.on_batch, self.name)
-        self._purging.after(report)
+        self._tell(report)
 
     def _run(self, rows: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return the counts of results, and why some rows must be recovered."""

@@ -9,12 +9,11 @@
 
 =======================  ========================================================================
 ``log.py``               the methods of a log that a query needs, for any storage
-``reader.py``            a log as a source of Spark
-``options.py``           the options of a source
+``reader.py``            a log as a source of Spark, and its options
 ``message_rows.py``      messages as rows
-``redis_stream.py``      the source ``redis_streams``, and ``redis_log.py`` its log
-``sqljms.py``            the source ``sqljms``, and ``sqljms_log.py`` its log
-``publication.py``       the source ``publication``, and ``publication_log.py`` its log
+``redis_stream.py``      the source ``redis_streams``, and its log
+``sqljms.py``            the source ``sqljms``, and its log
+``publication.py``       the source ``publication``, and its log
 =======================  ========================================================================
 """
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Sequence
@@ -21,10 +20,10 @@ from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.queue import named
 from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, steps_of
-from triggers.testing.simulator.script import Counts, Fault, Memory, Script, check_counts, extensions
+from triggers.testing.simulator.script import Counts, Fault, Memory, Point, Script, check_counts
+from triggers.testing.simulator.searching import Search
 from triggers.testing.simulator.subject import Subject
-from triggers.testing.simulator.surroundings.patching import patched, quiet
-from triggers.testing.simulator.surroundings.stand_ins import StandIns
+from triggers.testing.simulator.surroundings import StandIns, patched, quiet
 
 T = TypeVar("T")
 
@@ -121,10 +120,10 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
             with patched(lambda: known.current), quiet():
                 simulation.learn()
                 if wanted is None:
-                    simulation.search(crashes, ("exact", "undefined") if counts is None else (counts,))
+                    simulation.try_all(crashes, ("exact", "undefined") if counts is None else (counts,))
                 else:
                     simulation.try_script(Script.parse(wanted))
-                return simulation.report(run)
+                return simulation.report(lambda script: _outside_of_loops(lambda: run(script)))
         finally:
             instead.take_away()
             subject.close()
@@ -165,8 +164,7 @@ def _simulation(
         subject, known, beginning.count, memory, deliveries, pauses, not isinstance(effects, Effects)
     )
     ledger = effects if isinstance(effects, Effects) else None
-    chance = random.Random(seed)  # noqa: S311  (no secret)
-    return _Simulation(rules, groups, beginning, ledger, chance, seed)
+    return _Simulation(subject.trigger.name, beginning, ledger, seed, rules=rules, groups=groups)
 
 
 def _group(message: Message) -> str:
@@ -183,25 +181,14 @@ class _Done(str):
     __slots__ = ()
 
 
-@dataclass(slots=True)
-class _Simulation:
+@dataclass(slots=True, kw_only=True)
+class _Simulation(Search):
     rules: Rules
     groups: Sequence[str]
-    beginning: Beginning
-    ledger: Effects | None
-    chance: random.Random
-    seed: int
     current: Course | None = None
     due: dict[str, Counter[Hashable]] = field(default_factory=dict[str, Counter[Hashable]])
     #: The effects before the first message.
     base: Counter[Hashable] = field(default_factory=Counter[Hashable])
-    unnamed: bool = False
-    scripts: int = 0
-    parked: int = 0
-    unfinished: int = 0
-    lost: list[Finding] = field(default_factory=list[Finding])
-    doubled: list[Finding] = field(default_factory=list[Finding])
-    warnings: dict[str, None] = field(default_factory=dict[str, None])
     real: bool = False
     clocks: bool = False
 
@@ -265,36 +252,29 @@ class _Simulation:
     def _has_effect(self, group: str) -> bool:
         return any(not isinstance(key, _Done) for key in self.due.get(group, ()))
 
-    def search(self, crashes: int, counts: Sequence[Counts]) -> None:
+    def try_all(self, crashes: int, counts: Sequence[Counts]) -> None:
         """Run every script of few faults, the shortest first, until something is found; then by chance."""
         kinds: list[Memory] = ["dies"]
         if self.rules.memory.ambiguous:
             kinds.append("stays")
         if self.clocks:
             kinds.append("rests")
-        level = [Script(count, memory) for memory in kinds for count in counts]
-        for depth in range(crashes + 1):
-            following: list[Script] = []
-            if depth > 1 and len(level) > MOST_SCRIPTS:
-                level = self.chance.sample(level, MOST_SCRIPTS)
-            for script in level:
-                course = self.try_script(script)
-                following += extensions(script, course.points)
-                for interrupted in _interrupts(script, course):
-                    self.try_script(interrupted)
-                if depth > 1 and (self.lost or self.doubled):
-                    return
-            if self.lost or self.doubled:
-                return
-            level = following
-        if crashes:
+        self.search([Script(count, memory) for memory in kinds for count in counts], crashes, MOST_SCRIPTS)
+        if crashes and not self.has_found:
             self._by_chance(kinds, counts)
+
+    def points_of(self, script: Script) -> Sequence[Point]:
+        """Run a script, and the same with an interrupt."""
+        course = self.try_script(script)
+        for interrupted in _interrupts(script, course):
+            self.try_script(interrupted)
+        return course.points
 
     def _by_chance(self, kinds: Sequence[Memory], counts: Sequence[Counts]) -> None:
         for _ in range(RANDOM_RUNS):
             script = Script(self.chance.choice(counts), self.chance.choice(kinds))
             self._judge(self.run(Choice(script, self.chance, RANDOM_FAULTS)))
-            if self.lost or self.doubled:
+            if self.has_found:
                 return
 
     def try_script(self, script: Script) -> Course:
@@ -304,25 +284,19 @@ class _Simulation:
         return course
 
     def _judge(self, course: Course) -> None:
-        self.scripts += 1
-        self.parked += bool(course.parked)
-        self.unfinished += bool(course.unfinished)
-        self.warnings.update(dict.fromkeys(course.warnings))
+        self.count(course.parked, course.unfinished, course.warnings)
         script, had = course.choice.script, self.rules.count()
         steps = steps_of(course, self.rules.messages)
-        found = None
+        finding = None
         if not course.warnings:  # the work of a handler after the death is not evidence
             run = Life(steps=steps, had=had, parked=course.parked, unfinished=course.unfinished)
-            found = self._finding(script, run)
-        if self.real and (found is not None or course.warnings or _is_one_death(script)):
+            finding = self._finding(script, run)
+        if self.real and (finding is not None or course.warnings or _is_one_death(script)):
             confirmed = self._finding(script, self._run_for_real(script))
-            if found is not None and confirmed is None:
+            if finding is not None and confirmed is None:
                 self.warnings[ONLY_SIMULATED] = None
-            found = confirmed
-        if found is not None and found.doubled:
-            self.doubled.append(found)
-        if found is not None and found.lost:
-            self.lost.append(found)
+            finding = confirmed
+        self.keep(finding)
 
     def _run_for_real(self, script: Script) -> Life:
         with self._beginning(Choice(script), range(len(self.groups))) as course:
@@ -354,20 +328,6 @@ class _Simulation:
         if surplus > 0:
             doubled |= unexpected
         return Finding(script, run.steps, lost, doubled) if doubled or lost else None
-
-    def report(self, again: Callable[[str], Report]) -> Report:
-        """Return the findings, the shortest first."""
-        return Report(
-            trigger=self.rules.subject.trigger.name,
-            seed=self.seed,
-            scripts=self.scripts,
-            lost=sorted(self.lost, key=len),
-            doubled=sorted(self.doubled, key=len),
-            parked=self.parked,
-            unfinished=self.unfinished,
-            warnings=list(self.warnings),
-            again=lambda script: _outside_of_loops(lambda: again(script)),
-        )
 
 
 def _is_one_death(script: Script) -> bool:

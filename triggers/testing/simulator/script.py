@@ -4,16 +4,20 @@ A run is deterministic: it reaches the same points in the same order until the f
 a script mean the same the next time.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal
 
 from history.errors import ConfigurationError, MissingExtraError
 from triggers.service.checking import check_least
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
 
 #: The kind of the provider's delivery counts: exact, or -1 with every delivery.
 Counts = Literal["exact", "undefined"]
@@ -24,6 +28,9 @@ Memory = Literal["dies", "stays", "rests"]
 
 _COUNTS: Mapping[str, Counts] = {"exact": "exact", "undefined": "undefined"}
 _MEMORIES: Mapping[str, Memory] = {"dies": "dies", "stays": "stays", "rests": "rests"}
+
+#: How many lines of one call are points; a loop would have far too many.
+MOST_LINES = 40
 
 
 class Fault(StrEnum):
@@ -171,3 +178,28 @@ def scripts(*, crashes: int = 2, points: int = 60, counts: Counts | None = None)
     faults = st.lists(fault, max_size=crashes).map(lambda drawn: tuple(sorted(drawn)))
     counted = st.sampled_from(("exact", "undefined")) if counts is None else st.just(counts)
     return st.builds(Script, counted, st.sampled_from(("dies", "stays")), faults).map(str)
+
+
+@contextmanager
+def traced(file: str, come_by: Callable[[str], None]) -> Generator[None]:
+    """Call ``come_by`` before each line that runs in functions of a file, while this is entered."""
+    left = MOST_LINES
+
+    def trace_line(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal left
+        del arg
+        if event == "line" and left > 0:
+            left -= 1
+            come_by(f"line {frame.f_lineno} of {frame.f_code.co_name}")
+        return trace_line
+
+    def trace_call(frame: FrameType, event: str, arg: Any) -> Any:
+        del event, arg
+        return trace_line if frame.f_code.co_filename == file else None
+
+    before = sys.gettrace()
+    sys.settrace(trace_call)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

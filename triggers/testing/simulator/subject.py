@@ -2,7 +2,9 @@
 
 import asyncio
 import functools
+import selectors
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -13,14 +15,88 @@ from history.memory import MemoryHistory
 from history.message import Message
 from history.store import HistoryStore
 from triggers.declaration.trigger import Trigger
-from triggers.guards.behind import trigger_behind
+from triggers.guards.guard import Guard
+from triggers.guards.host import APPLICATIONS, key_of
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.signatures import innermost, is_async
-from triggers.testing.simulator.loop import VirtualLoop
 
 #: Enters one call of a service.
 Invoking = Callable[[str], AbstractContextManager[None]]
+
+#: How long the loop waits for threads that may still answer before it lets time pass, in seconds.
+GRACE = 0.002
+
+#: How long to wait for threads that a cancelled task has left behind, in seconds.
+LEFT_BEHIND = 5.0
+
+#: The attributes with the name and the function of a task: Celery, Dramatiq and Taskiq.
+_NAMES, _FUNCTIONS = ("name", "actor_name", "task_name"), ("run", "fn", "original_func")
+
+#: The attributes with the options of one task; Celery makes attributes of the options.
+_OPTIONS = ("options", "labels", "__dict__")
+
+#: A trigger, and the user's function if the trigger's service only calls that function.
+Behind = tuple[Any, Callable[..., Any] | None]
+
+
+class _Selector(selectors.DefaultSelector):
+    """Waits for events, but not for time."""
+
+    passed: Callable[[float], None]
+    busy: Callable[[], bool]
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None or timeout <= 0:
+            return super().select(timeout)
+        events = super().select(min(timeout, GRACE))
+        if not events and not self.busy():
+            self.passed(timeout)
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop that reports the seconds that it did not wait to ``passed``."""
+
+    def __init__(self, passed: Callable[[float], None]) -> None:
+        selector = _Selector()
+        self._ahead = 0.0
+        self._told = passed
+        self._calls = 0
+        self._pool = ThreadPoolExecutor()
+        self._threads: set[Future[Any]] = set()
+        selector.passed = self._pass
+        selector.busy = lambda: self._calls > 0
+        super().__init__(selector)
+        self.set_default_executor(self._pool)
+
+    def time(self) -> float:
+        """Return the loop's time: the machine's, plus the skipped time."""
+        return super().time() + self._ahead
+
+    def run_in_executor(  # type: ignore[override]  # (no simpler signature has its types)
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run in a thread; meanwhile no time is skipped."""
+        self._calls += 1
+        thread: Future[Any] = (executor or self._pool).submit(func, *args)
+        self._threads.add(thread)
+        thread.add_done_callback(self._threads.discard)
+        future = asyncio.wrap_future(thread, loop=self)
+        future.add_done_callback(self._answered)
+        return future
+
+    def wait_for_threads(self) -> None:
+        """Wait for the threads of cancelled tasks: they would disturb the next run."""
+        wait(list(self._threads), LEFT_BEHIND)
+
+    def _answered(self, future: object) -> None:
+        del future
+        self._calls -= 1
+
+    def _pass(self, seconds: float) -> None:
+        self._ahead += seconds
+        self._told(seconds)
 
 
 @dataclass(slots=True)
@@ -148,3 +224,62 @@ def _around(
             return service(*args, **named)
 
     return call
+
+
+def trigger_behind(given: Any, call: Callable[[Message], Any] | None) -> Behind:
+    """Return the trigger to simulate, for a trigger, for a guard with its call, or for a guarded task.
+
+    Raises:
+        ConfigurationError: there is none, or ``call`` is missing or superfluous.
+    """
+    if isinstance(given, Guard):
+        if not callable(call):
+            raise ConfigurationError(
+                "call", f"guard {given.name} needs to know what it calls", "give a function of a Message"
+            )
+        return given.calling(call), call
+    if call is not None:
+        raise ConfigurationError("call", "only a guard of protect() takes it", "leave it out")
+    behind: Behind = given, None
+    return behind if isinstance(given, Trigger) else _of_task(given) or behind
+
+
+def _of_task(task: Any) -> Behind | None:
+    name = next((one for place in _NAMES if isinstance(one := getattr(task, place, None), str)), None)
+    own = next((one for place in _FUNCTIONS if callable(one := getattr(task, place, None))), None)
+    if name is None or own is None:
+        return None
+    function = _plain(own)
+    for guards in APPLICATIONS:
+        known = guards.tasks().get(name)
+        if known is not None and _plain(known) is function:
+            (made,) = [one for one in guards.triggers(only_callable=True) if one.name == name]
+            return _known_by(made, _option(task, "uuid"), function), function
+    raise ConfigurationError("trigger", f"task {name} is not guarded", "guard its application")
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    inner = innermost(function)
+    return cast("Callable[..., Any]", getattr(inner, "__func__", inner))
+
+
+def _known_by(made: Trigger[..., Any], key: Any, function: Callable[..., Any]) -> Trigger[..., Any]:
+    """Return a trigger that identifies its messages by the key of a task, if the task has a key."""
+    if key is None:
+        return made
+
+    def identity(message: Message) -> Any:
+        called = cast("dict[str, Any]", message.body)
+        return key_of(made.name, key, function, called["args"], called["kwargs"])
+
+    if callable(key):
+        identity.__wrapped__ = key  # type: ignore[attr-defined]  # its memory and clocks are simulated
+    return made.configured(replace(made.settings, uuid=identity))
+
+
+def _option(task: Any, name: str) -> Any:
+    for place in _OPTIONS:
+        options: Any = getattr(task, place, None)
+        if isinstance(options, dict) and cast("Any", options).get(name) is not None:
+            return cast("Any", options)[name]
+    return getattr(task, name, None)

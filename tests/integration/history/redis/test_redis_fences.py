@@ -14,7 +14,7 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import Parked
 from tests.fixtures.servers.redis import connected
 from triggers import Message, trigger
-from triggers.cli.rerun import run_parked
+from triggers.cli.parked.running import run_parked
 from triggers.declaration.decorator import Trigger
 from triggers.pipeline.parking.decisions import decide
 

@@ -17,7 +17,7 @@ from tests.integration.helpers.logs import read_uuids
 from tests.integration.helpers.orders import Send, orders
 from triggers.providers.redis_streams import RedisStreams
 from triggers.spark.sources.log import EntriesLostError, Position
-from triggers.spark.sources.redis_log import ORIGIN, RedisLog, RedisLogSettings
+from triggers.spark.sources.redis_stream import ORIGIN, RedisLog, RedisLogSettings
 from triggers.testing.redis_server import RedisServer
 
 Open = Callable[..., RedisLog]

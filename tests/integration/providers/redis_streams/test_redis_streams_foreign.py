@@ -13,8 +13,8 @@ from tests.integration.helpers.streams import receive, received, receiver_of
 from triggers.providers.contract.common import NO_WAIT, bodies, numbered
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.redis_streams import RedisStreams
-from triggers.providers.redis_streams.keys import StreamKeys
 from triggers.providers.redis_streams.receiver import StreamReceiver
+from triggers.providers.redis_streams.settings import StreamKeys
 
 KEYS = StreamKeys("orders", "s", "a")
 LATER, DELAYED = KEYS.scripted[4], KEYS.scripted[2]

@@ -15,9 +15,9 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.streams import receiver_of
 from triggers.providers.contract.common import NO_WAIT
 from triggers.providers.redis_streams import RedisStreams, StreamSettings
-from triggers.providers.redis_streams.keys import StreamKeys
 from triggers.providers.redis_streams.link import RedisLink
 from triggers.providers.redis_streams.receiver import TRIM_INTERVAL, StreamReceiver
+from triggers.providers.redis_streams.settings import StreamKeys
 
 DAY = 86_400_000
 

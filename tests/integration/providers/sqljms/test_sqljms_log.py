@@ -20,7 +20,7 @@ from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.pinning import Lot, Pins, pin, take_over
 from triggers.spark.sources import SqlJmsSource
 from triggers.spark.sources.log import EntriesLostError
-from triggers.spark.sources.sqljms_log import SqlJmsLog, SqlJmsLogSettings
+from triggers.spark.sources.sqljms import SqlJmsLog, SqlJmsLogSettings
 
 Open = Callable[..., SqlJmsLog]
 

@@ -15,7 +15,7 @@ from triggers.providers.sqlremote.publication.log import Log
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource
 from triggers.spark.sources.log import EntriesLostError
-from triggers.spark.sources.publication_log import PublicationLog, PublicationLogSettings
+from triggers.spark.sources.publication import PublicationLog, PublicationLogSettings
 
 Open = Callable[..., PublicationLog]
 OTHERS = Publication("others")

@@ -7,10 +7,10 @@ from xml.sax.saxutils import escape
 import pytest
 
 from history.errors import ConfigurationError
+from triggers.cli.setup.migration.commands import files_of
 from triggers.cli.setup.migration.filters import selector_of
 from triggers.cli.setup.migration.jms_triggers import find_triggers
 from triggers.cli.setup.migration.mapping import Kind, mapped
-from triggers.cli.setup.migration.writing import files_of
 
 
 @pytest.mark.parametrize(

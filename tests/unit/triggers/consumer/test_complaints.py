@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from triggers.consumer.complaints import INTERVAL, MOST_CAUSES, Complaints
+from triggers.consumer.gate import COMPLAINT_INTERVAL, MOST_CAUSES, Complaints
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ def test_the_same_cause_is_said_once_in_an_interval_and_counted(caplog: pytest.L
     for number in range(100):
         complaints.warn(_log, "away", f"away: worker {number}", {"trigger": "orders"})
     complaints.warn(_log, "full", "full", {"trigger": "orders"})
-    now[0] = INTERVAL
+    now[0] = COMPLAINT_INTERVAL
     complaints.warn(_log, "away", "away: worker 7", {"trigger": "orders"})
 
     assert caplog.messages == ["away: worker 0", "full", "away: worker 7 (and 99 times more in between)"]

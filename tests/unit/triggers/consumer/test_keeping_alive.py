@@ -7,8 +7,7 @@ from history.memory import MemoryHistory
 from history.shell import TaskShell
 from tests.fixtures.waiting import PATIENCE
 from triggers import Message, trigger
-from triggers.consumer.core import KEPT_TOGETHER
-from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.core import KEPT_TOGETHER, AsyncConsumer
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
 
 

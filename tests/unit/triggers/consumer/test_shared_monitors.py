@@ -10,8 +10,7 @@ from history.shell import ThreadShell
 from tests.fixtures.waiting import PATIENCE
 from triggers import Message, trigger
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import Housekeeping
-from triggers.consumer.monitors import Monitor, Monitors
+from triggers.consumer.housekeeping import Housekeeping, Monitor, Monitors
 from triggers.detection.suspension import Suspension
 
 INTERVAL = 60.0

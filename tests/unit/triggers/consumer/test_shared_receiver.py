@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from history.message import Message
-from triggers.consumer.receivers.shared import Part, SharedReceiver
+from triggers.consumer.receivers import Part, SharedReceiver
 from triggers.providers.provider import AT_ONCE, Arrival, Limits, ProviderUnavailableError, Received
 
 LONG = timedelta(seconds=60)

@@ -20,7 +20,7 @@ from history.message import Message
 from tests import ROOT
 from triggers import CARD_NUMBERS, Producer, Retry, trigger
 from triggers.consumer import Consumer
-from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.core import AsyncConsumer
 from triggers.declaration.trigger import Trigger
 from triggers.detection.table import Policy
 from triggers.providers.memory import MemoryProvider

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from history.errors import ConfigurationError
+from triggers.cli.patchbay import to_toml
 from triggers.patchbay import read_patchbay
 from triggers.patchbay.outputs import outlet_of
 from triggers.patchbay.wiring.checks import provider_name
 from triggers.patchbay.wiring.model import Destination, PatchBayFile, ProviderEntry, Sink
 from triggers.patchbay.wiring.toml_reader import read_with_notes
-from triggers.patchbay.wiring.toml_writer import to_toml
 from triggers.patchbay.wiring.xml_elements import parse
 from triggers.patchbay.wiring.xml_reader import from_xml
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from triggers.security.people import OsUser, os_user
+from triggers.security.commands import OsUser, os_user
 
 
 def test_it_is_who_runs_the_process_and_not_what_a_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,8 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityPage, SecurityRecord
 from tests.fixtures.waiting import PATIENCE
-from triggers.security.file import SecurityFile
 from triggers.security.gathering import WINDOW
-from triggers.security.recorder import PIECE, Recorder, SecurityLogging
+from triggers.security.recorder import PIECE, Recorder, SecurityFile, SecurityLogging
 
 
 class Clock:

@@ -6,8 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from history.message import Message
-from triggers.selectors.parsing.kinds import kind_of
-from triggers.selectors.parsing.tree import (
+from triggers.selectors.parsing.nodes import (
     And,
     Between,
     Chain,
@@ -25,6 +24,7 @@ from triggers.selectors.parsing.tree import (
     Signed,
     ValueKind,
 )
+from triggers.selectors.parsing.values import kind_of
 
 #: For tests on a machine that may be busy.
 unhurried = settings(deadline=None)

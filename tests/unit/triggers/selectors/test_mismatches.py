@@ -11,7 +11,7 @@ from history.message import Message
 from triggers import Status, trigger
 from triggers.selectors import Filter, Selector
 
-LOGGER = "triggers.selectors.mismatches"
+LOGGER = "triggers.selectors.compiler"
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -11,9 +11,9 @@ from history.json_text import NotJsonError
 from history.message import Message
 from tests.unit.triggers.selectors.conditions import conditions, messages, paths, unhurried
 from triggers.selectors import Filter, Reading, Selector, SelectorError
-from triggers.selectors.normal_form import write
+from triggers.selectors.parsing.nodes import Node
 from triggers.selectors.parsing.parser import parse
-from triggers.selectors.parsing.tree import Node
+from triggers.selectors.selector import write
 
 TRUTHS = {"TRUE": True, "FALSE": False, "unknown": None}
 PAIRS = list(itertools.product(TRUTHS, repeat=2))

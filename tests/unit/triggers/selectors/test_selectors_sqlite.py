@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from history.message import Message
 from triggers.selectors import Reading, Selector
-from triggers.selectors.normal_form import write
-from triggers.selectors.parsing.tree import (
+from triggers.selectors.parsing.nodes import (
     And,
     Between,
     Chain,
@@ -30,6 +29,7 @@ from triggers.selectors.parsing.tree import (
     Or,
     Signed,
 )
+from triggers.selectors.selector import write
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from history.errors import ConfigurationError
 from history.store.parking import Parked
 from resolvers import Resolution
 from triggers import Cause, Delivery, Joined, Message, Outcome, Status, on_retrieval_failure, trigger
-from triggers.cli.rerun import run_parked
+from triggers.cli.parked.running import run_parked
 from triggers.declaration.trigger import Trigger
 from triggers.providers.outgoing import compose_reply
 

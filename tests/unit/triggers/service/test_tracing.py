@@ -63,7 +63,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Traced]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     # Instead of the process's own provider, which can be set once.
     tracer = provider.get_tracer("doubtless")
-    for module in ("context", "processing", "sending"):
+    for module in ("context", "processing"):
         monkeypatch.setattr(f"triggers.service.tracing.{module}.tracer", tracer)
     yield Traced(exporter)
     provider.shutdown()

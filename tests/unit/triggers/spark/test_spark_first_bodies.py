@@ -16,7 +16,7 @@ from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
 from triggers.spark.batch.claims.table import AGAIN, Terms, Verdict
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.rows import first_bodies
+from triggers.spark.rows import fingerprints
 from triggers.spark.rows.fingerprints import bytes_of, number_of
 
 DAY = timedelta(days=1)
@@ -51,7 +51,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Counting:
     def at(_url: str) -> Counting:
         return made
 
-    for module in (first_bodies, bulk):
+    for module in (fingerprints, bulk):
         monkeypatch.setattr(module, "history_at", at)
     return made
 

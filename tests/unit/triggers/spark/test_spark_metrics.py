@@ -20,8 +20,7 @@ from tests import ROOT
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch, watch
 from triggers.spark.metrics import watch as watching
 from triggers.spark.metrics.exposition import StreamCollector
-from triggers.spark.metrics.listener import QueryListener
-from triggers.spark.metrics.queries import Queries, WatchedQueries
+from triggers.spark.metrics.queries import Queries, QueryListener, WatchedQueries
 from triggers.spark.report import RowCounts
 
 ORDERS, RETURNS = UUID(int=1), UUID(int=2)

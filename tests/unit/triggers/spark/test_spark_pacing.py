@@ -11,7 +11,7 @@ from history import MemoryHistory
 from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers import Message, trigger
-from triggers.spark.row_service.pacing import Pace, check_pace, paced
+from triggers.spark.row_service.running import Pace, check_pace, paced
 
 
 def test_calls_begin_evenly_however_late_they_are_asked_for() -> None:

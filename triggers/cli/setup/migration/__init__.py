@@ -1,6 +1,6 @@
 """``doubtless migrate``: triggers of another system as a module, a configuration and a report.
 
-``idata.py`` reads the XML of Integration Server's packages. ``jms_triggers.py`` finds the JMS triggers in
-them. ``mapping.py`` says what each property is here: the same, safer, to be checked or missing.
-``filters.py`` translates local filters. ``writing.py`` renders the files, and ``commands.py`` is the command.
+``jms_triggers.py`` reads the XML of Integration Server's packages, and finds the JMS triggers in them.
+``mapping.py`` says what each property is here: the same, safer, to be checked or missing. ``filters.py``
+translates local filters. ``commands.py`` is the command, and renders the files.
 """

@@ -1,18 +1,56 @@
-"""The commands of ``doubtless migrate``."""
+"""The commands of ``doubtless migrate``, and the files that they write."""
 
+import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import typer
 
-from triggers.cli.setup.migration.jms_triggers import find_triggers
-from triggers.cli.setup.migration.mapping import Kind, mapped
-from triggers.cli.setup.migration.writing import REPORT, files_of
-from triggers.cli.setup.new_files import write_new
+from triggers.cli.setup.init import write_new
+from triggers.cli.setup.migration.jms_triggers import Found, find_triggers
+from triggers.cli.setup.migration.mapping import (
+    Kind,
+    Mapped,
+    MappedRule,
+    Names,
+    mapped,
+    parameters_of,
+    quoted,
+)
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 
 app = typer.Typer(no_args_is_help=True, help="Make triggers from the definitions of another system.")
+
+#: The module with the services, and the file of the configuration.
+SERVICES, CONFIGURATION, REPORT = "jms_services", "doubtless.toml", "report.md"
+
+_MODULE: Final = '''"""Triggers of the connection alias {alias}, from its JMS triggers.
+
+Run them with: doubtless run {module}
+"""
+
+{imports}
+
+import {services}
+'''
+
+_SERVICES: Final = '''"""The services of the triggers. Write each of them. Until then, messages are parked."""
+
+{imports}
+
+
+def _missing(service: str) -> NotImplementedError:
+    return NotImplementedError(f"{{service}} is not written yet")
+'''
+
+_CONFIGURATION: Final = """\
+# Where messages come from, and what remembers them. Set both variables, or write URLs.
+provider = "env:JMS_PROVIDER"
+history = "env:DOCUMENT_HISTORY"
+"""
 
 
 @app.command()
@@ -47,3 +85,152 @@ def webmethods(
 @app.callback()
 def _migrate() -> None:
     """Keep the name of the one command."""
+
+
+def files_of(triggers: Sequence[Mapped], found: Found) -> Mapping[str, str]:
+    """Return the files by their names."""
+    services, modules = Names(), Names()
+    by_alias: dict[str, list[Mapped]] = {}
+    for made in triggers:
+        by_alias.setdefault(made.source.alias, []).append(made)
+    files = {
+        f"{modules.of(f'triggers of {alias}')}.py": _module(
+            alias, modules.of(f"triggers of {alias}"), mine, services
+        )
+        for alias, mine in sorted(by_alias.items())
+    }
+    return {
+        **files,
+        f"{SERVICES}.py": _services(triggers, services),
+        CONFIGURATION: _CONFIGURATION,
+        REPORT: _report(triggers, found),
+    }
+
+
+def _module(alias: str, module: str, triggers: Sequence[Mapped], services: Names) -> str:
+    functions = Names()
+    parts = ["\n".join(_trigger(made, functions, services)).strip("\n") for made in triggers]
+    text = "\n\n\n".join(parts) + "\n"
+    used = [name for name in ("Joined", "Message", "Retry") if re.search(rf"\b{name}\b", text)]
+    imports = ["from datetime import timedelta\n"] if "timedelta(" in text else []
+    imports.append(f"from doubtless import {', '.join([*used, 'trigger'])}")
+    head = _MODULE.format(alias=_plain(alias), module=module, imports="\n".join(imports), services=SERVICES)
+    return f"{head}\n\n{text}"
+
+
+def _trigger(made: Mapped, functions: Names, services: Names) -> Iterator[str]:
+    name, (parameter, kind) = functions.of(made.source.name), parameters_of(made)
+    last = made.rules[-1]
+    yield "@trigger("
+    yield f"    {_destinations(made)},"
+    for option, value in made.options.items():
+        yield f"    {option}={value},"
+    for option, service in (("resolver", made.resolver), ("monitor", made.monitor)):
+        if service is not None:
+            yield f"    {option}={SERVICES}.{services.of(service)},"
+    yield from (f"    {line}," for line in _filter(last))
+    yield ")"
+    yield f"def {name}({parameter}: {kind}) -> None:"
+    yield f'    """{_plain(made.source.name)}: {_plain(last.service)}."""'
+    yield f"    {SERVICES}.{services.of(last.service)}({parameter})"
+    yield "\n"
+    for number, rule in enumerate(made.rules[:-1], start=1):
+        route = services.of(rule.service)
+        yield f"@{name}.route("
+        yield f"    {quoted(f'{number} {route}')},"
+        yield from (f"    {line}," for line in _filter(rule))
+        yield ")"
+        function = functions.of(f"{made.source.name}:{number}:{rule.service}")
+        yield f"def {function}({parameter}: {kind}) -> None:"
+        yield f'    """{_plain(rule.service)}."""'
+        yield f"    {SERVICES}.{route}({parameter})"
+        yield "\n"
+
+
+def _destinations(made: Mapped) -> str:
+    names = [quoted(name) for name in made.destinations]
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+
+
+def _filter(rule: MappedRule) -> Iterator[str]:
+    if rule.filter is not None:
+        yield f"filter={quoted(rule.filter)}"
+    elif rule.original is not None:
+        yield f"filter={SERVICES}.untranslated({quoted(rule.original)})"
+
+
+def _services(triggers: Sequence[Mapped], services: Names) -> str:
+    wanted: dict[str, tuple[str, str]] = {}
+    for made in triggers:
+        for rule in made.rules:
+            wanted.setdefault(rule.service, parameters_of(made))
+    text = [_service(service, services.of(service), *wanted[service]) for service in wanted]
+    for template, asked in (
+        (_RESOLVER, [made.resolver for made in triggers]),
+        (_MONITOR, [made.monitor for made in triggers]),
+    ):
+        some = [service for service in dict.fromkeys(asked) if service is not None]
+        text += [template.format(name=services.of(one), service=_plain(one)) for one in some]
+    if any(rule.original is not None for made in triggers for rule in made.rules):
+        text.append(_UNTRANSLATED)
+    body = "\n\n".join(part.strip("\n") + "\n" for part in text)
+    names = [name for name in ("Joined", "Message", "Resolution") if name in body]
+    imports = f"from doubtless import {', '.join(names)}"
+    if "Callable" in body:
+        imports = f"from collections.abc import Callable\n\n{imports}"
+    return f"{_SERVICES.format(imports=imports)}\n\n{body}"
+
+
+def _service(service: str, name: str, parameter: str, kind: str) -> str:
+    return f'''
+def {name}({parameter}: {kind}) -> None:
+    """{_plain(service)}."""
+    raise _missing({quoted(service)})
+'''
+
+
+_RESOLVER: Final = '''
+def {name}(uuid: str, trigger_name: str, message: Message) -> Resolution:
+    """{service}: has this message been processed? Until it is written, nobody knows."""
+    return Resolution.IN_DOUBT
+'''
+
+_MONITOR: Final = '''
+def {name}() -> bool:
+    """{service}: may a suspended trigger go on? Until it is written, it goes on."""
+    return True
+'''
+
+_UNTRANSLATED: Final = '''
+def untranslated(text: str) -> Callable[[Message], bool]:
+    """Return a filter that parks each message until its condition is written."""
+
+    def decide(_: Message) -> bool:
+        raise NotImplementedError(f"the filter {text} is not translated yet")
+
+    return decide
+'''
+
+
+def _report(triggers: Sequence[Mapped], found: Found) -> str:
+    lines = ["# JMS triggers", "", f"{len(triggers)} triggers are migrated.", ""]
+    if found.left_out:
+        lines += ["## Left out", "", "| file | why |", "|---|---|"]
+        lines += [f"| `{file}` | {_cell(why)} |" for file, why in found.left_out] + [""]
+    for made in triggers:
+        lines += [f"## {made.source.name}", "", f"From `{made.source.file}`.", ""]
+        lines += ["| | there | here |", "|---|---|---|"]
+        order = list(Kind)
+        for note in sorted(made.notes, key=lambda note: -order.index(note.kind)):
+            lines.append(f"| {note.kind} | {_cell(note.there)} | {_cell(note.here)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Return text for a docstring: it comes from a file of somebody else, and must not end it."""
+    return " ".join(text.replace("\\", "/").replace('"', "'").split())
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -10,8 +10,7 @@ from itertools import chain, count
 from typing import Final, cast
 
 from triggers.cli.setup.migration.filters import selector_of
-from triggers.cli.setup.migration.idata import Record, number_in
-from triggers.cli.setup.migration.jms_triggers import Destination, Found, JmsTrigger
+from triggers.cli.setup.migration.jms_triggers import Destination, Found, JmsTrigger, Record, number_in
 
 
 class Kind(StrEnum):

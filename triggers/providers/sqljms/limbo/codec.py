@@ -1,17 +1,21 @@
 """A waiting message as rows of the limbo, and back; bodies and properties are kept as SQL-JMS keeps them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
+
+from sqlalchemy import Table
 
 from history.entry import digest
 from history.message import Message
-from history.sql.database.engine import AnyRow
+from history.sql.database.engine import AnyConnection, AnyRow, fetch
+from history.sql.statements.dialects import Statement, statement
 from history.store import instant, milliseconds
 from triggers.providers.sqljms.codec import COLUMNS, decode, encode
+from triggers.providers.sqljms.limbo.tables import LIMBO_TABLES
 
 #: The codes of message classes: the original's are not published, so these are in alphabetical order.
 CLASS_TYPES = {"BytesMessage": 1, "MapMessage": 2, "ObjectMessage": 3, "StreamMessage": 4, "TextMessage": 5}
@@ -20,6 +24,9 @@ CLASS_TYPES = {"BytesMessage": 1, "MapMessage": 2, "ObjectMessage": 3, "StreamMe
 _NULL = 0
 
 _MILLISECOND = timedelta(milliseconds=1)
+
+#: The tables with rows of single messages.
+_TABLES: Final = LIMBO_TABLES[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,3 +211,44 @@ def _utf8(text: str) -> bytes:
 
 def _text(data: bytes) -> str:
     return bytes(data).decode("utf-8", "surrogatepass")
+
+
+def _raw(table: Table) -> Statement:
+    names = [column.name for column in table.columns]
+    # SQLite cannot return text that is not UTF-8.
+    blobs = ", ".join(f"CAST({name} AS BLOB) AS {name}" for name in names)
+    return statement(
+        sqlite=f"SELECT {blobs} FROM {table.name} WHERE msg_id = :id",  # noqa: S608  (ours)
+        postgresql=f"SELECT {', '.join(names)} FROM {table.name} WHERE msg_id = :id",  # noqa: S608  (ours)
+    )
+
+
+# The rows of a message, table by table.
+RAW: Final = {table.name: _raw(table) for table in _TABLES}
+
+
+@dataclass(frozen=True, slots=True)
+class OddWaiting:
+    """A taken message that cannot be read: its fields as bytes, and what is wrong with them."""
+
+    id: int
+    token: str | None
+    problem: str
+    fields: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+
+
+async def odd_inside(connection: AnyConnection, number: int, token: str, problem: str) -> OddWaiting:
+    """Read the rows of a message, as bytes."""
+    fields: dict[bytes, bytes] = {b"msg_id": str(number).encode()}
+    for table in _TABLES:
+        rows = await fetch(connection, RAW[table.name], id=number)
+        for index, row in enumerate(rows):
+            where = table.name if len(rows) == 1 else f"{table.name}[{index}]"
+            for column, value in zip(table.columns, row, strict=True):
+                if value is not None and column.name != "msg_id":
+                    fields[f"{where}.{column.name}".encode()] = _bytes(value)
+    return OddWaiting(number, token, problem, fields)
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")

@@ -35,8 +35,16 @@ from history.store import milliseconds
 from triggers.providers.brokers.delivery import problem_of
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.limbo import statements as sql
-from triggers.providers.sqljms.limbo.codec import Again, Rows, Waiting, due_millis, rows_of, waiting_of
-from triggers.providers.sqljms.limbo.odd import OddWaiting, odd_inside
+from triggers.providers.sqljms.limbo.codec import (
+    Again,
+    OddWaiting,
+    Rows,
+    Waiting,
+    due_millis,
+    odd_inside,
+    rows_of,
+    waiting_of,
+)
 from triggers.providers.sqljms.limbo.tables import create_limbo, limbo_exists
 from triggers.providers.sqljms.receiving.entries import listed
 from triggers.providers.sqljms.receiving.odd_rows import is_of_a_row

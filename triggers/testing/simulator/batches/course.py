@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from history.bridge import drive
-from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch_info import BatchInfo, given_info
 from triggers.spark.connections import history_at
 from triggers.spark.foreach_batch import ForeachBatch
 from triggers.testing.simulator.course import Choice, SimulatedDeath
-from triggers.testing.simulator.lines import traced
 from triggers.testing.simulator.process_memory import ProcessMemory
-from triggers.testing.simulator.script import Fault, Point
+from triggers.testing.simulator.script import Fault, Point, traced
 
 #: How many runs of batches a script has at most; a batch that is not completed then is unfinished.
 MOST_RUNS = 30

@@ -1,7 +1,6 @@
 """Run a ``foreach_batch`` function with a driver that dies at each step, and count its effects."""
 
 import os
-import random
 import sys
 import tempfile
 from collections import Counter
@@ -22,8 +21,9 @@ from triggers.testing.simulator.course import Choice
 from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.report import Finding, Report
-from triggers.testing.simulator.script import Memory, Script, extensions
-from triggers.testing.simulator.surroundings.patching import quiet
+from triggers.testing.simulator.script import Memory, Point, Script
+from triggers.testing.simulator.searching import Search
+from triggers.testing.simulator.surroundings import quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,13 +93,15 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
             world = (effects, beginning, keep)
             rules = _rules(function, frame, world, Path(folder) / "history.db", deliveries)
             ledger = effects if isinstance(effects, Effects) else None
-            simulation = _BatchSimulation(rules, batches, beginning, ledger, chance)
+            simulation = _BatchSimulation(
+                function.name, beginning, ledger, chance, rules=rules, batches=batches
+            )
             try:
                 simulation.learn()
                 if wanted is None:
-                    simulation.search(crashes)
+                    simulation.try_all(crashes)
                 else:
-                    simulation.try_script(Script.parse(wanted))
+                    simulation.points_of(Script.parse(wanted))
                 return simulation.report(run)
             finally:
                 close_history(rules.history)
@@ -168,21 +170,11 @@ def _rules(
     return BatchRules(subject, frame, beginning.count, memory, database, deliveries, observes)
 
 
-@dataclass(slots=True)
-class _BatchSimulation:
+@dataclass(slots=True, kw_only=True)
+class _BatchSimulation(Search):
     rules: BatchRules
     batches: Sequence[Sequence[Row]]
-    beginning: Beginning
-    ledger: Effects | None
-    seed: int
     due: Counter[Hashable] = field(default_factory=Counter[Hashable])
-    unnamed: bool = False
-    scripts: int = 0
-    parked: int = 0
-    unfinished: int = 0
-    lost: list[Finding] = field(default_factory=list[Finding])
-    doubled: list[Finding] = field(default_factory=list[Finding])
-    warnings: dict[str, None] = field(default_factory=dict[str, None])
     _by_row: dict[str, Counter[Hashable]] | None = None
     _parked_anyway: set[str] = field(default_factory=set[str])
 
@@ -224,46 +216,26 @@ class _BatchSimulation:
             ) from course.failure
         return course, had
 
-    def search(self, crashes: int) -> None:
+    def try_all(self, crashes: int) -> None:
         """Run every script of few faults, the shortest first, until something is found."""
-        chance = random.Random(self.seed)  # noqa: S311  (no secret)
         kinds: Sequence[Memory] = ("dies", "stays") if self.rules.memory.ambiguous else ("dies",)
-        level = [Script(memory=memory) for memory in kinds]
-        for depth in range(crashes + 1):
-            following: list[Script] = []
-            if depth > 1 and len(level) > MOST_SCRIPTS:
-                level = chance.sample(level, MOST_SCRIPTS)
-            for script in level:
-                following += extensions(script, self.try_script(script).points)
-                if depth > 1 and (self.lost or self.doubled):
-                    return
-            if self.lost or self.doubled:
-                return
-            level = following
+        self.search([Script(memory=memory) for memory in kinds], crashes, MOST_SCRIPTS)
 
-    def try_script(self, script: Script) -> BatchCourse:
+    def points_of(self, script: Script) -> Sequence[Point]:
         """Run one script, and judge its result."""
         course, had = self.run(script, self.batches)
-        self.scripts += 1
-        self.parked += bool(course.parked)
-        self.unfinished += bool(course.unfinished)
-        self.warnings.update(dict.fromkeys(course.warnings))
+        self.count(course.parked, course.unfinished, course.warnings)
         if not course.warnings:  # the work of a handler after the death is not evidence
-            self._judge(course, had)
-        return course
+            self.keep(self._finding(course, had))
+        return course.points
 
-    def _judge(self, course: BatchCourse, had: Counter[Hashable]) -> None:
+    def _finding(self, course: BatchCourse, had: Counter[Hashable]) -> Finding:
         doubled = {key: (had[key], self.due[key]) for key in had if had[key] > self.due[key] > 0}
         lost = {key: (had[key], due) for key, due in self.due.items() if had[key] < due}
         if lost:
             owed = self._owed(course)
             lost = {key: (count, owed[key]) for key, (count, _) in lost.items() if count < owed[key]}
-        if doubled or lost:
-            finding = Finding(course.choice.script, course.lines, lost, doubled, head=HEAD)
-            if doubled:
-                self.doubled.append(finding)
-            if lost:
-                self.lost.append(finding)
+        return Finding(course.choice.script, course.lines, lost, doubled, head=HEAD)
 
     def _owed(self, course: BatchCourse) -> Counter[Hashable]:
         """Return what is due, without the rows that are parked or still to come."""
@@ -295,17 +267,3 @@ class _BatchSimulation:
             return identity_of_row(row, self.rules.subject.settings.columns) or ""
         except NoIdentityError:
             return ""
-
-    def report(self, again: Callable[[str], Report]) -> Report:
-        """Return the findings, the shortest first."""
-        return Report(
-            trigger=self.rules.subject.name,
-            seed=self.seed,
-            scripts=self.scripts,
-            lost=sorted(self.lost, key=len),
-            doubled=sorted(self.doubled, key=len),
-            parked=self.parked,
-            unfinished=self.unfinished,
-            warnings=list(self.warnings),
-            again=again,
-        )

@@ -23,7 +23,7 @@ from tests.unit.triggers.pipeline.joining.joining import (
     sweep,
 )
 from triggers import Cause, Joined, Message, Outcome, Retry, Status, TransientError
-from triggers.cli.rerun import run_parked
+from triggers.cli.parked.running import run_parked
 from triggers.detection.table import Status as Verdict
 from triggers.pipeline.joining.parts import NoActivationError, PlaceTakenError
 

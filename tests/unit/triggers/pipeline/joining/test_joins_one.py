@@ -11,8 +11,8 @@ from history.shell import ThreadShell
 from tests.unit.helpers.in_memory import Effects
 from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, no_pause, sent
 from triggers import Status, TransientError
+from triggers.consumer.crew import Purger, sweeper_of
 from triggers.consumer.gate import Gate
-from triggers.consumer.join_sweeper import Purger, sweeper_of
 from triggers.pipeline.joining.parts import NoActivationError
 
 
@@ -128,7 +128,7 @@ def test_old_activations_are_forgotten_now_and_then(monkeypatch: pytest.MonkeyPa
     bench = Bench()
     book = bench.trigger(Effects(), join="one")
     book.handle(sent("o"))
-    monkeypatch.setattr("triggers.consumer.join_sweeper.SWEEP_INTERVAL", timedelta(0))
+    monkeypatch.setattr("triggers.consumer.crew.SWEEP_INTERVAL", timedelta(0))
     purger = sweeper_of(Gate(book), book.pipeline(), ThreadShell())
     assert isinstance(purger, Purger)
     bench.later(days=2)

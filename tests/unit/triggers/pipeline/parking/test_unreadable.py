@@ -7,8 +7,7 @@ import pytest
 from history.bridge import drive
 from history.memory import MemoryHistory
 from history.store.parking import Parked, ParkedKind
-from triggers.pipeline.parking.lot import ParkingLot
-from triggers.pipeline.parking.unreadable import LARGE, MOST_BYTES, MOST_FIELDS, park_raw
+from triggers.pipeline.parking.lot import LARGE, MOST_BYTES, MOST_FIELDS, ParkingLot, park_raw
 from triggers.providers.provider import Unreadable
 
 

@@ -13,7 +13,7 @@ from history.message import MOST_IN_PROPERTIES, Message, Uuid
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.contract.common import everything
 from triggers.providers.redis_streams.codec import decode, encode
-from triggers.providers.redis_streams.keys import StreamKeys, beside
+from triggers.providers.redis_streams.settings import StreamKeys, beside
 
 TIME = b"1700000000123"
 ENTRY = TIME + b"-7"

@@ -1,6 +1,6 @@
 -- Included by every script of the Redis Streams provider.
 --
--- Keys, all in one slot (see keys.py):
+-- Keys, all in one slot (see settings.py):
 --   KEYS[1]  <stream>                      STREAM  the destination; its consumer group is the subscription
 --   KEYS[2]  ...:consumer:<group>:<name>   STRING  token of the running consumer of this name, expires with it
 --   KEYS[3]  ...:delayed:<group>           ZSET    entry id -> when it may be delivered again (ms since 1970)

@@ -4,7 +4,7 @@
 -- No pause is longer than a day, in ms: a member of another program may never be due.
 local LONGEST = 86400000
 
--- See later.py of the package for a member's form. An invalid member, or one with more words than XADD can take,
+-- See codec.py of the package for a member's form. An invalid member, or one with more words than XADD can take,
 -- goes into the stream as it is: its receiver parks it, and nothing waits for it.
 local function unpacked(member)
   local words, at = {}, 21

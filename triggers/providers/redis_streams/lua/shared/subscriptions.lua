@@ -6,7 +6,7 @@ local function named(reply)
   return info
 end
 
--- How many running consumers it has. The key of a consumer's name is the one in keys.py.
+-- How many running consumers it has. The key of a consumer's name is the one in settings.py.
 local function living_consumers(subscription)
   local own = string.gsub(string.gsub(group, '%%', '%%25'), ':', '%%3A')
   local its = string.gsub(string.gsub(subscription, '%%', '%%25'), ':', '%%3A')

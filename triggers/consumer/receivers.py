@@ -1,14 +1,15 @@
-"""One receiver of the provider for many workers of an event loop; each worker has one message at a time.
+"""Receivers for workers, in front of a provider's own: one that many share, and one that acknowledges lazily.
 
 A worker with its own receiver costs a connection, which waits for messages, and a round trip for each answer.
-A thousand workers can share these. One read fills all free workers, one call acknowledges all finished
-messages, and one call keeps all held messages alive.
+A thousand workers of an event loop share these instead: each has one message at a time. One read fills all
+free workers, one call acknowledges all finished messages, and one call keeps all held messages alive.
 """
 
 import asyncio
 import sys
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -36,6 +37,9 @@ RETRY_PAUSE = 1.0
 
 #: The answer to a waiting worker.
 _Waiting = asyncio.Future[Sequence[Received]]
+
+#: How many acknowledgements are gathered at most.
+MOST_GATHERED = 100
 
 
 class SharedReceiver:
@@ -230,3 +234,51 @@ class Part:
                 await self.recover(self._unanswered)
         finally:
             await self._shared.leave()
+
+
+@dataclass(slots=True)
+class LazyReceiver:
+    """A receiver that sends gathered acknowledgements before a receive, when they are many, and at close."""
+
+    receiver: Receiver
+    _done: list[Received] = field(default_factory=list[Received])
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """The inner receiver's interval."""
+        return self.receiver.keep_alive_interval
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Acknowledge what has gathered, then receive."""
+        await self._flush()
+        return await self.receiver.receive(limit, wait)
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Gather finished messages."""
+        self._done += received
+        if len(self._done) >= MOST_GATHERED:
+            await self._flush()
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Recover immediately."""
+        await self.receiver.recover(received, delay)
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move to the dead-letter destination immediately."""
+        await self.receiver.dead_letter(received, reason)
+
+    async def keep_alive(self) -> None:
+        """Keep everything alive that the provider does not know to be done."""
+        await self.receiver.keep_alive()
+
+    async def close(self) -> None:
+        """Acknowledge what has gathered, then close."""
+        try:
+            await self._flush()
+        finally:
+            await self.receiver.close()
+
+    async def _flush(self) -> None:
+        if self._done:
+            await self.receiver.acknowledge(self._done)
+            self._done = []

@@ -1,20 +1,28 @@
-"""Replacements, during a simulation, of the clocks and locks that a service names.
+"""What a simulated service uses of its process: clocks, locks, threads and pools of threads.
 
-Clocks follow the run's time: ``datetime.now``, ``date.today`` and those of ``time``, named as modules or
-separately. Locks are always free: a copy that comes meanwhile runs in another process, which has its own
+:func:`patched` replaces what all code shares, and :class:`StandIns` the clocks and locks that a service
+names. Clocks follow the run's time: ``datetime.now``, ``date.today`` and those of ``time``, named as modules
+or separately. Locks are always free: a copy that comes meanwhile runs in another process, which has its own
 locks.
 """
 
 import asyncio
 import datetime as dt
+import logging
+import sys
 import threading
-import time as times
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Any, Self
+from unittest.mock import patch
 
 from history.errors import ConfigurationError
+from triggers.testing.simulator.course import BEGINNING, Course
 from triggers.testing.simulator.process_memory import named_by
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, asyncio.Lock)
@@ -31,6 +39,9 @@ _CLOCKS = {
     "perf_counter": 1,
     "perf_counter_ns": 10**9,
 }
+
+#: Modules with threads that are never held back.
+MACHINERY = frozenset({"concurrent", "asyncio", "aiosqlite", "sqlalchemy", "history", "triggers", "logging"})
 
 
 class FreeLock:
@@ -121,8 +132,8 @@ class StandIns:
             return self._date()
         if value is dt:
             return _like(dt, datetime=self._datetime(), date=self._date())
-        if value is times:
-            return _like(times, **{name: self._clock(name) for name in _CLOCKS})
+        if value is time:
+            return _like(time, **{name: self._clock(name) for name in _CLOCKS})
         for name in _CLOCKS:
             if value is _REAL[name]:
                 return self._clock(name)
@@ -183,7 +194,7 @@ class _Alike(type):
 
 
 #: The original clocks, before any replacement.
-_REAL: dict[str, Callable[[], Any]] = {name: getattr(times, name) for name in _CLOCKS}
+_REAL: dict[str, Callable[[], Any]] = {name: getattr(time, name) for name in _CLOCKS}
 
 
 def _like(module: ModuleType, **others: Any) -> ModuleType:
@@ -192,3 +203,108 @@ def _like(module: ModuleType, **others: Any) -> ModuleType:
     like.__getattr__ = lambda name: getattr(module, name)  # type: ignore[method-assign]
     vars(like).update(others)
     return like
+
+
+@contextmanager
+def patched(course: Callable[[], Course | None]) -> Generator[None]:
+    """Make ``time.sleep``, ``time.time`` and threads of this thread's services those of the run."""
+    own, sleep, clock, start, join = (
+        threading.get_ident(),
+        time.sleep,
+        time.time,
+        threading.Thread.start,
+        threading.Thread.join,
+    )
+
+    def simulated_sleep(seconds: float, /) -> None:
+        run = course()
+        if run is None or threading.get_ident() != own:
+            sleep(seconds)
+        else:
+            run.pass_time(seconds)
+
+    def simulated_time() -> float:
+        run = course()
+        ahead = 0.0 if run is None else (run.now() - BEGINNING).total_seconds()
+        return clock() + ahead
+
+    def simulated_start(thread: threading.Thread) -> None:
+        run = course()
+        target = vars(thread).get("_target") if type(thread) is threading.Thread else None
+        home = str(getattr(target, "__module__", None)).partition(".")[0]
+        ours = target is not None and home not in MACHINERY
+        if run is None or threading.get_ident() != own or not ours or not run.leave_running(thread):
+            start(thread)
+
+    def simulated_join(thread: threading.Thread, timeout: float | None = None) -> None:
+        run = course()
+        if run is None or not run.join(thread):
+            join(thread, timeout)
+
+    with (
+        patch.object(ThreadPoolExecutor, "submit", submitting(course)),
+        patch.object(time, "sleep", simulated_sleep),
+        patch.object(time, "time", simulated_time),
+        patch.object(threading.Thread, "start", simulated_start),
+        patch.object(threading.Thread, "join", simulated_join),
+    ):
+        yield
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Silence the library's log: the report shows the hundreds of deaths."""
+    loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers")]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
+
+
+def submitting(course: Callable[[], Course | None]) -> Callable[..., "Future[Any]"]:
+    """Return the replacement of ``ThreadPoolExecutor.submit`` in the calling thread."""
+    own, submit = threading.get_ident(), ThreadPoolExecutor.submit
+
+    def simulated(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
+        run = course()
+        # Named by the calling function: an event loop waits for its threads by itself.
+        caller = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        if run is not None and threading.get_ident() == own and caller not in MACHINERY - {"concurrent"}:
+            later = Later(partial(work, *given, **named))
+            if run.leave_running(later.thread):
+                return later
+        return submit(pool, work, *given, **named)
+
+    return simulated
+
+
+class Later(Future[Any]):
+    """Runs when its result is needed, or else in the background of its service."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work: Callable[[], Any] | None = None
+        super().__init__()
+        self._work = work
+        self.thread = threading.Thread(target=self._begin)
+
+    @property
+    def _state(self) -> str:
+        self._begin()
+        return self._known
+
+    @_state.setter
+    def _state(self, state: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._known = state
+
+    def _begin(self) -> None:
+        work, self._work = self._work, None
+        if work is None:
+            return
+        try:
+            self.set_result(work())
+        except Exception as error:  # noqa: BLE001  (the future keeps it, whatever it is)
+            self.set_exception(error)
