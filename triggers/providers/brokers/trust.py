@@ -100,11 +100,7 @@ class TrustProfile:
 
 
 def weighed(
-    count: int,
-    *,
-    redelivered: bool,
-    profile: TrustProfile,
-    first_count: FirstCount = FirstCount.WEIGHED,
+    count: int, *, redelivered: bool, profile: TrustProfile, first_count: FirstCount = FirstCount.WEIGHED
 ) -> int:
     """Return the delivery count for a message: -1 for a 1 that proves nothing.
 
