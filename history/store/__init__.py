@@ -2,7 +2,8 @@
 
 =====================  ==============================================================================
 ``history.py``         :class:`HistoryStore`: claims, settlements, lookups, purges; ``parking``, ``control``,
-                       ``joining`` and ``progress`` lead to the protocols below, on the same server
+                       ``joining`` and ``progress`` lead to the protocols below, on the same server;
+                       optional, :class:`PackedClaims`: claims by digests, for many rows
 ``parking.py``         :class:`Parking`: messages kept until somebody decides
 ``decisions.py``       :class:`OperatorDecision`: a person's decision about them, and the record of it
 ``control.py``         :class:`Control`: commands to consumers, their states and statistics
