@@ -30,10 +30,9 @@ without :class:`~history.store.ManyLeases`.
 Each other file here has the checks of one subject; ``common.py`` has their shared parts.
 """
 
-from history.contract.adoption import AdoptionContract
 from history.contract.amounts import AmountContract
 from history.contract.batches import BatchContract
-from history.contract.claims import ClaimContract
+from history.contract.claims import AdoptionContract, ClaimContract
 from history.contract.control import ControlContract
 from history.contract.decisions import DecisionContract
 from history.contract.fences import FenceContract

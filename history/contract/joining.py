@@ -4,16 +4,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from history.contract.common import (
-    LONG,
-    ODD_NAMES,
-    ODD_UUIDS,
-    TRIGGER,
-    claim_one,
-    found,
-    state_of,
-    together,
-)
+from history.contract.common import LONG, ODD_NAMES, ODD_UUIDS, TRIGGER, claim_one, found, state_of, together
 from history.entry import EntryOutcome, Fence, State
 from history.message import Message, Uuid
 from history.store import HistoryStore

@@ -2,7 +2,8 @@
 
 =====================  ==============================================================================
 ``history.py``         :class:`HistoryStore`: claims, settlements, lookups, purges; ``parking``, ``control``,
-                       ``joining`` and ``progress`` lead to the protocols below, on the same server
+                       ``joining`` and ``progress`` lead to the protocols below, on the same server;
+                       optional, :class:`PackedClaims`: claims by digests, for many rows
 ``parking.py``         :class:`Parking`: messages kept until somebody decides
 ``decisions.py``       :class:`OperatorDecision`: a person's decision about them, and the record of it
 ``control.py``         :class:`Control`: commands to consumers, their states and statistics
@@ -11,7 +12,6 @@
 ``watermark.py``       :class:`Watermark`: how far a link of SQL Remote has come; SQL histories only
 ``leases.py``          optional, :class:`ManyLeases`: many leases in one call; and
                        :class:`BatchLeases`: the lease of a whole batch
-``packed_claims.py``   optional, :class:`PackedClaims`: claims by digests, for many rows
 ``turning.py``         optional, its ``Turning``: from one message to the next in one call
 ``records.py``         optional, :class:`Records`: keyed records and logs, in which
                        :mod:`history.beside` keeps the next three
@@ -58,8 +58,10 @@ from history.store.decisions import (
 from history.store.history import (
     CLAIM_BATCH,
     WHOLE,
+    FoundInPiece,
     HistoryStats,
     HistoryStore,
+    PackedClaims,
     Page,
     Purged,
     ScannedEntry,
@@ -68,7 +70,6 @@ from history.store.history import (
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms, Period, PeriodState
 from history.store.leases import BatchLeases, ManyLeases
 from history.store.owners import BatchOwner, Owner, owner_token, process_token
-from history.store.packed_claims import FoundInPiece, PackedClaims
 from history.store.parking import Evidence, LabelPage, Parked, ParkedKind, ParkedLabel, Parking
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
 from history.store.single_verbs import SingleVerbs

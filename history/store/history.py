@@ -8,7 +8,7 @@ sent twice without harm, and all calls after the claim compare the fence.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from history.entry import DEFAULT_TIME_TO_LIVE, DIGEST_SIZE, Claim, Entry, EntryOutcome, Settlement
 from history.errors import ConfigurationError
@@ -287,4 +287,38 @@ class HistoryStore(Protocol):
 
     async def close(self) -> None:
         """Give the connections back. The store may not be used afterwards."""
+        ...
+
+
+class FoundInPiece(NamedTuple):
+    """The existing entries of some consecutive digests.
+
+    ``indexes`` has one byte for each digest, which is an index of ``entries``. The first of these is None:
+    the owner has claimed the digest.
+    """
+
+    indexes: bytes
+    entries: Sequence[Entry | None]
+
+
+@runtime_checkable
+class PackedClaims(Protocol):
+    """An optional verb of a history: claim for a batch without making an object of each row.
+
+    Without it, the rows of a batch are claimed by ``claim``.
+    """
+
+    async def claim_packed(
+        self,
+        trigger: str,
+        digests: bytes,
+        owner: BatchOwner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[FoundInPiece]:
+        """Claim as :meth:`~history.store.HistoryStore.claim` does, by :func:`history.entry.digests`.
+
+        No digest may occur twice. The pieces of the answer are in the order of the digests.
+        """
         ...

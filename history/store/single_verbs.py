@@ -43,13 +43,7 @@ class SingleVerbs:
         return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None, owner)]))[0]
 
     async def renew(
-        self: ManyLeases,
-        trigger: str,
-        uuid: str,
-        fence: int,
-        lease: timedelta,
-        *,
-        owner: str | None = None,
+        self: ManyLeases, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
     ) -> bool:
         """Prolong one lease; False if the fence is stale or another's, or if a batch would be over before."""
         return (await self.renew_many(trigger, [Renewal(Uuid(uuid), Fence(fence), owner)], lease))[0]

@@ -5,16 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import URL, Connection, CursorResult, Engine, Row, TextClause, create_engine, text
-from sqlalchemy.exc import (
-    DBAPIError,
-    InterfaceError,
-    OperationalError,
-    ResourceClosedError,
-    SQLAlchemyError,
-)
-from sqlalchemy.exc import (
-    TimeoutError as PoolTimeoutError,
-)
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, ResourceClosedError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import NullPool
 
@@ -90,9 +82,7 @@ def engine_for(url: str) -> Engine:
         raise _missing(error.name or driver) from error
     if engine.dialect.is_async:
         raise ConfigurationError(
-            _SETTING,
-            f"the driver {driver} is for asyncio",
-            "give create_async_engine(url) instead of a URL",
+            _SETTING, f"the driver {driver} is for asyncio", "give create_async_engine(url) instead of a URL"
         )
     return engine
 

@@ -122,14 +122,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "migrate": LazyCommand(
         "triggers.cli.setup.migration.commands:app", "Make triggers from the definitions of another system."
     ),
-    "run": LazyCommand(
-        "triggers.cli.run:run",
-        "Run the triggers of a module until a signal stops them.",
-    ),
+    "run": LazyCommand("triggers.cli.run:run", "Run the triggers of a module until a signal stops them."),
     "send": LazyCommand("triggers.cli.send:send", "Send each line of a file as one message."),
     "why": LazyCommand(
-        "triggers.cli.why:why",
-        "Explain what is known about a uuid, and what happens at its next delivery.",
+        "triggers.cli.why:why", "Explain what is known about a uuid, and what happens at its next delivery."
     ),
     "guarantees": LazyCommand(
         "triggers.cli.checks.guarantees:guarantees",
@@ -195,8 +191,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "Run and control links: guaranteed, ordered delivery between two databases.",
     ),
     "patchbay": LazyCommand(
-        "triggers.cli.patchbay:app",
-        "Run, check or convert a file that wires components to destinations.",
+        "triggers.cli.patchbay:app", "Run, check or convert a file that wires components to destinations."
     ),
     "redis": LazyCommand(
         "triggers.cli.redis:app",

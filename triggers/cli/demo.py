@@ -29,10 +29,7 @@ _DASHBOARD = "triggers.dashboard.command"
 def demo(
     context: typer.Context,
     orders: Path | None = typer.Option(
-        None,
-        exists=True,
-        dir_okay=False,
-        help="A JSON Lines file of orders. By default, the demo makes one.",
+        None, exists=True, dir_okay=False, help="A JSON Lines file of orders. By default, the demo makes one."
     ),
     count: int = typer.Option(2500, min=10, max=10_000_000, help="How many different orders to make."),
     on: GroundName = typer.Option(
@@ -148,12 +145,7 @@ def _print_orders(state: State, summary: "Summary") -> None:
 
 
 def _print(
-    state: State,
-    title: str,
-    counted: str,
-    counts: Mapping[str, int],
-    mistakes: Sequence[str],
-    verdict: str,
+    state: State, title: str, counted: str, counts: Mapping[str, int], mistakes: Sequence[str], verdict: str
 ) -> None:
     """Show a table of counts, and its mistakes; the verdict if there are none."""
     rows: list[dict[str, Any]] = [{"what": what, counted: count} for what, count in counts.items()]

@@ -219,13 +219,7 @@ def _progress(source: BinaryIO, *, quiet: bool) -> Generator[Callable[[Iterable[
         yield iter
         return
     from rich.console import Console  # noqa: PLC0415  (loaded for the bar alone)
-    from rich.progress import (  # noqa: PLC0415  (as above)
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415  (as above)
 
     about = os.fstat(source.fileno())
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()

@@ -21,12 +21,7 @@ from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.journals import Journals, known_triggers, refuse_unknown_trigger
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.options import (
-    HISTORY_OPTION,
-    TRIGGER_OPTION,
-    opened,
-    opened_local,
-)
+from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened, opened_local
 from triggers.cli.shared.output import State, moment
 from triggers.detection.sentences import explain, without_verdict
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
@@ -185,13 +180,7 @@ def _story(
 
 
 def _parked_row(label: ParkedLabel, *, local: bool) -> dict[str, Any]:
-    return {
-        "id": label.id,
-        "kind": label.kind,
-        "reason": label.reason,
-        "at": label.parked_at,
-        "local": local,
-    }
+    return {"id": label.id, "kind": label.kind, "reason": label.reason, "at": label.parked_at, "local": local}
 
 
 def _next(entry: Entry | None, judging: Judging) -> Decision:

@@ -19,10 +19,4 @@ if TYPE_CHECKING:
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
 
-__all__ = [
-    "FILE",
-    "Configuration",
-    "Found",
-    "override",
-    "read_configuration",
-]
+__all__ = ["FILE", "Configuration", "Found", "override", "read_configuration"]

@@ -57,11 +57,6 @@ def wrong_seconds(value: float) -> Wrong | None:
     return None
 
 
-def wrong_duration(value: timedelta) -> Wrong | None:
-    """Return the problem with a time."""
-    return wrong_seconds(value.total_seconds())
-
-
 def wrong_text(value: str) -> Wrong | None:
     """Return the problem with a text, such as a name or a URL."""
     if not value:

@@ -82,10 +82,7 @@ def shared_receivers(name: str, gate: Gate, *, provider: Provider, shell: Shell)
         return []
     return [
         SharedReceiver(
-            serving,
-            destination=destination,
-            subscription=settings.name,
-            name=f"{name}-{gate.trigger.name}-0",
+            serving, destination=destination, subscription=settings.name, name=f"{name}-{gate.trigger.name}-0"
         )
         for destination in settings.destinations
     ]

@@ -147,10 +147,7 @@ class Parts:
         return Bodies(settings=self.settings, kept=keeper_of(store), read=read)
 
     def _keeper(
-        self,
-        opened: HistoryStore | None,
-        used: HistoryStore | None,
-        loop: asyncio.AbstractEventLoop | None,
+        self, opened: HistoryStore | None, used: HistoryStore | None, loop: asyncio.AbstractEventLoop | None
     ) -> LeaseKeeper | None:
         """Return the keeper of the leases. An atomic trigger has none: its claims are visible to nobody."""
         lease = self.settings.lease

@@ -65,8 +65,8 @@ class Terms:
     transacted: bool | None = None
     wakers: tuple[Waker, ...]
     fate: Fate
-    deliveries: int
-    reach: Reach
+    deliveries: int = 1
+    reach: Reach = Reach.HERE
 
     @property
     def needs_person(self) -> bool:
@@ -86,23 +86,13 @@ _TRANSIENT = (
 _FATAL = '`suspend_on_error=True`: fatal failure, or retries used up with `on_retry_failure="throw"`'
 
 TERMS: tuple[Terms, ...] = (
-    Terms(
-        kind=Suspension.HISTORY,
-        cause=_OUTAGE,
-        monitor=False,
-        wakers=(Waker.HISTORY,),
-        fate=Fate.AGAIN,
-        deliveries=1,
-        reach=Reach.HERE,
-    ),
+    Terms(kind=Suspension.HISTORY, cause=_OUTAGE, monitor=False, wakers=(Waker.HISTORY,), fate=Fate.AGAIN),
     Terms(
         kind=Suspension.HISTORY,
         cause=_OUTAGE,
         monitor=True,
         wakers=(Waker.HISTORY, Waker.MONITOR),
         fate=Fate.AGAIN,
-        deliveries=1,
-        reach=Reach.HERE,
     ),
     Terms(
         kind=Suspension.RESOURCE,
@@ -110,19 +100,9 @@ TERMS: tuple[Terms, ...] = (
         monitor=True,
         wakers=(Waker.HISTORY, Waker.MONITOR),
         fate=Fate.AGAIN,
-        deliveries=1,
-        reach=Reach.HERE,
     ),
     # The end of a pause proves nothing: each try costs a delivery, and the message has max_delivery_count.
-    Terms(
-        kind=Suspension.RESOURCE,
-        cause=_TRANSIENT,
-        monitor=False,
-        wakers=(Waker.PERSON,),
-        fate=Fate.AGAIN,
-        deliveries=1,
-        reach=Reach.HERE,
-    ),
+    Terms(kind=Suspension.RESOURCE, cause=_TRANSIENT, monitor=False, wakers=(Waker.PERSON,), fate=Fate.AGAIN),
     Terms(
         kind=Suspension.COMMAND,
         cause="`doubtless suspend`, the dashboard, or `consumer.suspend()`",

@@ -293,14 +293,7 @@ ROWS: tuple[Row, ...] = (
         cause=Cause.RESOLVER_UNAVAILABLE,
     ),
     Row(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, cause=Cause.RESOLVER_FAILED),
-    Row(
-        number=20,
-        history=_ON,
-        found=_FORGOTTEN,
-        words=_NO_WORD,
-        status=Status.IN_DOUBT,
-        park=True,
-    ),
+    Row(number=20, history=_ON, found=_FORGOTTEN, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
     Row(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
 )
 
@@ -314,11 +307,7 @@ RESOLUTION_WORDS = {
     Resolution.IN_DOUBT: Word.IN_DOUBT,
 }
 
-_WORD_STATUS = {
-    Word.NEW: Status.NEW,
-    Word.DUPLICATE: Status.DUPLICATE,
-    Word.IN_DOUBT: Status.IN_DOUBT,
-}
+_WORD_STATUS = {Word.NEW: Status.NEW, Word.DUPLICATE: Status.DUPLICATE, Word.IN_DOUBT: Status.IN_DOUBT}
 
 
 def classify_count(delivery_count: int, max_delivery_count: int) -> Count:

@@ -84,12 +84,7 @@ class TaskGuards:
         ConfigurationError: naming the option and the remedy.
     """
 
-    def __init__(
-        self,
-        host: str,
-        history: str | HistoryStore,
-        options: HostOptions,
-    ) -> None:
+    def __init__(self, host: str, history: str | HistoryStore, options: HostOptions) -> None:
         self.tasks: Callable[[], Mapping[str, Callable[..., Any] | None]] = dict
         self.unguarded: Callable[[], Mapping[str, Unguarded]] = dict
         APPLICATIONS.add(self)
@@ -97,8 +92,7 @@ class TaskGuards:
             _refuse_retries(host, options)
             check_names("guarded", options, _OPTIONS)
         known = cast(
-            "GuardOptions",
-            {**options, "transient": (HostRetryError,), "on_retry_failure": "suspend"},
+            "GuardOptions", {**options, "transient": (HostRetryError,), "on_retry_failure": "suspend"}
         )
         self._host = host
         self._history = history
@@ -194,9 +188,7 @@ def _refuse_retries(host: str, options: Mapping[str, Any]) -> None:
     for name in _THE_HOSTS:
         if name in options:
             raise ConfigurationError(
-                name,
-                f"{host} decides itself what is run again",
-                f"leave it out: use the retries of {host}",
+                name, f"{host} decides itself what is run again", f"leave it out: use the retries of {host}"
             )
 
 

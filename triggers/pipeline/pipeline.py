@@ -39,11 +39,7 @@ from enum import IntEnum
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from history.errors import (
-    ConfigurationError,
-    HistoryUnavailableError,
-    TransactionConflictError,
-)
+from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
@@ -405,12 +401,7 @@ class MessagePipeline:
         return None
 
     async def _run_inside(
-        self,
-        runs: Sequence[Run],
-        transactions: Transactions,
-        removal: Removal | None,
-        *,
-        again: bool = False,
+        self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None, *, again: bool = False
     ) -> bool:
         """Do it in one transaction; False if its pooled connection was already dead, and nothing was done."""
         begun = await transactions.begin()
@@ -556,12 +547,7 @@ class MessagePipeline:
 
     def _extra(self, run: Run) -> dict[str, object]:
         status = None if run.decision is None else run.decision.status
-        return {
-            "trigger": self.settings.name,
-            "uuid": run.message.uuid,
-            "fence": run.fence,
-            "status": status,
-        }
+        return {"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence, "status": status}
 
 
 def _answer_of(run: Run) -> Answer | None:

@@ -9,9 +9,4 @@ from triggers.selectors.parsing.tokens import SelectorError
 from triggers.selectors.parsing.values import Reading
 from triggers.selectors.selector import Filter, Selector
 
-__all__ = [
-    "Filter",
-    "Reading",
-    "Selector",
-    "SelectorError",
-]
+__all__ = ["Filter", "Reading", "Selector", "SelectorError"]

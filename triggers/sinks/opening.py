@@ -61,11 +61,7 @@ def _open(url: str, provider: str | Provider | None) -> Sink:
 
 
 def _open_redis(url: str) -> Sink:
-    from triggers.sinks.redis_stream import (  # noqa: PLC0415 (a driver loads at its first use)
-        DEFAULT_MAXLEN,
-        DEFAULT_STREAM,
-        RedisStreamSink,
-    )
+    from triggers.sinks.redis_stream import DEFAULT_MAXLEN, DEFAULT_STREAM, RedisStreamSink  # noqa: PLC0415  (a driver loads at its first use)
 
     bare, stream = _taken(url, "stream")
     bare, maxlen = _taken(bare, "maxlen")

@@ -40,12 +40,4 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("doubtless.spark", extra="spark", package=error.name or "pyspark") from error
 
-__all__ = [
-    "BatchInfo",
-    "BatchReport",
-    "ForeachBatch",
-    "StreamWatch",
-    "causes_of",
-    "foreach_batch",
-    "watch",
-]
+__all__ = ["BatchInfo", "BatchReport", "ForeachBatch", "StreamWatch", "causes_of", "foreach_batch", "watch"]

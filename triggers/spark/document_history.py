@@ -14,16 +14,7 @@ The uuid itself is not remembered, only its digest: ``history.entry.digest(uuid)
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T  # noqa: N812  (as everybody calls it)
 
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -44,20 +35,20 @@ PAGE = 5000
 #: The default for how many tasks read one trigger.
 PARTITIONS = 8
 
-_COLUMNS: Mapping[str, DataType] = {
-    "trigger": StringType(),
-    "digest": BinaryType(),
-    "state": StringType(),
-    "outcome": StringType(),
-    "owner": StringType(),
-    "fence": LongType(),
-    "started_at": TimestampType(),
-    "lease_until": TimestampType(),
-    "expires_at": TimestampType(),
-    "batch": BooleanType(),
+_COLUMNS: Mapping[str, T.DataType] = {
+    "trigger": T.StringType(),
+    "digest": T.BinaryType(),
+    "state": T.StringType(),
+    "outcome": T.StringType(),
+    "owner": T.StringType(),
+    "fence": T.LongType(),
+    "started_at": T.TimestampType(),
+    "lease_until": T.TimestampType(),
+    "expires_at": T.TimestampType(),
+    "batch": T.BooleanType(),
 }
 
-_SCHEMA = StructType([StructField(name, kind) for name, kind in _COLUMNS.items()])
+_SCHEMA = T.StructType([T.StructField(name, kind) for name, kind in _COLUMNS.items()])
 
 
 class DocumentHistorySource(DataSource):
@@ -80,11 +71,11 @@ class DocumentHistorySource(DataSource):
         """Return the name for ``format``."""
         return "document_history"
 
-    def schema(self) -> StructType:
+    def schema(self) -> T.StructType:
         """Return the columns."""
         return _SCHEMA
 
-    def reader(self, schema: StructType) -> "DocumentHistoryReader":  # noqa: ARG002
+    def reader(self, schema: T.StructType) -> "DocumentHistoryReader":  # noqa: ARG002
         """Return the object with which Spark plans and reads."""
         options = Options(self.name(), cast("Mapping[str, str]", self.options))
         url = options.needed("url", "redis://127.0.0.1:6379/0")

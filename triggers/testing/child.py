@@ -1,5 +1,6 @@
 """A server as a child of this process that a test can start, stop, kill and start again."""
 
+import signal
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -74,19 +75,16 @@ class ChildServer(ABC):
 
     def stop(self) -> None:
         """Ask it to end, and wait; acknowledged data are on disk."""
-        self._end(kill=False)
+        self._end(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash would."""
-        self._end(kill=True)
+        self._end(signal.SIGKILL)
 
-    def _end(self, *, kill: bool) -> None:
+    def _end(self, by: signal.Signals) -> None:
         if self._process is None:
             return
-        if kill:
-            self._process.kill()
-        else:
-            self._process.terminate()
+        self._process.send_signal(by)
         self._process.wait()
         self._process = None
 

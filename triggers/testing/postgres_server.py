@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from history.errors import ConfigurationError
-from triggers.testing.child import Child
+from triggers.testing.child import Child, ChildServer
 from triggers.testing.redis_server import free_port
 
 #: How long a server may take to answer for the first time, in seconds.
@@ -42,7 +42,7 @@ def _version(initdb: Path) -> float:
     return float(number) if number.replace(".", "", 1).isdigit() else 0.0
 
 
-class PostgresServer:
+class PostgresServer(ChildServer):
     """``postgres`` on a free TCP port of 127.0.0.1, with its data in ``folder``.
 
     It writes every commit to disk before it answers; ``settings`` adds other settings, in the words of
@@ -60,7 +60,6 @@ class PostgresServer:
         self.port = free_port()
         self._settings = settings
         self._password = secrets.token_urlsafe(12)
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -70,11 +69,6 @@ class PostgresServer:
     @property
     def _log(self) -> Path:
         return self.folder / "postgres.log"
-
-    @property
-    def running(self) -> bool:
-        """Whether the child process lives."""
-        return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
         """Start, or start again on the same port and data, and wait until it answers.
@@ -164,16 +158,6 @@ class PostgresServer:
         """Stop it and start it on the same port and data."""
         self.stop()
         self.start()
-
-    def _end(self, by: signal.Signals) -> None:
-        if self._process is None:
-            return
-        self._process.send_signal(by)
-        self._process.wait()
-        self._process = None
-
-    def __enter__(self) -> Self:
-        return self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

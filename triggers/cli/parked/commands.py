@@ -118,9 +118,7 @@ def show(
 @with_general_options
 @with_request
 def run(
-    context: typer.Context,
-    request: Request,
-    module: str = typer.Argument(help="The module of the trigger."),
+    context: typer.Context, request: Request, module: str = typer.Argument(help="The module of the trigger.")
 ) -> None:
     """Run the service on parked messages, after a person has decided that they are NEW.
 

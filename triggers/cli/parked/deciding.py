@@ -13,13 +13,7 @@ import typer
 
 from history.bridge import drive, drive_each
 from history.store import HistoryStore
-from history.store.decisions import (
-    LONGEST_UUID,
-    DecisionKind,
-    DecisionRecord,
-    Ended,
-    OperatorDecision,
-)
+from history.store.decisions import LONGEST_UUID, DecisionKind, DecisionRecord, Ended, OperatorDecision
 from history.store.parking import ParkedLabel, Parking
 from history.store.security import SecurityEvent
 from history.support.paging import pages

@@ -26,8 +26,7 @@ from triggers.consumer.options import AnyTrigger
 from triggers.service.options import ConsumersDefault
 
 app = typer.Typer(
-    no_args_is_help=True,
-    help="Show the settings from the command line, the environment and doubtless.toml.",
+    no_args_is_help=True, help="Show the settings from the command line, the environment and doubtless.toml."
 )
 
 #: The options of ``doubtless run`` that can be configured, by their keys.

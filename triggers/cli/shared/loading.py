@@ -115,9 +115,7 @@ def _imported(module: str) -> ModuleType:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise _failed_inside(module, error) from error
         raise ConfigurationError(
-            "MODULE",
-            f"there is no module {error.name}",
-            "start where it can be imported, or install it",
+            "MODULE", f"there is no module {error.name}", "start where it can be imported, or install it"
         ) from error
     except (Exception, SystemExit) as error:
         if isinstance(error, ImportError):

@@ -11,13 +11,7 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.opening import (
-    HISTORY_URLS,
-    cipher_of_url,
-    local_parking_file,
-    open_history,
-    open_local_parking,
-)
+from history.opening import HISTORY_URLS, cipher_of_url, local_parking_file, open_history, open_local_parking
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.support.references import dereferenced

@@ -14,12 +14,7 @@ from triggers.consumer.ordering.groups import Ticket
 from triggers.consumer.ordering.handover import Handover, NotedAnswer
 from triggers.consumer.worker import NOT_ACKNOWLEDGED, SUSPENDED_PAUSE, Worker
 from triggers.pipeline.protocol import Pipeline
-from triggers.providers.provider import (
-    Provider,
-    ProviderUnavailableError,
-    Receiver,
-    capabilities_of,
-)
+from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver, capabilities_of
 
 _log = logging.getLogger(__name__)
 

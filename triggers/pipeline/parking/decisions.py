@@ -52,11 +52,7 @@ class Verdict:
 
 
 async def decide(
-    labels: Sequence[ParkedLabel],
-    decision: OperatorDecision,
-    *,
-    lot: Parking,
-    store: HistoryStore | None,
+    labels: Sequence[ParkedLabel], decision: OperatorDecision, *, lot: Parking, store: HistoryStore | None
 ) -> Sequence[Verdict]:
     """Carry out a decision for parked messages of ``lot``; return the result of each.
 
@@ -125,11 +121,7 @@ class _Plan:
 
 
 async def _settle(
-    trigger: str,
-    labels: Sequence[ParkedLabel],
-    decision: OperatorDecision,
-    lot: Parking,
-    store: HistoryStore,
+    trigger: str, labels: Sequence[ParkedLabel], decision: OperatorDecision, lot: Parking, store: HistoryStore
 ) -> Sequence[Verdict]:
     """Complete the entries of parked messages and remove the messages. Without uuid: no entry."""
     plan = await _plan(trigger, labels, store)

@@ -76,10 +76,7 @@ def turns_are_safe(settings: Settings) -> bool:
 
 
 def turns_of(
-    settings: Settings,
-    store: HistoryStore | None,
-    undecided: UndecidedClaims,
-    goes_on: Callable[[], bool],
+    settings: Settings, store: HistoryStore | None, undecided: UndecidedClaims, goes_on: Callable[[], bool]
 ) -> "Turns | None":
     """Return the turns of one worker; None if its history or its settings do not support them."""
     if not isinstance(store, Turning) or not store.turns or not turns_are_safe(settings):

@@ -100,11 +100,7 @@ class TrustProfile:
 
 
 def weighed(
-    count: int,
-    *,
-    redelivered: bool,
-    profile: TrustProfile,
-    first_count: FirstCount = FirstCount.WEIGHED,
+    count: int, *, redelivered: bool, profile: TrustProfile, first_count: FirstCount = FirstCount.WEIGHED
 ) -> int:
     """Return the delivery count for a message: -1 for a 1 that proves nothing.
 
@@ -123,6 +119,8 @@ def _effects(
 
 
 _ALL_COUNTED = _effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.COUNTED)
+_ALL_FLAGGED = _effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED)
+_BROKER_FORGETS = _effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN)
 _NOT_MEASURED = _effects(Effect.UNKNOWN, Effect.UNKNOWN, Effect.UNKNOWN, Effect.UNKNOWN)
 
 REDIS_STREAMS = TrustProfile(
@@ -132,11 +130,7 @@ RABBITMQ_QUORUM = TrustProfile(
     broker="RabbitMQ 3.10", wire="AMQP 0-9-1", queue="quorum", effects=_ALL_COUNTED
 )
 RABBITMQ_CLASSIC = TrustProfile(
-    broker="RabbitMQ 3.10",
-    wire="AMQP 0-9-1",
-    queue="classic",
-    keeps_count=False,
-    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED),
+    broker="RabbitMQ 3.10", wire="AMQP 0-9-1", queue="classic", keeps_count=False, effects=_ALL_FLAGGED
 )
 AMQP_QUORUM = TrustProfile(
     broker="RabbitMQ 4.0",
@@ -145,17 +139,10 @@ AMQP_QUORUM = TrustProfile(
     effects=_effects(Effect.COUNTED, Effect.FLAGGED, Effect.COUNTED, Effect.COUNTED),
 )
 AMQP_CLASSIC = TrustProfile(
-    broker="RabbitMQ 4.0",
-    wire="AMQP 1.0",
-    queue="classic",
-    keeps_count=False,
-    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED),
+    broker="RabbitMQ 4.0", wire="AMQP 1.0", queue="classic", keeps_count=False, effects=_ALL_FLAGGED
 )
 ACTIVEMQ = TrustProfile(
-    broker="ActiveMQ Classic 5.17",
-    wire="JMS (OpenWire)",
-    queue="queue",
-    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
+    broker="ActiveMQ Classic 5.17", wire="JMS (OpenWire)", queue="queue", effects=_BROKER_FORGETS
 )
 #: Kafka has no number: this consumer, or the text beside the group's offset, remembers the count.
 KAFKA = TrustProfile(
@@ -167,10 +154,7 @@ KAFKA = TrustProfile(
 )
 #: The brokers write a count when a delivery is settled, so a killed broker forgets those of unsettled ones.
 KAFKA_SHARE = TrustProfile(
-    broker="Apache Kafka 4.4",
-    wire="Kafka",
-    queue="topic, share group",
-    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
+    broker="Apache Kafka 4.4", wire="Kafka", queue="topic, share group", effects=_BROKER_FORGETS
 )
 #: SQS itself calls its count "approximate", so the table is never used: see ``sqs/codec.py``.
 SQS = TrustProfile(
@@ -182,10 +166,7 @@ SQS = TrustProfile(
 )
 #: JetStream writes the state of a consumer after its deliveries, even with ``sync_interval: always``.
 NATS = TrustProfile(
-    broker="NATS JetStream 2.15",
-    wire="NATS",
-    queue="stream, pull consumer",
-    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
+    broker="NATS JetStream 2.15", wire="NATS", queue="stream, pull consumer", effects=_BROKER_FORGETS
 )
 #: A broker that we have not measured: its 1 is not believed.
 OTHER_AMQP = TrustProfile(broker="any other", wire="AMQP 1.0", queue="any", effects=_NOT_MEASURED)

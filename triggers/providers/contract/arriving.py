@@ -148,11 +148,7 @@ class UndecodableContract(ContractTools):
 
             assert [
                 delivery.message.body if isinstance(delivery, Arrival) else None for delivery in received
-            ] == [
-                "before",
-                None,
-                "after",
-            ]
+            ] == ["before", None, "after"]
             assert unreadable(received)[0].fields
             assert unreadable(received)[0].problem
             assert list(await receiver.receive(10, A_WHILE)) == []

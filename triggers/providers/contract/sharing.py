@@ -10,15 +10,7 @@ import pytest
 
 from history.contract.forks import CHILDREN, DONE, ended, fork
 from history.errors import ConfigurationError
-from triggers.providers.contract.common import (
-    A_WHILE,
-    SOON,
-    ContractTools,
-    arrivals,
-    bodies,
-    numbered,
-    take,
-)
+from triggers.providers.contract.common import A_WHILE, SOON, ContractTools, arrivals, bodies, numbered, take
 from triggers.providers.provider import Arrival, Provider, Receiver, capabilities_of
 
 #: How many messages each process sends and receives.

@@ -19,15 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from history.message import UNDEFINED_COUNT, Message, PropertyValue
-from triggers.providers.brokers.codec import (
-    COUNTED,
-    SHORT,
-    checked,
-    decode_body,
-    encode_body,
-    instant,
-    make,
-)
+from triggers.providers.brokers.codec import COUNTED, SHORT, checked, decode_body, encode_body, instant, make
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.brokers.trust import (
     RABBITMQ_CLASSIC,

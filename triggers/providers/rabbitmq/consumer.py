@@ -151,11 +151,7 @@ class RabbitmqConsumer:
         """Read a delivery."""
         pushed = cast("Pushed", raw)
         return decode(
-            pushed.properties,
-            pushed.body,
-            redelivered=pushed.redelivered,
-            origin=self._origin,
-            limits=limits,
+            pushed.properties, pushed.body, redelivered=pushed.redelivered, origin=self._origin, limits=limits
         )
 
     def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:

@@ -76,10 +76,7 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
     """An event loop with connections that pack the properties of what they receive."""
 
     def create_streaming_connection(
-        self,
-        protocol_factory: Callable[[], Any],
-        *arguments: Any,
-        **words: Any,
+        self, protocol_factory: Callable[[], Any], *arguments: Any, **words: Any
     ) -> Any:
         """Connect as pika does, with a :class:`Packer` before the protocol."""
 

@@ -5,7 +5,7 @@ settings, ``link.py`` the edge to the database. ``tables.py`` has the tables, ``
 statements, ``destinations.py`` queues, topics and subscriptions, ``properties.py`` typed properties,
 ``waking.py`` wakes waiting consumers. ``sending/`` is the way in, ``receiving/`` the way out. In ``limbo/``
 messages wait to be sent or tried again, and ``admin/`` has the views and actions of an operator.
-``backlogs.py`` counts waiting messages, ``permissions.py`` lists what a role needs.
+``inspection.py`` counts waiting messages, and lists what a role needs.
 """
 
 from typing import TYPE_CHECKING

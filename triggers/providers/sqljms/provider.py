@@ -119,7 +119,7 @@ class SqlJms:
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return the backlogs of these places, then of all other queues and subscriptions of the database."""
-        from triggers.providers.sqljms.backlogs import backlogs_of  # noqa: PLC0415  (no consumer asks)
+        from triggers.providers.sqljms.inspection import backlogs_of  # noqa: PLC0415  (no consumer asks)
 
         return await backlogs_of(self._link, places)
 
@@ -215,7 +215,7 @@ class SqlJms:
         """
         if self._link.dialect is Dialect.SQLITE:
             await self.ping()
-        from triggers.providers.sqljms.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
+        from triggers.providers.sqljms.inspection import refusals_in  # noqa: PLC0415  (no consumer asks)
 
         return await refusals_in(self._link, destination, receives=subscription is not None)
 

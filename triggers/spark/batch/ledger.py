@@ -87,11 +87,7 @@ class Ledger:
         if query != identity.query:
             notes.append(f"begun under the name {query}, which the query had then")
         beginning = Beginning(
-            query=query,
-            batch=batch_id,
-            lineage=identity.lineage,
-            run=uuid4().hex[:12],
-            name=identity.name,
+            query=query, batch=batch_id, lineage=identity.lineage, run=uuid4().hex[:12], name=identity.name
         )
         record = patiently(self.settings.patience, begin, progress, name, beginning, datetime.now(UTC))
         if record.attempt > 1:

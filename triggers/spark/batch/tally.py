@@ -98,10 +98,7 @@ class Tally:
         """Count the new rows as given up."""
         given_up = self.new + self.new_aside
         return Tally(
-            duplicate=self.duplicate,
-            in_doubt=self.in_doubt,
-            rejected=self.rejected + given_up,
-            failed=True,
+            duplicate=self.duplicate, in_doubt=self.in_doubt, rejected=self.rejected + given_up, failed=True
         )
 
     def report(self, record: BatchRecord, notes: Sequence[str], seconds: float) -> BatchReport:

@@ -206,10 +206,7 @@ def _check(trigger: Shippable) -> None:
             "uuid= would name a second identity beside the column that foreach_batch(uuid=...) names",
             "make a column of what it reads, and leave it out of the trigger",
         )
-    for setting, wrong in (
-        ("ordered", settings.ordered),
-        ("join", len(settings.destinations) > 1),
-    ):
+    for setting, wrong in (("ordered", settings.ordered), ("join", len(settings.destinations) > 1)):
         if wrong:
             raise ConfigurationError(
                 f"trigger {trigger.name}",

@@ -10,25 +10,8 @@ need a hundred calls.
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, functions, types
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
+from pyspark.sql import DataFrame, functions
+from pyspark.sql import types as T  # noqa: N812  (as everybody calls it)
 
 from history.errors import ConfigurationError
 from history.identity import LONGEST
@@ -44,10 +27,10 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-_TEXTS = (StringType, CharType, VarcharType)
+_TEXTS = (T.StringType, T.CharType, T.VarcharType)
 #: Spark has variants since 4.0.
-_UNHASHABLE = (MapType, *([types.VariantType] if hasattr(types, "VariantType") else []))
-_WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+_UNHASHABLE = (T.MapType, *([T.VariantType] if hasattr(T, "VariantType") else []))
+_WHOLE_NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def check_frame(columns: Columns, frame: DataFrame) -> None:
@@ -60,7 +43,7 @@ def check_frame(columns: Columns, frame: DataFrame) -> None:
     check_columns(columns, frame.schema, has_case=has_case)
 
 
-def check_columns(columns: Columns, schema: StructType, *, has_case: bool = False) -> None:
+def check_columns(columns: Columns, schema: T.StructType, *, has_case: bool = False) -> None:
     """Refuse a stream that lacks a column, has it twice, or has it with an unsuitable type.
 
     Raises:
@@ -77,7 +60,7 @@ def check_columns(columns: Columns, schema: StructType, *, has_case: bool = Fals
             continue
         kind = schema[name].dataType
         if not _is_text_or_number(kind) and not (
-            isinstance(kind, BinaryType) and setting != "delivery_count"
+            isinstance(kind, T.BinaryType) and setting != "delivery_count"
         ):
             role = "delivery count" if setting == "delivery_count" else "identity"
             raise ConfigurationError(
@@ -97,26 +80,28 @@ def _refuse_twins(names: Sequence[str]) -> None:
         )
 
 
-def _is_text_or_number(kind: DataType) -> bool:
-    return isinstance(kind, (*_TEXTS, *_WHOLE_NUMBERS)) or (isinstance(kind, DecimalType) and kind.scale == 0)
+def _is_text_or_number(kind: T.DataType) -> bool:
+    return isinstance(kind, (*_TEXTS, *_WHOLE_NUMBERS)) or (
+        isinstance(kind, T.DecimalType) and kind.scale == 0
+    )
 
 
-def _remedy(name: str, kind: DataType, setting: str) -> str:
+def _remedy(name: str, kind: T.DataType, setting: str) -> str:
     if setting == "delivery_count":
         return f"give whole numbers: withColumn({name!r}, F.col({name!r}).cast('bigint'))"
-    if isinstance(kind, TimestampType):
+    if isinstance(kind, T.TimestampType):
         return (
             f"its text depends on the session's time zone: withColumn({name!r}, F.unix_micros({name!r})) "
             "is the same in all"
         )
-    if isinstance(kind, DateType | TimestampNTZType):
+    if isinstance(kind, T.DateType | T.TimestampNTZType):
         return f"write it as text of your own choice: withColumn({name!r}, F.col({name!r}).cast('string'))"
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         return f"name the field that tells a row from others: withColumn({name!r}, F.col('{name}.id'))"
     return f"give text, bytes or whole numbers, written the same everywhere: withColumn({name!r}, ...)"
 
 
-def identity(columns: Columns, schema: StructType) -> str:
+def identity(columns: Columns, schema: T.StructType) -> str:
     """Return the identity of a row, as text: its uuid, else its message id.
 
     It is null if it is empty or too long, or is not UTF-8, which neither Python nor a history can hold.
@@ -124,15 +109,15 @@ def identity(columns: Columns, schema: StructType) -> str:
     named = [name for name in (columns.uuid, columns.message_id) if name]
     parts = [f"nullif({_as_text(quoted(name), schema[name].dataType)}, '')" for name in named]
     identity = f"coalesce({', '.join(parts)})"
-    if any(isinstance(schema[name].dataType, (*_TEXTS, BinaryType)) for name in named):
+    if any(isinstance(schema[name].dataType, (*_TEXTS, T.BinaryType)) for name in named):
         identity = f"CASE WHEN length({identity}) <= {LONGEST} THEN {identity} END"
     if not any(isinstance(schema[name].dataType, _TEXTS) for name in named):
         return identity
     return valid_text(identity)
 
 
-def _as_text(column: str, kind: DataType) -> str:
-    return f"lower(hex({column}))" if isinstance(kind, BinaryType) else f"CAST({column} AS STRING)"
+def _as_text(column: str, kind: T.DataType) -> str:
+    return f"lower(hex({column}))" if isinstance(kind, T.BinaryType) else f"CAST({column} AS STRING)"
 
 
 def valid_text(text: str) -> str:
@@ -152,14 +137,14 @@ def delivery_count(columns: Columns) -> str:
     return f"coalesce(try_cast({column} AS BIGINT), {absent})"
 
 
-def hashable(schema: StructType) -> Sequence[str]:
+def hashable(schema: T.StructType) -> Sequence[str]:
     """Return the columns that can be hashed; maps, and values that hold maps, cannot."""
     return [quoted(field.name) for field in schema.fields if _is_hashable(field.dataType)]
 
 
-def _is_hashable(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
+def _is_hashable(kind: T.DataType) -> bool:
+    if isinstance(kind, T.StructType):
         return all(_is_hashable(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return _is_hashable(kind.elementType)
     return not isinstance(kind, _UNHASHABLE)

@@ -18,18 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T  # noqa: N812  (as everybody calls it)
 
 from history.message import Message, PropertyValue
 from history.store.parking import raw_fields
@@ -39,40 +28,40 @@ from triggers.spark.sources.log import LogEntry
 #: The type of the column ``body``.
 BodyType = Literal["binary", "string"]
 
-_TEXTS = MapType(StringType(), StringType())
+_TEXTS = T.MapType(T.StringType(), T.StringType())
 
 #: JMS header -> type of the column, and how it is read from a message.
-_HEADERS: dict[str, tuple[DataType, Callable[[Message], Any]]] = {
-    "JMSMessageID": (StringType(), lambda message: message.message_id),
-    "JMSXDeliveryCount": (IntegerType(), lambda message: message.delivery_count),
-    "JMSRedelivered": (BooleanType(), lambda message: message.redelivered),
-    "JMSDeliveryMode": (IntegerType(), lambda message: 2 if message.persistent else 1),
-    "JMSPriority": (IntegerType(), lambda message: message.priority),
-    "JMSTimestamp": (TimestampType(), lambda message: message.timestamp),
-    "JMSExpiration": (TimestampType(), lambda message: message.expiration),
-    "JMSDeliveryTime": (TimestampType(), lambda message: message.delivery_time),
-    "JMSCorrelationID": (StringType(), lambda message: message.correlation_id),
-    "JMSType": (StringType(), lambda message: message.type),
-    "JMSDestination": (StringType(), lambda message: message.destination),
-    "JMSReplyTo": (StringType(), lambda message: message.reply_to),
-    "JMSXGroupID": (StringType(), lambda message: message.group_id),
-    "JMSXGroupSeq": (LongType(), lambda message: message.group_sequence),
+_HEADERS: dict[str, tuple[T.DataType, Callable[[Message], Any]]] = {
+    "JMSMessageID": (T.StringType(), lambda message: message.message_id),
+    "JMSXDeliveryCount": (T.IntegerType(), lambda message: message.delivery_count),
+    "JMSRedelivered": (T.BooleanType(), lambda message: message.redelivered),
+    "JMSDeliveryMode": (T.IntegerType(), lambda message: 2 if message.persistent else 1),
+    "JMSPriority": (T.IntegerType(), lambda message: message.priority),
+    "JMSTimestamp": (T.TimestampType(), lambda message: message.timestamp),
+    "JMSExpiration": (T.TimestampType(), lambda message: message.expiration),
+    "JMSDeliveryTime": (T.TimestampType(), lambda message: message.delivery_time),
+    "JMSCorrelationID": (T.StringType(), lambda message: message.correlation_id),
+    "JMSType": (T.StringType(), lambda message: message.type),
+    "JMSDestination": (T.StringType(), lambda message: message.destination),
+    "JMSReplyTo": (T.StringType(), lambda message: message.reply_to),
+    "JMSXGroupID": (T.StringType(), lambda message: message.group_id),
+    "JMSXGroupSeq": (T.LongType(), lambda message: message.group_sequence),
 }
 
 
-def message_schema(body: BodyType) -> StructType:
+def message_schema(body: BodyType) -> T.StructType:
     """Return the columns of a source of messages."""
-    body_type = StringType() if body == "string" else BinaryType()
-    return StructType(
+    body_type = T.StringType() if body == "string" else T.BinaryType()
+    return T.StructType(
         [
-            StructField("offset", StringType()),
-            StructField("uuid", StringType()),
-            *(StructField(name, kind) for name, (kind, _) in _HEADERS.items()),
-            StructField("properties", _TEXTS),
-            StructField("body", body_type),
-            StructField("body_kind", StringType()),
-            StructField("unreadable", StringType()),
-            StructField("raw", _TEXTS),
+            T.StructField("offset", T.StringType()),
+            T.StructField("uuid", T.StringType()),
+            *(T.StructField(name, kind) for name, (kind, _) in _HEADERS.items()),
+            T.StructField("properties", _TEXTS),
+            T.StructField("body", body_type),
+            T.StructField("body_kind", T.StringType()),
+            T.StructField("unreadable", T.StringType()),
+            T.StructField("raw", _TEXTS),
         ]
     )
 
@@ -84,7 +73,7 @@ class MessageRows:
     body: BodyType
 
     @property
-    def schema(self) -> StructType:
+    def schema(self) -> T.StructType:
         """The columns."""
         return message_schema(self.body)
 
@@ -121,7 +110,7 @@ class MessageRows:
         )
 
 
-def _checked(row: tuple[Any, ...], entry: LogEntry, schema: StructType) -> tuple[Any, ...]:
+def _checked(row: tuple[Any, ...], entry: LogEntry, schema: T.StructType) -> tuple[Any, ...]:
     try:
         record_batch([row], schema)
     except UNSTORABLE as error:

@@ -21,9 +21,11 @@ from triggers.pipeline.pipeline import MessagePipeline
 from triggers.providers.provider import AT_ONCE, Arrival, Received, Receiver
 from triggers.service.outcome import Outcome
 from triggers.testing.simulator.process_memory import ProcessMemory
-from triggers.testing.simulator.queue import MUCH_LATER, Copy, Queue
 from triggers.testing.simulator.script import Fault, Point, Script, traced
 from triggers.testing.simulator.store import (
+    MUCH_LATER,
+    Copy,
+    Queue,
     SimulatedHistory,
     SimulatedLeases,
     SimulatedParking,

@@ -17,11 +17,10 @@ from triggers.service.checking import check_least
 from triggers.testing.simulator.course import BEGINNING, REST, Choice, Course, Rules
 from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
 from triggers.testing.simulator.process_memory import memory_of
-from triggers.testing.simulator.queue import named
 from triggers.testing.simulator.real import Life, check_real, run_for_real
-from triggers.testing.simulator.report import Finding, Report, steps_of
+from triggers.testing.simulator.report import Finding, Report, Search, steps_of
 from triggers.testing.simulator.script import Counts, Fault, Memory, Point, Script, check_counts
-from triggers.testing.simulator.searching import Search
+from triggers.testing.simulator.store import named
 from triggers.testing.simulator.subject import Subject
 from triggers.testing.simulator.surroundings import StandIns, patched, quiet
 

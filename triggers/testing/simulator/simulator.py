@@ -31,9 +31,7 @@ class Simulator:
         self, function: Any, rows: "Sequence[Mapping[str, Any]] | DataFrame", **options: Any
     ) -> Report:
         """Do the same as :func:`triggers.testing.exactly_once_batch`, with the seed of the session."""
-        from triggers.testing.simulator.batches.exactly_once_batch import (  # noqa: PLC0415  (needs Spark)
-            exactly_once_batch,
-        )
+        from triggers.testing.simulator.batches.exactly_once_batch import exactly_once_batch  # noqa: PLC0415  (needs Spark)
 
         given: dict[str, Any] = {"seed": self.seed, **options}
         return exactly_once_batch(function, rows, **given)

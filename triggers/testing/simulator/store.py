@@ -1,9 +1,9 @@
-"""The document history of a run: in memory, by the run's clock, with a point at each call that writes."""
+"""The document history of a run, with a point at each call that writes, and its provider; both in memory."""
 
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,11 +12,12 @@ from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Settlement
 from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.memory.parking import MemoryParking
+from history.message import UNDEFINED_COUNT, Message
 from history.shell import Shell
 from history.store import Owner
 from history.store.parking import Parked
 from triggers.pipeline.run import Run
-from triggers.testing.simulator.script import Fault
+from triggers.testing.simulator.script import Counts, Fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from history.sql.transaction import SqlTransaction
     from triggers.pipeline.atomic import Transactions
     from triggers.providers.provider import Arrival, SharingTransactions
+
 
 T = TypeVar("T")
 
@@ -209,3 +211,73 @@ class SimulatedTransactions:
     ) -> None:
         """Return None: the messages are not in a database."""
         del receiver, arrivals
+
+
+@dataclass(slots=True, eq=False)
+class Copy:
+    """One copy of a message at the provider: how often it was delivered, and when it is due."""
+
+    index: int
+    message: Message
+    due: datetime
+    delivered: int = 0
+
+
+@dataclass(slots=True)
+class Queue:
+    """The messages that wait for a worker; a message that a worker holds is not in it."""
+
+    counts: Counts
+    sent: datetime
+    real: datetime
+    waiting: list[Copy] = field(default_factory=list[Copy])
+    deliveries: dict[int, int] = field(default_factory=dict[int, int])
+
+    def put(self, copy: Copy, *, first: bool = False) -> None:
+        """Let a copy wait, behind or before all others."""
+        self.waiting.insert(0 if first else len(self.waiting), copy)
+
+    def next_due(self) -> datetime | None:
+        """Return when the next copy is due; None if none waits."""
+        return min((copy.due for copy in self.waiting), default=None)
+
+    def take(self, now: datetime, limit: int) -> Sequence[Copy]:
+        """Hand out copies that are due, and count them."""
+        taken = [copy for copy in self.waiting if copy.due <= now][:limit]
+        self.waiting = [copy for copy in self.waiting if copy not in taken]
+        for copy in taken:
+            copy.delivered += 1
+            self.deliveries[copy.index] = self.deliveries.get(copy.index, 0) + 1
+        return taken
+
+    def another(self, copy: Copy, now: datetime) -> Copy:
+        """Return another copy of a message that is being worked on, as a redelivery."""
+        self.deliveries[copy.index] = self.deliveries.get(copy.index, 0) + 1
+        return Copy(copy.index, copy.message, now, copy.delivered + 1)
+
+    def arrival(self, copy: Copy, now: datetime) -> Message:
+        """Return the message as it is delivered this time."""
+        count = copy.delivered if self.counts == "exact" else UNDEFINED_COUNT
+        changes: dict[str, object] = {"delivery_count": count, "redelivered": copy.delivered > 1}
+        if copy.message.timestamp is None:
+            # The machine's clock decides the age of a message, and the run's may be far ahead of it.
+            changes["timestamp"] = self.real - (now - self.sent)
+        return copy.message.copied().model_copy(update=changes)
+
+
+def named(messages: Sequence[Message], destination: str) -> Sequence[Message]:
+    """Return messages with the fields that a provider adds: identities, destination."""
+    return [
+        message.copied().model_copy(
+            update={
+                "message_id": (name := message.message_id or f"ID:{destination}:{index + 1}"),
+                "uuid": message.uuid or name,
+                "destination": message.destination or destination,
+            }
+        )
+        for index, message in enumerate(messages)
+    ]
+
+
+#: How much later a late message is delivered again.
+MUCH_LATER = timedelta(hours=12)

@@ -7,8 +7,7 @@ import pytest
 
 from history.bridge import drive
 from history.contract import HistoryContract
-from history.contract.adoption import AdoptionContract
-from history.contract.claims import ClaimContract
+from history.contract.claims import AdoptionContract, ClaimContract
 from history.contract.control import ControlContract
 from history.contract.join_periods import JoinPeriodContract
 from history.contract.records import RecordContract

@@ -120,11 +120,7 @@ def _map_destinations(made: Mapped) -> None:
         number = trigger.text("joinType")
         join = _JOINS.get(number, "any")
         made.options["join"] = quoted(join)
-        made.note(
-            Kind.CHECK,
-            f"join type {number}",
-            f"join={quoted(join)}: compare it with Designer",
-        )
+        made.note(Kind.CHECK, f"join type {number}", f"join={quoted(join)}: compare it with Designer")
         if timeout := trigger.number("joinTimeout"):
             made.options["join_timeout"] = _milliseconds(timeout)
 

@@ -21,13 +21,7 @@ from history.store import HistoryStore
 from history.store.parking import encodable
 from history.store.parking import raw_fields as raw_shown
 from triggers.providers.brokers.delivery import read
-from triggers.providers.provider import (
-    AT_ONCE,
-    RECEIVE_WAIT,
-    ProviderUnavailableError,
-    Received,
-    Unreadable,
-)
+from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, ProviderUnavailableError, Received, Unreadable
 from triggers.providers.sqljms.codec import decode, raw_fields
 from triggers.providers.sqljms.destinations import Destination, DestinationKind, find_or_make, subscribe
 from triggers.providers.sqljms.receiving import client_statements, clients, entries
@@ -372,10 +366,7 @@ def received_of(row: EitherRow, handle: object) -> Received:
     if isinstance(row, OddRow):
         return Unreadable(row.fields, encodable(row.problem), handle, str(row.msg_id))
     return read(
-        partial(decode, row),
-        handle=handle,
-        delivery_id=lambda: str(row.msg_id),
-        raw=partial(raw_fields, row),
+        partial(decode, row), handle=handle, delivery_id=lambda: str(row.msg_id), raw=partial(raw_fields, row)
     )
 
 

@@ -12,12 +12,7 @@ from history.sql.database.engine import AnyConnection, execute, execute_each, fe
 from history.sql.statements.dialects import Dialect
 from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose
 from triggers.providers.sqljms.codec import COLUMNS, encode
-from triggers.providers.sqljms.destinations import (
-    FIND,
-    Destination,
-    find_or_make,
-    keep_for_nobody,
-)
+from triggers.providers.sqljms.destinations import FIND, Destination, find_or_make, keep_for_nobody
 from triggers.providers.sqljms.link import SqlLink
 from triggers.providers.sqljms.sending.statements import (
     ADD_ENTRIES,

@@ -28,8 +28,7 @@ from triggers.spark.rows.arrow import (
     texts,
     valid,
 )
-from triggers.spark.rows.digests import MetDigests, digests_of, first_of_each, near
-from triggers.spark.rows.fingerprints import FirstBodies
+from triggers.spark.rows.fingerprints import FirstBodies, MetDigests, digests_of, first_of_each, near
 from triggers.spark.settings import BatchSettings
 
 #: How often entries that keep changing hands are claimed again.

@@ -20,9 +20,8 @@ from triggers.testing.simulator.batches.course import HEAD, BatchCourse, BatchRu
 from triggers.testing.simulator.course import Choice
 from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
 from triggers.testing.simulator.process_memory import memory_of
-from triggers.testing.simulator.report import Finding, Report
+from triggers.testing.simulator.report import Finding, Report, Search
 from triggers.testing.simulator.script import Memory, Point, Script
-from triggers.testing.simulator.searching import Search
 from triggers.testing.simulator.surroundings import quiet
 
 if TYPE_CHECKING:

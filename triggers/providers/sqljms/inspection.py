@@ -1,23 +1,42 @@
-"""The backlogs of the queues and subscriptions of a database, in the form of all providers."""
+"""What commands ask about a database: the backlogs of its queues, and the privileges that a role needs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from history.sql.database.engine import AnyConnection, fetch
+from history.sql.database.permissions import needs_of, refusals_of, statements_of
+from history.sql.statements.dialects import Dialect
 from history.sql.tables.making import table_exists
+from history.store.inspection import Refusal
 from triggers.providers.backlog import Backlog, Place
+from triggers.providers.sqljms import destinations, statements, tables
 from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.admin.views import SourceView
 from triggers.providers.sqljms.destinations import NOBODY, Destination, DestinationKind
 from triggers.providers.sqljms.limbo.statements import HOW_MANY
 from triggers.providers.sqljms.limbo.tables import LIMBO_STATE
-from triggers.providers.sqljms.link import SqlLink
+from triggers.providers.sqljms.link import RESERVE, SqlLink
+from triggers.providers.sqljms.receiving import client_statements, pinning
+from triggers.providers.sqljms.sending import statements as sending
 
 #: The name of the limbo among destinations.
 LIMBO = "limbo"
 
 #: Kind, name and subscription of a view.
 _Key = tuple[str, str, str | None]
+
+#: Both find, or make, destinations, and take numbers.
+_BOTH = [*statements_of(destinations), *statements_of(tables), RESERVE]
+
+_SENDING = [*_BOTH, *statements_of(sending)]
+
+#: A receiver also sends: its dead letters.
+_RECEIVING = [
+    *_SENDING,
+    *statements_of(statements),
+    *statements_of(client_statements),
+    *statements_of(pinning),
+]
 
 
 async def backlogs_of(link: SqlLink, places: Sequence[Place]) -> Sequence[Backlog]:
@@ -64,3 +83,16 @@ def _backlog(name: str, subscription: str | None, key: _Key, view: SourceView | 
         consumers=view.consumers,
         oldest=None if view.oldest is None else datetime.now(UTC) - view.oldest,
     )
+
+
+async def refusals_in(link: SqlLink, destination: str, *, receives: bool) -> Sequence[Refusal]:
+    """Return what the role may not do; see :class:`~triggers.providers.provider.TellingPermissions`."""
+    if link.dialect is Dialect.SQLITE:
+        return []
+    doing = f"receive from {destination}" if receives else f"send to {destination}"
+    needs = {doing: needs_of(_RECEIVING if receives else _SENDING, "dms_")}
+
+    async def ask(connection: AnyConnection) -> Sequence[Refusal]:
+        return await refusals_of(connection, needs)
+
+    return await link.ask("asking what its role may do", ask)
