@@ -319,6 +319,7 @@ triggers_are_values([book, price, ship, defaulted])
 
 def charge_once(order: Order) -> str:
     guard = protect("charge", history=None, keep_result=Keep(limit=1000), fingerprint="body")
+    protect("charge", history=None, transient=lambda error: "busy" in str(error), resolved_duplicate="leave")
     by_amount = protect("charge", history=None, fingerprint=lambda message: message.properties["amount"])
     assert_type(by_amount.name, str)
     outcome = guard.handle(order.id, lambda: order.amount, body={"amount": order.amount})

@@ -76,6 +76,7 @@ class HostOptions(DetectionOptions, total=False):
     lease: timedelta | None
     on_history_error: HistoryErrorPolicy
     forgotten: ForgottenPolicy
+    resolved_duplicate: ResolvedDuplicatePolicy
     redelivery_horizon: timedelta | None
     parking: str | Parking | None
     local_parking_file: Path | None
@@ -107,7 +108,6 @@ class TriggerOptions(GuardOptions, total=False):
     redelivery: Redelivery | None
     on_rollback: RollbackPolicy
     suspend_on_error: bool
-    resolved_duplicate: ResolvedDuplicatePolicy
     monitor: Callable[[], bool] | None
     monitor_interval: timedelta
     concurrency: int

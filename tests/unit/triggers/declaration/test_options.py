@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_type_hints
 
 import pytest
 
@@ -23,11 +23,15 @@ from triggers.consumer import Consumer
 from triggers.consumer.core import AsyncConsumer
 from triggers.declaration.trigger import Trigger
 from triggers.detection.table import Policy
+from triggers.guards import protect
+from triggers.guards.arguments import TaskOptions
+from triggers.guards.faststream.middleware import HandlerOptions
 from triggers.providers.memory import MemoryProvider
-from triggers.service.options import TriggerOptions
+from triggers.service.options import GuardOptions, HostOptions, TriggerOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
 from triggers.spark.atomic_sink import atomic_sink
 from triggers.spark.foreach_batch import foreach_batch
+from triggers.spark.settings import BatchOptions, SinkOptions
 
 NOW = timedelta(0)
 NO_TEXT = ("", 5, b"orders", ["orders"])
@@ -364,6 +368,25 @@ def test_every_setting_of_a_trigger_is_an_option() -> None:
 
     assert settings == set(TRIGGER_DEFAULTS) - {"on_rollback"}
     assert set(TRIGGER_DEFAULTS) | {"history", "resolver"} == set(TriggerOptions.__annotations__)
+
+
+def test_an_option_has_the_same_type_at_every_door_but_for_what_a_door_reads_differently() -> None:
+    of_a_trigger = get_type_hints(TriggerOptions)
+    # Spark compares columns, asks about many rows at a time, and its workers open what a URL names.
+    read_differently = {"fingerprint", "resolver", "retry", "keep_result", "parking"}
+
+    doors = (TaskOptions, HandlerOptions, HostOptions, GuardOptions, BatchOptions, SinkOptions)
+    for door in doors:
+        for name, type_ in get_type_hints(door).items():
+            if name in of_a_trigger and name not in read_differently:
+                assert type_ == of_a_trigger[name], (door, name)
+
+
+@pytest.mark.parametrize("option", GuardOptions.__annotations__)
+def test_a_guard_takes_each_option_of_its_kind(option: str) -> None:
+    value = TRIGGER_DEFAULTS.get(option)
+
+    protect("charge", history="memory://", **cast("Any", {option: value}))
 
 
 @pytest.mark.parametrize("call", ["handle", "handle_batch", "ahandle", "ahandle_batch"])
