@@ -20,7 +20,7 @@ from tests.fixtures.servers.nats_server import NatsServer
 from triggers import trigger
 from triggers.consumer import Consumer
 from triggers.providers.nats import Nats
-from triggers.providers.nats.driver import driver
+from triggers.providers.nats.connection import driver
 
 #: How many messages a round has, for each message of the other rows.
 SHARE = 5

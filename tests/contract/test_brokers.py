@@ -15,7 +15,7 @@ from tests.fixtures.servers.sqs_server import SqsServer
 from tests.hostile import over_amqp, over_jms, over_rabbitmq
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.answering import AnsweringContract
-from triggers.providers.nats.driver import driver
+from triggers.providers.nats.connection import driver
 from triggers.providers.rabbitmq.settings import queue_of
 
 RABBITMQ = pytest.mark.xdist_group("rabbitmq")

@@ -31,7 +31,7 @@ from triggers.service.settings import Settings
 if TYPE_CHECKING:
     from triggers.declaration.journal import JournalKeeper
     from triggers.declaration.results import ResultKeeper
-    from triggers.service.tracing.processing import Spans
+    from triggers.service.tracing import Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Parts:
         """
         if not self.settings.tracing:
             return None
-        from triggers.service.tracing.processing import Spans  # noqa: PLC0415  (loads OpenTelemetry)
+        from triggers.service.tracing import Spans  # noqa: PLC0415  (loads OpenTelemetry)
 
         return Spans(self.settings.name, self.settings.destination, self.settings.redaction)
 

@@ -77,7 +77,7 @@ from triggers.service.settings import Settings
 
 if TYPE_CHECKING:
     from history.sql.transaction import SqlTransaction
-    from triggers.service.tracing.processing import Answering, Spans
+    from triggers.service.tracing import Answering, Spans
 
 _log = logging.getLogger(__name__)
 

@@ -177,7 +177,7 @@ Span = Callable[[str, Sequence[Message]], AbstractContextManager[Sequence[Messag
 
 
 def _tracing() -> Span:
-    from triggers.service.tracing.context import sending  # noqa: PLC0415  (loads OpenTelemetry)
+    from triggers.service.tracing import sending  # noqa: PLC0415  (loads OpenTelemetry)
 
     return sending
 

@@ -5,6 +5,6 @@
 its parameters. ``borrowing.py`` finds out whether a value may be shared. ``delivery.py`` shows a service its
 present run, ``failures.py`` classifies its exceptions and refuses results that are not computed yet, and
 ``outcome.py`` is the result of a delivery. ``identity.py``, ``filters.py``, ``fingerprints.py``,
-``keeping.py`` and ``tracing/`` are one option each: ``uuid=``, ``filter=``, ``fingerprint=``,
+``keeping.py`` and ``tracing.py`` are one option each: ``uuid=``, ``filter=``, ``fingerprint=``,
 ``keep_result=`` and ``tracing=``.
 """

@@ -17,7 +17,7 @@ from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.sqs_server import SqsServer
 from tests.fixtures.waiting import PATIENCE
 from triggers.providers.contract.common import A_WHILE, arrivals, take
-from triggers.providers.nats.driver import driver
+from triggers.providers.nats.connection import driver
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, Receiver
 

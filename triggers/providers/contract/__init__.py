@@ -22,9 +22,8 @@ Every check opens its receivers before it sends, and uses a new destination. The
 
 from triggers.providers.contract.answering import AnsweringContract
 from triggers.providers.contract.arriving import ArrivingContract, UndecodableContract
-from triggers.providers.contract.delaying import DelayingContract
+from triggers.providers.contract.delaying import DelayingContract, WaitingContract
 from triggers.providers.contract.sharing import ForkingContract, SharingContract, TakingOverContract
-from triggers.providers.contract.waiting import WaitingContract
 
 __all__ = ["ProviderContract"]
 

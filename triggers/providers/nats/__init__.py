@@ -6,9 +6,8 @@
 ``codec.py``           a message as JetStream has it, and back
 ``consumer.py``        one consumer, over ``brokers/push_receiver.py``: requests, settles, renews
 ``streams.py``         finds or makes the stream of a subject, and the durable consumer of a subscription
-``connection.py``      the edge to nats-py: a connection with its own thread
+``connection.py``      the edge to nats-py, and its only import: a connection with its own thread
 ``replies.py``         sends requests and waits for their answers together
-``driver.py``          the only import of nats-py
 =====================  ==============================================================================
 """
 

@@ -13,16 +13,23 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from history.errors import ConfigurationError, DoubtlessError, NotPermittedError
+from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, NotPermittedError
 from history.shell import Shell, fail, fulfil
 from history.support.forks import at_fork, keep
 from history.support.tls import stays_wrong
 from triggers.providers.brokers.connection import CONNECT_PATIENCE, BrokerConnection
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.nats.driver import driver
 from triggers.providers.nats.replies import ForbiddenError, NobodyError, Replies
 from triggers.providers.nats.settings import NatsSettings
 from triggers.providers.provider import ProviderUnavailableError
+
+try:
+    import nats
+except ImportError as error:
+    raise MissingExtraError("the NATS provider", extra="nats", package="nats-py") from error
+
+#: As Any: nats-py has types for only a part.
+driver = cast("Any", nats)
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from triggers.providers.backlog import Backlog, Place
-from triggers.providers.nats.connection import ANSWER, Connection
-from triggers.providers.nats.driver import driver
+from triggers.providers.nats.connection import ANSWER, Connection, driver
 from triggers.providers.nats.settings import UNLIMITED, NatsSettings, has_wildcards, later_of, plain
 from triggers.providers.provider import DeliveryLimit
 

@@ -20,7 +20,7 @@ from tests.fixtures.servers.certificates import make_certificate
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.waiting import eventually
 from triggers.providers.contract.common import A_WHILE, bodies, numbered, take
-from triggers.providers.nats.driver import driver
+from triggers.providers.nats.connection import driver
 from triggers.providers.nats.provider import Nats
 from triggers.providers.provider import Limits, ProviderUnavailableError, Receiver, Unreadable
 

@@ -21,7 +21,7 @@ from history.message import Message, Uuid
 from triggers import CARD_NUMBERS, Producer, trigger
 from triggers.consumer import Consumer
 from triggers.providers.memory import MemoryProvider
-from triggers.service.tracing import context
+from triggers.service import tracing
 
 ORDER = Message(body={"id": 1}, uuid=Uuid("order-1"), correlation_id="talk-1", delivery_count=1)
 
@@ -63,8 +63,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Traced]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     # Instead of the process's own provider, which can be set once.
     tracer = provider.get_tracer("doubtless")
-    for module in ("context", "processing"):
-        monkeypatch.setattr(f"triggers.service.tracing.{module}.tracer", tracer)
+    monkeypatch.setattr(tracing, "tracer", tracer)
     yield Traced(exporter)
     provider.shutdown()
 
@@ -74,7 +73,7 @@ def test_a_message_has_a_span_that_says_what_became_of_it(traced: Traced) -> Non
 
     @trigger("orders", name="book", history=MemoryHistory(), tracing=True)
     def book(order: dict[str, int]) -> None:
-        with context.tracer.start_as_current_span("booking"):
+        with tracing.tracer.start_as_current_span("booking"):
             below.append(str(order["id"]))
 
     book.handle(ORDER)
@@ -152,7 +151,7 @@ def test_what_no_propagator_reads_is_linked_to_nothing(
     baggage_only = CompositePropagator([W3CBaggagePropagator()])  # as OTEL_PROPAGATORS=baggage
     monkeypatch.setattr(propagate, "_HTTP_TEXT_FORMAT", baggage_only)
 
-    with context.tracer.start_as_current_span("around"):
+    with tracing.tracer.start_as_current_span("around"):
         trigger("orders", name="book", history=MemoryHistory(), tracing=True)(lambda: None).handle(ORDER)
 
     assert traced.one("process orders").links == ()
@@ -162,7 +161,7 @@ def test_a_coroutine_runs_inside_of_its_span(traced: Traced) -> None:
     @trigger("orders", name="book", history=MemoryHistory(), tracing=True)
     async def book(body: bytes | dict[str, int]) -> None:
         await asyncio.sleep(0)
-        with context.tracer.start_as_current_span("booking"):
+        with tracing.tracer.start_as_current_span("booking"):
             pass
 
     async def both() -> None:
