@@ -136,7 +136,7 @@ class Purging:
 
     def _parking(self, store: HistoryStore) -> Parking:
         """Return where this trigger's rows are parked, by ``foreach_batch`` or by the trigger itself."""
-        given = self.settings.parking or self.settings.trigger.parking
-        if given is None:
+        lot = self.settings.parking or self.settings.trigger.parking
+        if lot is None:
             return store.parking
-        return history_at(given).parking if isinstance(given, str) else given
+        return history_at(lot).parking if isinstance(lot, str) else lot
