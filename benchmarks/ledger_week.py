@@ -26,8 +26,8 @@ from history.opening import open_history
 from history.redis.assembly import assembled, script_names
 from history.store import BatchOwner, HistoryStore
 from triggers import trigger
+from triggers.spark.batch_info import BatchReport
 from triggers.spark.handler import Purging
-from triggers.spark.report import BatchReport
 from triggers.spark.settings import BatchSettings
 from triggers.testing.redis_server import RedisServer
 

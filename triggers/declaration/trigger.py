@@ -31,7 +31,7 @@ from triggers.service.settings import Settings
 from triggers.service.terms import check_history, check_ordering
 
 if TYPE_CHECKING:
-    from triggers.spark.report import BatchReport
+    from triggers.spark.batch_info import BatchReport
     from triggers.spark.row_service.service import RowService
 
 P = ParamSpec("P")

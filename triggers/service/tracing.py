@@ -160,8 +160,8 @@ def linked(message: Message) -> trace.Link | None:
     """Return a link to the span in which a message was sent; None if the message names no span."""
     carried = {name: value for name, value in message.properties.items() if isinstance(value, str)}
     # From an empty context: a propagator that finds nothing would otherwise return the current span.
-    found = get_current_span(propagate.extract(carried, Context())).get_span_context()
-    return trace.Link(found) if found.is_valid else None
+    span = get_current_span(propagate.extract(carried, Context())).get_span_context()
+    return trace.Link(span) if span.is_valid else None
 
 
 def carrying(message: Message) -> Message:
@@ -173,17 +173,17 @@ def carrying(message: Message) -> Message:
     return message.model_copy(update={"properties": {**message.properties, **carried}})
 
 
-def attributes_of(operation: str, kind: str, destination: str, count: int) -> dict[str, Any]:
+def attributes_of(operation: str, operation_type: str, destination: str, count: int) -> dict[str, Any]:
     """Return the attributes of each span by the conventions; with a count if there are several messages."""
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "messaging.system": SYSTEM,
         "messaging.operation.name": operation,
-        "messaging.operation.type": kind,
+        "messaging.operation.type": operation_type,
         "messaging.destination.name": destination,
     }
     if count != 1:
-        found["messaging.batch.message_count"] = count
-    return found
+        attributes["messaging.batch.message_count"] = count
+    return attributes
 
 
 def attributes_about(message: Message) -> Mapping[str, Any]:

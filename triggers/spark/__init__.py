@@ -19,22 +19,20 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 ``rows/``                rows as messages, and back
 ``metrics/``             the queries of a driver for Prometheus: ``watch``
 ``document_history.py``  what triggers remember, as a table
-``batch_info.py``        which batch it is, for functions that need it
+``batch_info.py``        which batch it is, for functions that need it, and the results of its rows
 ``settings.py``          the settings, which travel to the executors
 ``connections.py``       the histories that driver and executors have opened
 ``failures.py``          the causes of a failure of Spark, and whether it is a cancellation
-``report.py``            the results of the rows of a batch
 =======================  ========================================================================
 """
 
 from history.errors import MissingExtraError
 
 try:
-    from triggers.spark.batch_info import BatchInfo
+    from triggers.spark.batch_info import BatchInfo, BatchReport
     from triggers.spark.failures import causes_of
     from triggers.spark.foreach_batch import ForeachBatch, foreach_batch
     from triggers.spark.metrics.watch import StreamWatch, watch
-    from triggers.spark.report import BatchReport
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in {"pyspark", "pyarrow", "pandas", "numpy", "py4j"}:
         raise

@@ -45,10 +45,9 @@ from triggers.spark.batch.batch import Batch, BatchObserver, BatchStep, ComesAga
 from triggers.spark.batch.leases import with_possible_lease
 from triggers.spark.batch.ledger import Ledger, QueryIdentity
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch_info import BatchFunction, given_info
+from triggers.spark.batch_info import BatchFunction, BatchReport, given_info
 from triggers.spark.connections import FIRST_PAUSE
 from triggers.spark.handler import BatchHandler
-from triggers.spark.report import BatchReport
 from triggers.spark.settings import BATCH_DEFAULTS, BatchOptions, BatchSettings
 
 #: The longest pause before a batch begins again after it gave way to another, in seconds.
@@ -125,8 +124,8 @@ def foreach_batch(
         storage: where Spark keeps the rows while the batch is processed. "none" keeps none, and each time
             that the function reads the rows, the history is queried for their owners. A session that refuses
             to keep rows works in the same way.
-        on_batch: receives the :class:`~triggers.spark.report.BatchReport` of each completed batch, on the
-            driver; after a crash in between, it is not called for this batch.
+        on_batch: receives the :class:`~triggers.spark.batch_info.BatchReport` of each completed batch, on
+            the driver; after a crash in between, it is not called for this batch.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
@@ -146,9 +145,9 @@ def foreach_batch(
 class ForeachBatch(BatchHandler):
     """Made of a function by ``@foreach_batch``; give it to ``writeStream.foreachBatch``.
 
-    ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
-    process, only the last ones; ``counts`` is their sum. :meth:`write_stream` checks the stream's columns
-    before anything starts.
+    ``reports`` holds a :class:`~triggers.spark.batch_info.BatchReport` for each batch that was completed in
+    this process, only the last ones; ``counts`` is their sum. :meth:`write_stream` checks the stream's
+    columns before anything starts.
 
     Guarantee: in doubt; atomic, if the function's sink completes the history in its own transaction; exactly
     once with an idempotent sink and ``on_replay="execute"``, or with a sink that knows its commits and

@@ -18,8 +18,8 @@ from triggers.pipeline.parking.sweep import LOOKED_AT, SWEEP_INTERVAL, close_set
 from triggers.spark.batch.claims.verdicts import prepared
 from triggers.spark.batch.determinism import PlanCheck, check_rows_again
 from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
+from triggers.spark.batch_info import BatchReport, RowCounts, tell
 from triggers.spark.connections import history_at
-from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.rows.columns import check_frame
 from triggers.spark.settings import BatchSettings
 
@@ -136,7 +136,7 @@ class Purging:
 
     def _parking(self, store: HistoryStore) -> Parking:
         """Return where this trigger's rows are parked, by ``foreach_batch`` or by the trigger itself."""
-        given = self.settings.parking or self.settings.trigger.parking
-        if given is None:
+        lot = self.settings.parking or self.settings.trigger.parking
+        if lot is None:
             return store.parking
-        return history_at(given).parking if isinstance(given, str) else given
+        return history_at(lot).parking if isinstance(lot, str) else lot

@@ -13,8 +13,7 @@ from triggers.service.checking import check_callable, check_choice, check_durati
 from triggers.service.failures import Retry
 from triggers.service.options import CommonOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
-from triggers.spark.batch_info import BatchInfo
-from triggers.spark.report import BatchReport
+from triggers.spark.batch_info import BatchInfo, BatchReport
 
 #: The treatment of rows that an earlier run of the same batch had handed to the user's function.
 ReplayPolicy = Literal["in_doubt", "execute"]

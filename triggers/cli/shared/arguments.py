@@ -98,10 +98,10 @@ def duration_of(option: str, text: str) -> timedelta:
     Raises:
         ConfigurationError: it is invalid, or too long; naming the option.
     """
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise ConfigurationError(option, f"{text!r} is not a time", "write 90s, 15m, 2h or 7d")
-    seconds = int(found[1]) * _UNITS[found[2]]
+    seconds = int(match[1]) * _UNITS[match[2]]
     if (wrong := wrong_seconds(seconds)) is not None:
         raise ConfigurationError(option, f"{text!r} {wrong.problem}", wrong.remedy)
     return timedelta(seconds=seconds)
@@ -113,7 +113,7 @@ def rate_of(option: str, text: str) -> float:
     Raises:
         ConfigurationError: it is not a rate; naming the option.
     """
-    found = _RATE.fullmatch(text.strip())
-    if found is None:
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
         raise ConfigurationError(option, f"{text!r} is not a rate", "write 2000/s, 5000/h or 1000000/d")
-    return int(found[1]) / _UNITS[found[2]]
+    return int(match[1]) / _UNITS[match[2]]

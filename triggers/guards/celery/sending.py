@@ -106,7 +106,7 @@ def _heir(signature: Any) -> Any:
             return signature
 
 
-def retry(celery: Any, task: Any, words: tuple[Any, ...], terms: dict[str, Any]) -> Any:
+def retry(celery: Any, task: Any, args: tuple[Any, ...], terms: dict[str, Any]) -> Any:
     """Do the same as ``Task.retry``, and note in the request that the task was sent again.
 
     It is sent again under its id, maybe with other arguments, and ``self.retry()`` need not raise.
@@ -116,7 +116,7 @@ def retry(celery: Any, task: Any, words: tuple[Any, ...], terms: dict[str, Any])
     """
     request = task.request
     try:
-        again = celery.Task.retry(task, *words, **_with_our_headers(request, terms))
+        again = celery.Task.retry(task, *args, **_with_our_headers(request, terms))
     except celery.exceptions.Retry:
         _note(request)
         raise
@@ -139,8 +139,8 @@ def first_arguments(request: Any, compared: Mapping[str, str]) -> Mapping[str, s
     headers: dict[str, Any] = request.headers or {}
     first = headers.get(_FIRST)
     if request.retries and isinstance(first, dict):
-        known = cast("dict[str, Any]", first)
-        return {name: str(known.get(name, value)) for name, value in compared.items()}
+        sent = cast("dict[str, Any]", first)
+        return {name: str(sent.get(name, value)) for name, value in compared.items()}
     request.headers = {**headers, _FIRST: dict(compared)}
     return compared
 

@@ -124,14 +124,14 @@ def _takes_self(function: FunctionType) -> bool:
 
 def unguarded_in(apps: Iterable[Any], base: type[Any]) -> Mapping[str, Unguarded]:
     """Return the tasks of the applications with the task class ``base`` that do not inherit from it."""
-    found: dict[str, Unguarded] = {}
+    unguarded: dict[str, Unguarded] = {}
     for app in apps:
         if not _is_guarded(app, base):
             continue
         for name, task in app.tasks.items():
             if not isinstance(task, base) and not name.startswith("celery."):
-                found[name] = LEFT_OUT if getattr(task, "guarded", None) is False else _another(task)
-    return found
+                unguarded[name] = LEFT_OUT if getattr(task, "guarded", None) is False else _another(task)
+    return unguarded
 
 
 def tell_of_unguarded(base: type[Any]) -> Callable[..., None]:

@@ -34,7 +34,7 @@ def line_of(text: str, path: Sequence[Step]) -> int | None:
     The parser of the standard library does not report it. This reads headers and keys as they are usually
     written; for other spellings the result is the header above.
     """
-    best, found = 0, None
+    best, best_line = 0, None
     table: list[Step] = []
     counts: dict[tuple[Step, ...], int] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -48,8 +48,8 @@ def line_of(text: str, path: Sequence[Step]) -> int | None:
             continue
         common = _common(reached, path)
         if common == len(reached) and common > best:
-            best, found = common, number
-    return found
+            best, best_line = common, number
+    return best_line
 
 
 def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) -> list[Step]:
@@ -149,8 +149,8 @@ def _whole(pages: Sequence[_Page]) -> Sequence[_Page]:
     return [page if page.xml is None else _of_xml(page, next(files)) for page in pages]
 
 
-def _of_xml(page: _Page, found: Converted) -> _Page:
-    return replace(page, raw=found.raw, xml=found)
+def _of_xml(page: _Page, converted: Converted) -> _Page:
+    return replace(page, raw=converted.raw, xml=converted)
 
 
 def _notes(pages: Sequence[_Page], default: str | None) -> Sequence[str]:
@@ -177,12 +177,12 @@ def _validated(page: _Page) -> PatchBayFile:
         raise ConfigurationError(page.where(found["loc"]), problem, remedy) from error
 
 
-def _explained(kind: str, text: str) -> tuple[str, str]:
+def _explained(error_type: str, text: str) -> tuple[str, str]:
     """Return problem and remedy; our own texts contain theirs."""
     problem, _, remedy = text.partition("; ")
     if remedy:
         return problem, remedy
-    match kind:
+    match error_type:
         case "extra_forbidden":
             return "is an unknown key", "correct the name, or remove it; docs/how-to/wire-with-patch-bay.md"
         case "missing":

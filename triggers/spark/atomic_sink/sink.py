@@ -41,9 +41,9 @@ from triggers.spark.batch.claims.verdicts import KEY, VERDICT
 from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
 from triggers.spark.batch.session import described
+from triggers.spark.batch_info import BatchReport
 from triggers.spark.connections import patiently
 from triggers.spark.handler import BatchHandler
-from triggers.spark.report import BatchReport
 from triggers.spark.rows.arrow import mapped
 from triggers.spark.settings import DEFAULT_ROWS_PER_TRANSACTION, SINK_DEFAULTS, BatchSettings, SinkOptions
 
@@ -94,8 +94,8 @@ def atomic_sink(
             has claimed.
         rows_per_transaction: the most rows of one transaction, and of one call of ``write``.
         partitions: how many tasks write; one for each core by default.
-        on_batch: receives the :class:`~triggers.spark.report.BatchReport` of each completed batch, on the
-            driver; after a crash in between, it is not called for this batch.
+        on_batch: receives the :class:`~triggers.spark.batch_info.BatchReport` of each completed batch, on
+            the driver; after a crash in between, it is not called for this batch.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
@@ -113,9 +113,9 @@ def atomic_sink(
 class AtomicSink(BatchHandler):
     """Made by :func:`atomic_sink`; give it to ``writeStream.foreachBatch``.
 
-    ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
-    process, only the last ones; ``counts`` is their sum. If an attempt was cut off, its written rows count as
-    ``new`` in the report of the attempt that ended, provided that both had the same partitions.
+    ``reports`` holds a :class:`~triggers.spark.batch_info.BatchReport` for each batch that was completed in
+    this process, only the last ones; ``counts`` is their sum. If an attempt was cut off, its written rows
+    count as ``new`` in the report of the attempt that ended, provided that both had the same partitions.
 
     Guarantee: atomic: history entry and effects share one SQL transaction, exactly once, no In Doubt window.
     """

@@ -25,10 +25,9 @@ from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.rejection import reject
 from triggers.spark.batch.sink_commits import as_not_committed, asked, info_of, is_committed
 from triggers.spark.batch.tally import Tally
-from triggers.spark.batch_info import BatchInfo
+from triggers.spark.batch_info import BatchInfo, BatchReport
 from triggers.spark.connections import patiently
 from triggers.spark.failures import is_being_stopped, is_cancellation
-from triggers.spark.report import BatchReport
 from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from triggers.detection.table import Status
 from triggers.spark.batch.claims.table import AGAIN, Verdict
 from triggers.spark.batch.claims.verdicts import PARTITION, VERDICT
 from triggers.spark.batch.second_look import GIVES_WAY, IN_PROGRESS, REASON, REJECTED, RUNS, STATUS
-from triggers.spark.report import BatchReport
+from triggers.spark.batch_info import BatchReport
 
 #: How the name of the observed metrics of a trigger begins.
 OBSERVED = "doubtless:"

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from history.errors import MissingExtraError
+from triggers.spark.batch_info import RowCounts
 from triggers.spark.metrics.queries import Queries, QueryState
-from triggers.spark.report import RowCounts
 from triggers.spark.settings import BatchSettings
 
 try:

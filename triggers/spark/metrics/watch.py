@@ -19,8 +19,8 @@ from history.errors import ConfigurationError
 from history.support.rendering import text_of
 from triggers.service.checking import pointing
 from triggers.spark.batch.session import REFUSALS
+from triggers.spark.batch_info import RowCounts
 from triggers.spark.metrics.queries import Queries, QueryListener, WatchedQueries
-from triggers.spark.report import RowCounts
 from triggers.spark.rows.older_spark import too_old
 
 if TYPE_CHECKING:

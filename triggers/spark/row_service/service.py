@@ -33,9 +33,9 @@ from triggers.spark.batch.claims.verdicts import COUNT, KEY
 from triggers.spark.batch.ledger import Ledger
 from triggers.spark.batch.session import described
 from triggers.spark.batch.tally import counted
+from triggers.spark.batch_info import BatchReport
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.handler import BatchHandler
-from triggers.spark.report import BatchReport
 from triggers.spark.row_service.running import Result, Values, check_pace, running, units_of
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch

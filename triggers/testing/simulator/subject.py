@@ -127,22 +127,22 @@ class Subject:
                 f"{trigger!r:.60} is no trigger",
                 "give a function decorated with @trigger, a guarded task, or a guard and call=",
             )
-        known = cast("Trigger[..., Any]", trigger)
-        if known.settings.join != "any":
+        tested = cast("Trigger[..., Any]", trigger)
+        if tested.settings.join != "any":
             raise ConfigurationError(
-                "trigger", f"{known.name} joins messages, which is not simulated", "test it with handle()"
+                "trigger", f"{tested.name} joins messages, which is not simulated", "test it with handle()"
             )
         invoking: list[Invoking] = []
         # Parked messages go to the run, never to a server or a file of this machine.
-        settings = replace(known.settings, parking=MemoryHistory().parking)
-        twin = known.adapted(settings, lambda service: _around(service, invoking, function or service))
+        settings = replace(tested.settings, parking=MemoryHistory().parking)
+        twin = tested.adapted(settings, lambda service: _around(service, invoking, function or service))
         store: HistoryStore | None = MemoryHistory()
-        if known.binding.resources:
-            store = known.open_store()
-        elif not known.has_history:
+        if tested.binding.resources:
+            store = tested.open_store()
+        elif not tested.has_history:
             store = None
         vars(twin).update(_source=store)
-        return cls(known, twin, store, function, invoking)
+        return cls(tested, twin, store, function, invoking)
 
     @property
     def is_atomic(self) -> bool:
@@ -226,22 +226,22 @@ def _around(
     return call
 
 
-def trigger_behind(given: Any, call: Callable[[Message], Any] | None) -> Behind:
+def trigger_behind(tested: Any, call: Callable[[Message], Any] | None) -> Behind:
     """Return the trigger to simulate, for a trigger, for a guard with its call, or for a guarded task.
 
     Raises:
         ConfigurationError: there is none, or ``call`` is missing or superfluous.
     """
-    if isinstance(given, Guard):
+    if isinstance(tested, Guard):
         if not callable(call):
             raise ConfigurationError(
-                "call", f"guard {given.name} needs to know what it calls", "give a function of a Message"
+                "call", f"guard {tested.name} needs to know what it calls", "give a function of a Message"
             )
-        return given.calling(call), call
+        return tested.calling(call), call
     if call is not None:
         raise ConfigurationError("call", "only a guard of protect() takes it", "leave it out")
-    behind: Behind = given, None
-    return behind if isinstance(given, Trigger) else _of_task(given) or behind
+    behind: Behind = tested, None
+    return behind if isinstance(tested, Trigger) else _of_task(tested) or behind
 
 
 def _of_task(task: Any) -> Behind | None:

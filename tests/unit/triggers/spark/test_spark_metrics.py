@@ -18,10 +18,10 @@ from pyspark.sql.streaming.listener import (
 from history.errors import ConfigurationError, MissingExtraError
 from tests import ROOT
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch, watch
+from triggers.spark.batch_info import RowCounts
 from triggers.spark.metrics import watch as watching
 from triggers.spark.metrics.exposition import StreamCollector
 from triggers.spark.metrics.queries import Queries, QueryListener, WatchedQueries
-from triggers.spark.report import RowCounts
 
 ORDERS, RETURNS = UUID(int=1), UUID(int=2)
 RUN, NEXT_RUN = UUID(int=11), UUID(int=12)
