@@ -53,7 +53,7 @@ from history.sql.database.engine import AnyConnection, Database, Joined, Pooled,
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.statements.entries import ANCHOR
 from history.sql.tables.columns import refuse_foreign
-from history.sql.tables.making import ONE_CREATOR, make_table, run_prepared, table_exists
+from history.sql.tables.making import ONE_CREATOR, ONLY, make_table, run_prepared, table_exists
 
 T = TypeVar("T")
 
@@ -86,7 +86,9 @@ HISTORY = Table(
     Column("lease_until", BigInteger),
     Column("expires_at", BigInteger, nullable=False),
     Column("batch", BigInteger),
-    Index("doubtless_history_expiry", "expires_at"),
+    Index("doubtless_history_expiry", "expires_at", info={ONLY: Dialect.SQLITE}),
+    # With the digest, so that a purge can go on among entries that expire at the same instant.
+    Index("doubtless_history_purge", "expires_at", "digest", info={ONLY: Dialect.POSTGRESQL}),
 )
 
 BATCHES = Table(

@@ -1,10 +1,10 @@
 """SQL tables: checking for one, making one, and adding tables that older versions did not make."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import Index, Table
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import settled
@@ -20,6 +20,9 @@ EXISTS = statement(
     postgresql="SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass(CAST(:name AS TEXT))",
 )
 
+#: In the ``info`` of an index: the only dialect that has it.
+ONLY = "only"
+
 # One creator at a time; on SQLite, BEGIN IMMEDIATE does this already. The number is "doubtles" in ASCII.
 ONE_CREATOR = statement(
     sqlite="SELECT 1",
@@ -33,10 +36,18 @@ async def table_exists(connection: AnyConnection, table: Table) -> bool:
     return bool(there)
 
 
+def indexes_of(table: Table, dialect: str) -> Sequence[Index]:
+    """Return the indexes that a table has in a dialect, by their names."""
+    return sorted(
+        (index for index in table.indexes if index.info.get(ONLY, dialect) == dialect),
+        key=lambda index: str(index.name),
+    )
+
+
 async def make_table(connection: AnyConnection, table: Table) -> None:
     """Make a table and its indexes, inside a transaction; existing ones stay."""
     await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-    for index in sorted(table.indexes, key=lambda index: str(index.name)):
+    for index in indexes_of(table, connection.dialect.name):
         await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
 
 
