@@ -1,16 +1,16 @@
 """SQL tables: checking for one, making one, and adding tables that older versions did not make."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy import Index, Table
+from sqlalchemy import Executable, Index, Table, TextClause, text
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import settled
 from history.errors import HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, Database, Step, fetch
-from history.sql.statements.dialects import statement
+from history.sql.statements.dialects import Dialect, statement
 
 T = TypeVar("T")
 
@@ -22,6 +22,16 @@ EXISTS = statement(
 
 #: In the ``info`` of an index: the only dialect that has it.
 ONLY = "only"
+
+#: In the ``info`` of a table: its storage parameters in PostgreSQL, by their names.
+STORAGE = "storage"
+
+#: The parameters of a table whose rows come and go. PostgreSQL's own let a fifth of a table be dead rows.
+CLEAN_OFTEN = {
+    "autovacuum_vacuum_scale_factor": "0.02",
+    "autovacuum_vacuum_threshold": "1000",
+    "autovacuum_vacuum_insert_scale_factor": "0.2",
+}
 
 # One creator at a time; on SQLite, BEGIN IMMEDIATE does this already. The number is "doubtles" in ASCII.
 ONE_CREATOR = statement(
@@ -44,11 +54,29 @@ def indexes_of(table: Table, dialect: str) -> Sequence[Index]:
     )
 
 
+def ddl_of(table: Table, dialect: str) -> Iterator[Executable]:
+    """Yield the statements that make a table."""
+    yield CreateTable(table)
+    for index in indexes_of(table, dialect):
+        yield CreateIndex(index)
+    if STORAGE in table.info and dialect == Dialect.POSTGRESQL:
+        yield storage_ddl(table)
+
+
+def storage_ddl(table: Table) -> TextClause:
+    """Return the statement that gives a table its storage parameters."""
+    parameters = ", ".join(f"{name} = {value}" for name, value in table.info[STORAGE].items())
+    return text(f"ALTER TABLE {table.name} SET ({parameters})")
+
+
 async def make_table(connection: AnyConnection, table: Table) -> None:
-    """Make a table and its indexes, inside a transaction; existing ones stay."""
-    await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-    for index in indexes_of(table, connection.dialect.name):
-        await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+    """Make a table and its indexes, inside a transaction, unless it exists.
+
+    An existing table is not touched: even a look for its indexes would lock it against its users.
+    """
+    if not await table_exists(connection, table):
+        for ddl in ddl_of(table, connection.dialect.name):
+            await settled(connection.execute(ddl))
 
 
 async def make_tables(connection: AnyConnection, tables: Iterable[Table]) -> None:
