@@ -66,6 +66,7 @@ from history.sql.statements.entries import (
     SCAN,
 )
 from history.sql.tables.history import Prepared
+from history.sql.tables.migrating import migrate, warnings_about_age
 from history.sql.transaction import SqlTransaction, open_transaction
 from history.store import (
     WHOLE,
@@ -237,7 +238,21 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         Raises:
             ConfigurationError: a newer version wrote the tables.
         """
-        return await self._database.run("checking the database", warnings_about)
+
+        async def warnings(connection: AnyConnection) -> Sequence[str]:
+            return [*await warnings_about_age(connection), *await warnings_about(connection)]
+
+        return await self._database.run("checking the database", warnings)
+
+    async def migrate(self, *, dry: bool = False) -> Sequence[str]:
+        """Bring tables of an older version up to date; see :class:`~history.store.inspection.Migrating`.
+
+        Raises:
+            ConfigurationError: this is a view inside a caller's transaction.
+        """
+        if not isinstance(self._database.inner, Pooled):
+            raise ConfigurationError("history", "it is in a transaction", "migrate the history itself")
+        return await migrate(self._database.inner, dry=dry)
 
     async def remarks(self) -> Sequence[str]:
         """Return remarks on usual settings that can still lose the last commits."""

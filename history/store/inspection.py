@@ -86,6 +86,20 @@ class Estimating(Protocol):
         ...
 
 
+@runtime_checkable
+class Migrating(Protocol):
+    """A history whose tables an older version may have made."""
+
+    async def migrate(self, *, dry: bool = False) -> Sequence[str]:
+        """Bring the tables up to date; return the statements, which ``dry`` does not run.
+
+        Raises:
+            UnavailableError: the server does not answer.
+            NotPermittedError: the account does not own the tables.
+        """
+        ...
+
+
 async def size_of(store: HistoryStore, trigger: str) -> HistoryStats:
     """Return how many entries a trigger has, without reading them all.
 

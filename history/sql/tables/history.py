@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 ATTEMPTS = 5
 
 #: The version of the tables that this code reads and writes.
-SCHEMA = 1
+SCHEMA = 2
 
 #: Compared byte by byte: this is quicker, and an upgrade of the system's collations cannot corrupt the index.
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
@@ -300,7 +300,7 @@ WRITE_AHEAD = statement(sqlite="PRAGMA journal_mode = WAL", postgresql="SELECT 1
 
 # Store the version, once.
 MARK_SCHEMA = statement(
-    "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0), ('anchor', 1)"
+    f"INSERT INTO doubtless_meta (name, value) VALUES ('schema', {SCHEMA}), ('fence', 0), ('anchor', 1)"  # noqa: S608  (a number)
     " ON CONFLICT DO NOTHING"
 )
 
@@ -450,4 +450,4 @@ async def create_history(connection: AnyConnection) -> None:
     for table in METADATA.sorted_tables:
         await make_table(connection, table)
     await execute(connection, ANCHOR)
-    await execute(connection, MARK_SCHEMA, schema=SCHEMA)
+    await execute(connection, MARK_SCHEMA)

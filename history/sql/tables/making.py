@@ -1,6 +1,6 @@
 """SQL tables: checking for one, making one, and adding tables that older versions did not make."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -63,9 +63,10 @@ def ddl_of(table: Table, dialect: str) -> Iterator[Executable]:
         yield storage_ddl(table)
 
 
-def storage_ddl(table: Table) -> TextClause:
-    """Return the statement that gives a table its storage parameters."""
-    parameters = ", ".join(f"{name} = {value}" for name, value in table.info[STORAGE].items())
+def storage_ddl(table: Table, *, only: Collection[str] | None = None) -> TextClause:
+    """Return the statement that gives a table its storage parameters, or ``only`` those of these names."""
+    values = table.info[STORAGE].items()
+    parameters = ", ".join(f"{name} = {value}" for name, value in values if only is None or name in only)
     return text(f"ALTER TABLE {table.name} SET ({parameters})")
 
 

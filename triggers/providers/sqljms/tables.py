@@ -293,9 +293,13 @@ async def create_tables(connection: AnyConnection, tables: Sequence[Table]) -> N
 async def create(connection: AnyConnection) -> None:
     """Make all tables of :data:`TABLES`, inside a transaction."""
     await create_tables(connection, TABLES)
-    # Small enough for an INTEGER of JSON and JavaScript, if somebody wants to show it.
-    await execute(connection, MARK_SCHEMA, version=SCHEMA, identity=1 + secrets.randbits(52))
+    await execute(connection, MARK_SCHEMA, version=SCHEMA, identity=new_identity())
     await execute(connection, MARK_IDS)
+
+
+def new_identity() -> int:
+    """Return an identity for a new database, small enough for an INTEGER of JSON and JavaScript."""
+    return 1 + secrets.randbits(52)
 
 
 async def tables_exist(connection: AnyConnection) -> bool:
