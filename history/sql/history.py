@@ -45,6 +45,7 @@ from history.sql.database.riders import Ending, carry
 from history.sql.database.serving import guard
 from history.sql.entries import anchor
 from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
+from history.sql.entries.counting import count, estimate, piece_end
 from history.sql.entries.fences import Granted
 from history.sql.entries.lineage import HISTORY
 from history.sql.entries.purging import purge_some
@@ -62,11 +63,10 @@ from history.sql.records import SqlRecords, delete
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
     FORGET,
-    PIECE_END,
     SCAN,
-    STATS,
 )
 from history.sql.tables.history import Prepared
+from history.sql.tables.migrating import migrate, warnings_about_age
 from history.sql.transaction import SqlTransaction, open_transaction
 from history.store import (
     WHOLE,
@@ -91,9 +91,6 @@ T = TypeVar("T")
 
 #: The most uuids of one statement; SQL is faster with more than the protocol promises.
 PIECE = 1000
-
-#: How many rows one statement counts.
-COUNTED = 10_000
 
 
 class SqlOptions(TypedDict, total=False):
@@ -241,7 +238,21 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         Raises:
             ConfigurationError: a newer version wrote the tables.
         """
-        return await self._database.run("checking the database", warnings_about)
+
+        async def warnings(connection: AnyConnection) -> Sequence[str]:
+            return [*await warnings_about_age(connection), *await warnings_about(connection)]
+
+        return await self._database.run("checking the database", warnings)
+
+    async def migrate(self, *, dry: bool = False) -> Sequence[str]:
+        """Bring tables of an older version up to date; see :class:`~history.store.inspection.Migrating`.
+
+        Raises:
+            ConfigurationError: this is a view inside a caller's transaction.
+        """
+        if not isinstance(self._database.inner, Pooled):
+            raise ConfigurationError("history", "it is in a transaction", "migrate the history itself")
+        return await migrate(self._database.inner, dry=dry)
 
     async def remarks(self) -> Sequence[str]:
         """Return remarks on usual settings that can still lose the last commits."""
@@ -409,18 +420,12 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         """Read entries in the order of their digests; the cursor is the last one, in hexadecimal."""
         begin, end = part.range
         after = bytes.fromhex(cursor) if cursor else begin
-        until = await self._piece_end(trigger, after, end, limit)
+        until = await piece_end(self._database, trigger, after, end, limit)
         read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=until or end)
         found = [
             ScannedEntry(row.digest, entry_of(row)) for row in await self._database.run("scanning", read)
         ]
         return Page(found, until.hex() if until else None)
-
-    async def _piece_end(self, trigger: str, after: bytes, end: bytes, size: int) -> bytes | None:
-        """Return the last digest of the next ``size`` rows; None if there are fewer."""
-        read = partial(fetch, statement=PIECE_END, trigger=trigger, after=after, end=end, skip=size - 1)
-        rows = await self._database.run("reading ahead", read)
-        return bytes(rows[0].digest) if rows else None
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
         """Delete some expired rows; when none are left, check some of the ledger."""
@@ -441,16 +446,11 @@ class SqlHistory(SingleVerbs, KeepsBeside):
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state; this reads all entries of the trigger, piece by piece."""
-        started = completed = 0
-        begin, end = WHOLE.range
-        while True:
-            until = await self._piece_end(trigger, begin, end, COUNTED)
-            piece = partial(fetch, statement=STATS, trigger=trigger, after=begin, end=until or end)
-            ((some, others),) = await self._database.run("counting", piece)
-            started, completed = started + some, completed + others
-            if until is None:
-                return HistoryStats(trigger=trigger, started=started, completed=completed)
-            begin = until
+        return await count(self._database, trigger)
+
+    async def about(self, trigger: str) -> HistoryStats:
+        """Estimate these numbers from some entries; see :class:`~history.store.inspection.Estimating`."""
+        return await estimate(self._database, trigger)
 
     async def triggers(self) -> Sequence[str]:
         """Name the triggers with entries or decisions."""

@@ -123,12 +123,15 @@ class SqlJoining:
 
     async def purge(self, trigger: str) -> int:
         """Forget first messages after their time-out."""
-        purge = partial(fetch, statement=PURGE, trigger=trigger, limit=PIECE)
-        gone = total = len(await self._run("purging joins", purge))
-        while gone == PIECE:
-            gone = len(await self._run("purging joins", purge))
-            total += gone
-        return total
+        after = total = 0
+        while True:
+            # From where the last piece ended, without the dead rows of the index before it.
+            purge = partial(fetch, statement=PURGE, trigger=trigger, after=after, limit=PIECE)
+            gone = [at for (at,) in await self._run("purging joins", purge)]
+            total += len(gone)
+            if len(gone) < PIECE:
+                return total
+            after = max(gone)
 
 
 async def _add(

@@ -1,6 +1,7 @@
 """Records and logs in a SQL database, beside the document history."""
 
 import re
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -58,6 +59,9 @@ PIECE = 10
 #: Each process deletes the old lines of a log at its first call, and again after so many calls.
 CALLS_BETWEEN_TRIMS = 500
 
+#: After how many seconds a client looks for expired records from the beginning: somebody may have held them.
+LOOK_AGAIN = 600.0
+
 #: An instant after every line.
 _LAST = 2**63 - 1
 
@@ -74,6 +78,7 @@ class SqlRecords:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._calls: Counter[tuple[str, Log]] = Counter()
+        self._after, self._look_again = 0, float("-inf")
         self._tables = AddedTables(
             database,
             look=partial(table_exists, table=LOG),
@@ -101,11 +106,18 @@ class SqlRecords:
             step = partial(apply_changes, trigger=trigger, changes=piece, each=each)
             held += await self.run("keeping records", step, atomic=atomic)
         if expiring := sum(_expires(one) for one in changes):
-            purge = partial(execute, statement=PURGE, limit=max(PIECE, expiring))
-            await self.run("forgetting records", purge)
+            await self._forget(max(PIECE, expiring))
         for log in {change.log for change in changes if isinstance(change, Append)}:
             await self._trim(trigger, log)
         return held
+
+    async def _forget(self, limit: int) -> None:
+        """Delete some expired records, after those that were deleted; sometimes look for earlier ones."""
+        if time.monotonic() >= self._look_again:
+            self._after, self._look_again = 0, time.monotonic() + LOOK_AGAIN
+        purge = partial(fetch, statement=PURGE, after=self._after, limit=limit)
+        gone = await self.run("forgetting records", purge)
+        self._after = max((at for (at,) in gone), default=self._after)
 
     async def _trim(self, trigger: str, log: Log) -> None:
         """After every so many calls, delete the excess lines."""

@@ -20,8 +20,8 @@
 ``journal.py``         and one line for each verdict that needs an explanation
 ``sealing.py``         the layer that encrypts parked messages and kept results for a store
 ``security.py``        the security log: who signed in, was refused, decided or gave a command
-``inspection.py``      reports of a store for ``doubtless doctor``: refused permissions, and room for
-                       connections
+``inspection.py``      reports of a store: refused permissions, room for connections, and about how many
+                       entries it has
 ``owners.py``          owners of claims, and unique tokens
 ``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made from the calls for many
 ``times.py``           instants and durations in milliseconds

@@ -24,11 +24,15 @@ CLAIM_BATCH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStats:
-    """How many entries a trigger has. ``completed`` counts stored entries, expired or not."""
+    """How many entries a trigger has. ``completed`` counts stored entries, expired or not.
+
+    ``is_about`` says that the numbers are estimates.
+    """
 
     trigger: str
     started: int
     completed: int
+    is_about: bool = False
 
 
 @dataclass(frozen=True, slots=True)

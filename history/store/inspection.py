@@ -1,8 +1,10 @@
-"""Reports of a store about its server for ``doubtless doctor``: refused permissions, and room."""
+"""Reports of a store about its server: permissions, room, and about how many entries it has."""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
+
+from history.store.history import HistoryStats, HistoryStore
 
 
 class Capability(StrEnum):
@@ -69,3 +71,39 @@ class TellingRoom(Protocol):
             UnavailableError: the server does not answer.
         """
         ...
+
+
+@runtime_checkable
+class Estimating(Protocol):
+    """A history that counts by reading entries, and can also estimate."""
+
+    async def about(self, trigger: str) -> HistoryStats:
+        """Estimate how many entries a trigger has, in the same time for any number of them.
+
+        Raises:
+            UnavailableError: the server does not answer.
+        """
+        ...
+
+
+@runtime_checkable
+class Migrating(Protocol):
+    """A history whose tables an older version may have made."""
+
+    async def migrate(self, *, dry: bool = False) -> Sequence[str]:
+        """Bring the tables up to date; return the statements, which ``dry`` does not run.
+
+        Raises:
+            UnavailableError: the server does not answer.
+            NotPermittedError: the account does not own the tables.
+        """
+        ...
+
+
+async def size_of(store: HistoryStore, trigger: str) -> HistoryStats:
+    """Return how many entries a trigger has, without reading them all.
+
+    Raises:
+        UnavailableError: the server does not answer.
+    """
+    return await (store.about(trigger) if isinstance(store, Estimating) else store.stats(trigger))

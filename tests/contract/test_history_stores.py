@@ -5,9 +5,10 @@ every day, and the rest by ``make prove``.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from history.contract import HistoryContract
@@ -21,6 +22,8 @@ from history.contract.rollback import Restore
 from history.memory import MemoryHistory
 from history.opening import open_history
 from history.redis.history import RedisHistory
+from history.sql.statements.dialects import Dialect
+from history.sql.tables.script import history_script
 from history.store import HistoryStore
 from history.store.parking import Parked
 from tests.contract.beside.fingerprints import FingerprintContract
@@ -29,6 +32,7 @@ from tests.contract.beside.progress import ProgressContract
 from tests.contract.beside.results import ResultContract
 from tests.fixtures.backups import backup_of
 from tests.fixtures.keys import a_key, encrypting, write_keys
+from tests.fixtures.servers.postgres import grant_data_rights, limited_role
 from tests.fixtures.spoiling import spoil_batch, spoil_entry, spoil_parked, spoil_report
 
 #: Opens one more client of the store under test.
@@ -157,3 +161,22 @@ class TestEncryptedStores(OnServers, ParkingContract, DecisionContract, ResultCo
         assert self.server is not None
         url = encrypting(self.server, write_keys(tmp_path / "key", a_key()))
         return lambda: open_history(url)
+
+
+@pytest.mark.prove
+@pytest.mark.slow
+class TestDataRightsOnly(OnServers, HistoryContract, KeptBesideContract):
+    """The owner has made the tables by the script, and the workers' role may only read and write rows."""
+
+    @pytest.fixture(params=["postgres-limited"])
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @pytest.fixture
+    def opening(self, postgres_url: str) -> Iterator[Opening]:
+        with psycopg.connect(postgres_url, autocommit=True) as owner:
+            for statement in history_script(Dialect.POSTGRESQL):
+                owner.execute(statement.encode())
+        with limited_role(postgres_url) as role:
+            grant_data_rights(postgres_url, role)
+            yield lambda: open_history(role)

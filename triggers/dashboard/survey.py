@@ -17,6 +17,7 @@ from threading import Condition, Thread
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store import HistoryStats, HistoryStore
+from history.store.inspection import size_of
 from history.store.parking import ParkedLabel
 from history.support.rendering import text_of
 from triggers.cli.parked.choosing import Selection, walk
@@ -192,7 +193,7 @@ class Surveyor:
             seen += counting.add(label)
             if seen % STEP == 0:
                 self._rest()
-        sizes = {name: drive(self._store.stats(name)) for name in drive(self._store.triggers())}
+        sizes = {name: drive(size_of(self._store, name)) for name in drive(self._store.triggers())}
         return Survey(counting.by_cause(), counting.by_host(), sizes, self._clock())
 
     def _rest(self) -> None:

@@ -26,6 +26,7 @@ _NEEDS: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = tuple(
         (r"\bDELETE FROM (\w+)", ("SELECT", "DELETE")),
         (r"\b(?:FROM|JOIN) (\w+)", ("SELECT",)),
         (r"\bFROM (\w+)(?:(?!\bFROM\b).)*?\bFOR (?:UPDATE|SHARE)\b", ("SELECT", "UPDATE")),
+        (r"\bFROM (\w+) AS (\w+)\b.*?\bFOR UPDATE OF \2\b", ("SELECT", "UPDATE")),
         (r"\bLOCK TABLE (\w+)", ("UPDATE",)),
         (r"\bnextval\('(\w+)'\)", ("USAGE",)),
         (r"\bsetval\('(\w+)'", ("UPDATE",)),
@@ -88,11 +89,11 @@ def _found(values: Iterable[object]) -> Iterator[Statement]:
 def needs_of(statements: Iterable[Statement], prefix: str) -> frozenset[Need]:
     """Return the privileges that these statements need on PostgreSQL, for names with this ``prefix``."""
     return frozenset(
-        Need(name, privilege)
+        Need(found[1], privilege)
         for one in statements
         for pattern, privileges in _NEEDS
-        for name in pattern.findall(str(one["postgresql"]))
-        if name.startswith(prefix)
+        for found in pattern.finditer(str(one["postgresql"]))
+        if found[1].startswith(prefix)
         for privilege in privileges
     )
 

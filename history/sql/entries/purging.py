@@ -1,10 +1,12 @@
 """How a SQL history is purged: a piece of limited size at a time.
 
 First the entries, in the order of their expiry; then the ledger, in the order of its numbers. A cursor is
-``"entries <milliseconds>"``, the first instant, or ``"batches <number>"``, the last number before it.
+``"entries <milliseconds> <digest>"``, the last entry before it; on SQLite, ``"entries <milliseconds>"``, the
+first instant; or ``"batches <number>"``, the last number before it.
 """
 
 from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import BATCHES_AHEAD, PURGE, PURGE_AHEAD, PURGE_BATCHES
 from history.store import Purged
 
@@ -17,12 +19,22 @@ ENTRIES, BATCHES = "entries 0", "batches 0"
 
 async def purge_some(connection: AnyConnection, *, trigger: str, cursor: str | None) -> Purged:
     """Do one piece of a purge; see :meth:`history.store.HistoryStore.purge_some`."""
-    kind, _, position = (cursor or ENTRIES).partition(" ")
-    purge = _purge_entries if kind == "entries" else _purge_batches
-    return await purge(connection, trigger, int(position))
+    kind, number, *rest = (cursor or ENTRIES).split(" ")
+    if kind != "entries":
+        return await _purge_batches(connection, trigger, int(number))
+    if connection.dialect.name == Dialect.SQLITE:
+        return await _purge_file(connection, trigger, int(number))
+    return await _purge_entries(connection, trigger, int(number), bytes.fromhex("".join(rest)))
 
 
-async def _purge_entries(connection: AnyConnection, trigger: str, after: int) -> Purged:
+async def _purge_entries(connection: AnyConnection, trigger: str, after: int, key: bytes) -> Purged:
+    rows = await fetch(connection, PURGE, trigger=trigger, after=after, key=key, limit=PIECE)
+    for deleted, seen, last, last_key in rows:
+        return Purged(deleted, BATCHES if seen < PIECE else f"entries {last} {bytes(last_key).hex()}")
+    return Purged(0, BATCHES)
+
+
+async def _purge_file(connection: AnyConnection, trigger: str, after: int) -> Purged:
     named = {"after": after, "limit": PIECE}
     rows = await fetch(connection, PURGE, trigger=trigger, **named)
     if rows:

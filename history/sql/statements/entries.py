@@ -264,10 +264,16 @@ SCAN = statement("""
     ORDER BY h.digest
 """)
 
-# Delete a trigger's rows among the :limit rows that expired first, from an instant on. In the order of the
-# index on expiry, which all triggers share: a search for only one trigger's rows would have no limit. Checked
-# twice, because the row may have been claimed again meanwhile.
-PURGE = statement("""
+# Delete a trigger's rows among the :limit rows that expired first. In the order of the index on expiry, which
+# all triggers share: a search for only one trigger's rows would have no limit. Checked twice, because the row
+# may have been claimed again meanwhile.
+#
+# PostgreSQL goes on after a row, and returns the number of rows that it saw, and the last of them. An index
+# keeps its dead entries while an old snapshot is open, so a piece that began at the start would read those of
+# all earlier pieces. It deletes by place, because the planner knows nothing about ``seen``. It leaves rows
+# that are locked: another purge deletes them, or a claim overwrites them.
+PURGE = statement(
+    sqlite="""
     DELETE FROM doubtless_history
     WHERE trigger_name = :trigger AND expires_at <= {now} AND digest IN (
         SELECT w.digest FROM (
@@ -275,15 +281,35 @@ PURGE = statement("""
             WHERE expires_at >= :after AND expires_at <= {now} ORDER BY expires_at LIMIT :limit
         ) AS w WHERE w.trigger_name = :trigger)
     RETURNING fence
-""")
+    """,
+    postgresql="""
+    WITH seen AS MATERIALIZED (
+        SELECT ctid AS place, trigger_name, digest, expires_at FROM doubtless_history
+        WHERE (expires_at, digest) > (CAST(:after AS BIGINT), CAST(:key AS BYTEA)) AND expires_at <= {now}
+        ORDER BY expires_at, digest LIMIT :limit
+    ), gone AS (
+        DELETE FROM doubtless_history WHERE ctid = ANY (ARRAY(
+            SELECT h.ctid FROM doubtless_history AS h
+            WHERE h.ctid = ANY (ARRAY(SELECT place FROM seen WHERE trigger_name = CAST(:trigger AS TEXT)))
+                AND h.expires_at <= {now}
+            FOR UPDATE OF h SKIP LOCKED))
+        RETURNING fence
+    )
+    SELECT (SELECT COUNT(*) FROM gone WHERE fence > 0) AS deleted, COUNT(*) OVER () AS seen,
+        expires_at, digest
+    FROM seen ORDER BY expires_at DESC, digest DESC LIMIT 1
+    """,
+)
 
-# The number of these rows, and when the last of them expired.
-PURGE_AHEAD = statement("""
+# SQLite: the number of these rows, and when the last of them expired.
+PURGE_AHEAD = statement(
+    sqlite="""
     SELECT COUNT(*), MAX(w.expires_at) FROM (
         SELECT expires_at FROM doubtless_history
         WHERE expires_at >= :after AND expires_at <= {now} ORDER BY expires_at LIMIT :limit
     ) AS w
-""")
+"""
+)
 
 # The next batches after a number: how many, and the last.
 BATCHES_AHEAD = statement("""
@@ -293,10 +319,18 @@ BATCHES_AHEAD = statement("""
 """)
 
 # Delete batches after their time to live, which is also that of their entries.
-PURGE_BATCHES = statement("""
+PURGE_BATCHES = statement(
+    sqlite="""
     DELETE FROM doubtless_batches
     WHERE number > :after AND number <= :last AND trigger_name = :trigger AND expires_at <= {now}
-""")
+    """,
+    postgresql="""
+    DELETE FROM doubtless_batches WHERE ctid = ANY (ARRAY(
+        SELECT b.ctid FROM doubtless_batches AS b
+        WHERE b.number > :after AND b.number <= :last AND b.trigger_name = :trigger AND b.expires_at <= {now}
+        FOR UPDATE OF b SKIP LOCKED))
+    """,
+)
 
 # Delete one entry in any state; an entry that is not alive is absent already, and left to the purge.
 FORGET = statement("""

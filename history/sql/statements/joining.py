@@ -116,6 +116,7 @@ PURGE = statement("""
     DELETE FROM doubtless_join_firsts
     WHERE trigger_name = :trigger AND expires_at <= {now} AND key IN (
         SELECT key FROM doubtless_join_firsts
-        WHERE trigger_name = :trigger AND expires_at <= {now} ORDER BY expires_at LIMIT :limit)
-    RETURNING trigger_name
+        WHERE trigger_name = :trigger AND expires_at >= :after AND expires_at <= {now}
+        ORDER BY expires_at LIMIT :limit)
+    RETURNING expires_at
 """)

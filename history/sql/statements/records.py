@@ -119,16 +119,20 @@ DELETE = statement(
     words=_WORDS,
 )
 
-# Delete some expired records; two such calls do not wait for each other.
+# Delete some records that expired at an instant or later; two such calls do not wait for each other. An index
+# keeps its dead entries while an old snapshot is open: from its beginning, each call would read more of them.
 PURGE = statement(
     sqlite="""
     DELETE FROM doubtless_records WHERE rowid IN (
-        SELECT rowid FROM doubtless_records WHERE expires_at <= {now} ORDER BY expires_at LIMIT :limit)
+        SELECT rowid FROM doubtless_records WHERE expires_at >= :after AND expires_at <= {now}
+        ORDER BY expires_at LIMIT :limit)
+    RETURNING expires_at
     """,
     postgresql="""
     DELETE FROM doubtless_records WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM doubtless_records WHERE expires_at <= {now}
+        SELECT ctid FROM doubtless_records WHERE expires_at >= :after AND expires_at <= {now}
         ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED))
+    RETURNING expires_at
     """,
 )
 

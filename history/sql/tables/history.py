@@ -53,7 +53,15 @@ from history.sql.database.engine import AnyConnection, Database, Joined, Pooled,
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.statements.entries import ANCHOR
 from history.sql.tables.columns import refuse_foreign
-from history.sql.tables.making import ONE_CREATOR, make_table, run_prepared, table_exists
+from history.sql.tables.making import (
+    CLEAN_OFTEN,
+    ONE_CREATOR,
+    ONLY,
+    STORAGE,
+    make_table,
+    run_prepared,
+    table_exists,
+)
 
 T = TypeVar("T")
 
@@ -63,7 +71,7 @@ _log = logging.getLogger(__name__)
 ATTEMPTS = 5
 
 #: The version of the tables that this code reads and writes.
-SCHEMA = 1
+SCHEMA = 2
 
 #: Compared byte by byte: this is quicker, and an upgrade of the system's collations cannot corrupt the index.
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
@@ -86,7 +94,11 @@ HISTORY = Table(
     Column("lease_until", BigInteger),
     Column("expires_at", BigInteger, nullable=False),
     Column("batch", BigInteger),
-    Index("doubtless_history_expiry", "expires_at"),
+    Index("doubtless_history_expiry", "expires_at", info={ONLY: Dialect.SQLITE}),
+    # With the digest, so that a purge can go on among entries that expire at the same instant.
+    Index("doubtless_history_purge", "expires_at", "digest", info={ONLY: Dialect.POSTGRESQL}),
+    # With room on each page for the second version of a row, so that its completion changes no index.
+    info={STORAGE: {"fillfactor": "70", **CLEAN_OFTEN}},
 )
 
 BATCHES = Table(
@@ -109,6 +121,7 @@ BATCHES = Table(
         postgresql_where=text("NOT retired"),
         sqlite_where=text("NOT retired"),
     ),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 PARKED = Table(
@@ -217,6 +230,7 @@ JOINS = Table(
         sqlite_where=text("state = 'open'"),
     ),
     Index("doubtless_joins_due", "trigger_name", "due_at"),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 JOIN_PARTS = Table(
@@ -227,6 +241,7 @@ JOIN_PARTS = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("document", Text, nullable=False),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 JOIN_FIRSTS = Table(
@@ -237,6 +252,7 @@ JOIN_FIRSTS = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("expires_at", BigInteger),
     Index("doubtless_join_firsts_expiry", "trigger_name", "expires_at"),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 #: More tables that the first version did not have, in the order in which they are made.
@@ -253,6 +269,7 @@ RECORDS = Table(
     Column("changed_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger),
     Index("doubtless_records_expiry", "expires_at"),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 LOG = Table(
@@ -266,6 +283,7 @@ LOG = Table(
     Column("line", Text, nullable=False),
     Index("doubtless_log_times", "trigger_name", "kind", "written_at", "id"),
     Index("doubtless_log_about", "trigger_name", "kind", "about", "written_at"),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 META = Table(
@@ -277,15 +295,12 @@ META = Table(
 
 FENCES = schema.Sequence("doubtless_fences")
 
-# Room on each page for the second version of a row, so that its completion changes no index.
-LEAVE_ROOM = statement(sqlite="SELECT 1", postgresql="ALTER TABLE doubtless_history SET (fillfactor = 70)")
-
 # Readers and the one writer do not wait for each other; the file keeps this mode. No effect in memory.
 WRITE_AHEAD = statement(sqlite="PRAGMA journal_mode = WAL", postgresql="SELECT 1")
 
 # Store the version, once.
 MARK_SCHEMA = statement(
-    "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0), ('anchor', 1)"
+    f"INSERT INTO doubtless_meta (name, value) VALUES ('schema', {SCHEMA}), ('fence', 0), ('anchor', 1)"  # noqa: S608  (a number)
     " ON CONFLICT DO NOTHING"
 )
 
@@ -434,6 +449,5 @@ async def create_history(connection: AnyConnection) -> None:
         await settled(connection.execute(CreateSequence(FENCES, if_not_exists=True)))
     for table in METADATA.sorted_tables:
         await make_table(connection, table)
-    await execute(connection, LEAVE_ROOM)
     await execute(connection, ANCHOR)
-    await execute(connection, MARK_SCHEMA, schema=SCHEMA)
+    await execute(connection, MARK_SCHEMA)

@@ -1,16 +1,16 @@
 """SQL tables: checking for one, making one, and adding tables that older versions did not make."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import Executable, Index, Table, TextClause, text
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import settled
 from history.errors import HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, Database, Step, fetch
-from history.sql.statements.dialects import statement
+from history.sql.statements.dialects import Dialect, statement
 
 T = TypeVar("T")
 
@@ -19,6 +19,19 @@ EXISTS = statement(
     sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
     postgresql="SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass(CAST(:name AS TEXT))",
 )
+
+#: In the ``info`` of an index: the only dialect that has it.
+ONLY = "only"
+
+#: In the ``info`` of a table: its storage parameters in PostgreSQL, by their names.
+STORAGE = "storage"
+
+#: The parameters of a table whose rows come and go. PostgreSQL's own let a fifth of a table be dead rows.
+CLEAN_OFTEN = {
+    "autovacuum_vacuum_scale_factor": "0.02",
+    "autovacuum_vacuum_threshold": "1000",
+    "autovacuum_vacuum_insert_scale_factor": "0.2",
+}
 
 # One creator at a time; on SQLite, BEGIN IMMEDIATE does this already. The number is "doubtles" in ASCII.
 ONE_CREATOR = statement(
@@ -33,11 +46,38 @@ async def table_exists(connection: AnyConnection, table: Table) -> bool:
     return bool(there)
 
 
+def indexes_of(table: Table, dialect: str) -> Sequence[Index]:
+    """Return the indexes that a table has in a dialect, by their names."""
+    return sorted(
+        (index for index in table.indexes if index.info.get(ONLY, dialect) == dialect),
+        key=lambda index: str(index.name),
+    )
+
+
+def ddl_of(table: Table, dialect: str) -> Iterator[Executable]:
+    """Yield the statements that make a table."""
+    yield CreateTable(table)
+    for index in indexes_of(table, dialect):
+        yield CreateIndex(index)
+    if STORAGE in table.info and dialect == Dialect.POSTGRESQL:
+        yield storage_ddl(table)
+
+
+def storage_ddl(table: Table, *, only: Collection[str] | None = None) -> TextClause:
+    """Return the statement that gives a table its storage parameters, or ``only`` those of these names."""
+    values = table.info[STORAGE].items()
+    parameters = ", ".join(f"{name} = {value}" for name, value in values if only is None or name in only)
+    return text(f"ALTER TABLE {table.name} SET ({parameters})")
+
+
 async def make_table(connection: AnyConnection, table: Table) -> None:
-    """Make a table and its indexes, inside a transaction; existing ones stay."""
-    await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-    for index in sorted(table.indexes, key=lambda index: str(index.name)):
-        await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+    """Make a table and its indexes, inside a transaction, unless it exists.
+
+    An existing table is not touched: even a look for its indexes would lock it against its users.
+    """
+    if not await table_exists(connection, table):
+        for ddl in ddl_of(table, connection.dialect.name):
+            await settled(connection.execute(ddl))
 
 
 async def make_tables(connection: AnyConnection, tables: Iterable[Table]) -> None:

@@ -1,11 +1,9 @@
 """What an account may not do is found out for each use of a history, and nothing is written for it."""
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from history.bridge import drive
 from history.errors import NotPermittedError
@@ -15,6 +13,7 @@ from history.redis.connection.permissions import queued
 from history.redis.permissions import use_of
 from history.store.control import Verb
 from history.store.inspection import Capability, Refusal, TellingRefusals
+from tests.fixtures.servers.postgres import limited_role
 from tests.fixtures.servers.redis import connected
 from triggers.providers.redis_streams import permissions as of_streams
 
@@ -104,20 +103,8 @@ class TestPostgresql:
         store = open_history(postgres_url)
         drive(store.check())
         drive(store.close())
-        parts = urlsplit(postgres_url)
-        with psycopg.connect(postgres_url, autocommit=True) as owner:
-            schema = owner.execute("SELECT current_schema()").fetchone()
-            assert schema is not None
-            name = f"worker_{schema[0]}"
-            role = sql.Identifier(name)
-            owner.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(role))
-            owner.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema[0]), role))
-            try:
-                address = parts.netloc.rpartition("@")[2]
-                yield parts._replace(netloc=f"{name}:secret@{address}").geturl()
-            finally:
-                owner.execute(sql.SQL("DROP OWNED BY {}").format(role))
-                owner.execute(sql.SQL("DROP ROLE {}").format(role))
+        with limited_role(postgres_url) as role:
+            yield role
 
     def test_the_grants_that_are_asked_for_are_enough(self, postgres_url: str, role: str) -> None:
         found = refusals(role)

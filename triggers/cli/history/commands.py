@@ -15,6 +15,7 @@ from history.store import HistoryStore, ScannedEntry
 from history.store.security import SecurityEvent
 from history.support.paging import pages
 from triggers.cli.history.importing import Imported, import_rows, read_rows
+from triggers.cli.history.tables import ddl, migrate
 from triggers.cli.shared.arguments import duration_of, reading
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.journals import refuse_unknown_trigger
@@ -33,6 +34,9 @@ from triggers.security.commands import command_record, recorded
 app = typer.Typer(
     no_args_is_help=True, help="Look into the document history, add entries to it and remove them."
 )
+
+app.command("ddl")(ddl)
+app.command("migrate")(migrate)
 
 _COLUMNS = ["trigger", "digest", "state", "owner", "fence", "started", "expires"]
 _EMPTY = "the history is empty"

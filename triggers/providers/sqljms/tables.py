@@ -38,13 +38,12 @@ from sqlalchemy import (
     text,
 )
 
-from history.bridge import settled
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.entries.lineage import Lineage
-from history.sql.statements.dialects import Dialect, statement
+from history.sql.statements.dialects import statement
 from history.sql.tables.columns import refuse_foreign
-from history.sql.tables.making import make_table, table_exists
+from history.sql.tables.making import CLEAN_OFTEN, STORAGE, make_table, table_exists
 
 #: The version of the tables that this code reads and writes.
 SCHEMA = 1
@@ -127,6 +126,7 @@ MSG = Table(
         postgresql_where=text("expiration <> 0"),
         sqlite_where=text("expiration <> 0"),
     ),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 MSG_PROPERTIES = Table(
@@ -136,6 +136,7 @@ MSG_PROPERTIES = Table(
     Column("data_type", FLAG),
     Column("name", NAME, primary_key=True),
     Column("value", Text),
+    info={STORAGE: CLEAN_OFTEN},
 )
 
 
@@ -172,6 +173,7 @@ def _entries(name: str, place: str, parent: str) -> Table:
             sqlite_where=free,
         ),
         Index(f"{name}_held", place, "handling_client_id", postgresql_where=held, sqlite_where=held),
+        info={STORAGE: CLEAN_OFTEN},
     )
 
 
@@ -234,14 +236,6 @@ TABLES = (
 # One creator at a time; SQLite's BEGIN IMMEDIATE ensures that already. The number is "dms" in ASCII.
 ONE_CREATOR = statement(sqlite="SELECT 1", postgresql="SELECT pg_advisory_xact_lock(6581619)")
 
-#: The tables with many inserts and deletes.
-BUSY = (MSG, MSG_PROPERTIES, QUEUE_ENTRY, TOPIC_ENTRY)
-
-# Rows that come and go so often must be vacuumed often: otherwise each claim reads rows that are long dead.
-CLEAN_OFTEN = """ALTER TABLE {table} SET (
-    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_insert_scale_factor = 0.2)"""
-
 # The stored version, and the identity of this database.
 READ_SCHEMA = statement("SELECT name, value FROM dms_schema")
 
@@ -293,20 +287,19 @@ async def create_tables(connection: AnyConnection, tables: Sequence[Table]) -> N
     """Make missing tables, with their indexes; inside a transaction, and one creator at a time."""
     await fetch(connection, ONE_CREATOR)
     for table in tables:
-        # Do not touch existing tables: even a look for their indexes would lock them against their users.
-        if await table_exists(connection, table):
-            continue
         await make_table(connection, table)
-        if table in BUSY and connection.dialect.name == Dialect.POSTGRESQL:
-            await settled(connection.execute(text(CLEAN_OFTEN.format(table=table.name))))
 
 
 async def create(connection: AnyConnection) -> None:
     """Make all tables of :data:`TABLES`, inside a transaction."""
     await create_tables(connection, TABLES)
-    # Small enough for an INTEGER of JSON and JavaScript, if somebody wants to show it.
-    await execute(connection, MARK_SCHEMA, version=SCHEMA, identity=1 + secrets.randbits(52))
+    await execute(connection, MARK_SCHEMA, version=SCHEMA, identity=new_identity())
     await execute(connection, MARK_IDS)
+
+
+def new_identity() -> int:
+    """Return an identity for a new database, small enough for an INTEGER of JSON and JavaScript."""
+    return 1 + secrets.randbits(52)
 
 
 async def tables_exist(connection: AnyConnection) -> bool:

@@ -134,7 +134,7 @@ def test_those_who_wait_for_a_connection_that_is_held_keep_the_pool(
 
 
 def test_counting_very_many_leaves_others_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("history.sql.history.COUNTED", 3)
+    monkeypatch.setattr("history.sql.entries.counting.COUNTED", 3)
     with opened(f"sqlite:///{tmp_path}/history.sqlite3") as store:
         drive(store.claim(TRIGGER, [f"u{n}" for n in range(3_000)], "worker"))
         looked, counting = 0, Thread(target=drive, args=(store.stats(TRIGGER),))

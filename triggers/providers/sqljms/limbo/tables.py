@@ -18,6 +18,8 @@ dms_limbo_state    (ours) who is busy with a message and for how long; the input
 Names and columns are those of the Dynamo Message System. Instants are milliseconds since 1970.
 """
 
+from collections.abc import Iterator
+
 from sqlalchemy import Column, Index, LargeBinary, Sequence, Table, Text, text
 from sqlalchemy.schema import CreateSequence
 
@@ -26,15 +28,20 @@ from history.sql.database.engine import AnyConnection, execute
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import table_exists
+from history.sql.tables.script import filled, script_of
 from triggers.providers.sqljms.tables import (
     ELSEWHERE,
     FLAG,
+    MARK_IDS,
+    MARK_SCHEMA,
     METADATA,
     NAME,
     NUMBER,
+    SCHEMA,
     TABLES,
     create,
     create_tables,
+    new_identity,
 )
 
 
@@ -164,3 +171,15 @@ async def create_limbo(connection: AnyConnection) -> None:
     if connection.dialect.name == Dialect.POSTGRESQL:
         await settled(connection.execute(CreateSequence(LIMBO_IDS, if_not_exists=True)))
     await execute(connection, MARK_LIMBO_IDS)
+
+
+def sqljms_script(dialect: Dialect) -> Iterator[str]:
+    """Yield the statements that make SQL-JMS with its limbo in an empty database or schema.
+
+    Each call gives the database another identity.
+    """
+    yield "BEGIN"
+    yield from script_of((*TABLES, *LIMBO_TABLES), dialect, sequence=LIMBO_IDS)
+    yield filled(MARK_SCHEMA[dialect], dialect, version=SCHEMA, identity=new_identity())
+    yield from (str(MARK_IDS[dialect]), str(MARK_LIMBO_IDS[dialect]))
+    yield "COMMIT"
