@@ -88,6 +88,7 @@ class Publisher:
             ProviderUnavailableError: none does.
             ConfigurationError: it refuses us.
         """
+        self._forget_earlier_reports()
         try:
             self._producer.list_topics(timeout=PATIENCE / 3)
         except driver.KafkaException as error:

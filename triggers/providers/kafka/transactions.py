@@ -58,6 +58,7 @@ class TransactionalPublisher(Publisher):
         if not self.usable:
             self._producer = driver.Producer(self._settings)
             self.usable, self._known = True, False
+        self._forget_earlier_reports()
         try:
             if not self._known:
                 self._producer.init_transactions(PATIENCE)
