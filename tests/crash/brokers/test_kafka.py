@@ -26,6 +26,7 @@ from tests.crash.victims.booking_service import CONCURRENCY, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
+from tests.fixtures.servers.kafka_server import KafkaUrls
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 
@@ -48,7 +49,7 @@ def broker_on(server: AnyKafka) -> Broker:
     )
 
 
-def depth_of(server: AnyKafka) -> Callable[[str], int]:
+def depth_of(server: KafkaUrls) -> Callable[[str], int]:
     """Return what counts the messages that the trigger of a topic's name has not settled."""
     return lambda name: server.depth(name, f"{name}:{name}")
 

@@ -19,11 +19,17 @@ from tests.crash.victims.offsets_victim import ORDERS
 from tests.fixtures.proof import Proved
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
+from tests.fixtures.servers.apache_kafka_cluster import ApacheKafkaCluster
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import eventually
 from tests.integration.providers.kafka.shop import Shop, opened
 
-pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.xdist_group("kafka")]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.prove,
+    pytest.mark.timeout(1800),
+    pytest.mark.xdist_group("kafka"),
+]
 
 MESSAGES = sized(1000, full=20_000)
 
@@ -85,6 +91,32 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
         assert shop.booked == list(range(MESSAGES))
         assert shop.entries == 0
     proved(processes_killed=KILLS, messages=MESSAGES)
+
+
+def test_each_order_is_booked_once_while_consumers_and_three_brokers_are_killed(
+    url: str, tmp_path: Path, proved: Proved
+) -> None:
+    """The leader is killed, and every second time all three brokers."""
+    with (
+        ApacheKafkaCluster(tmp_path / "cluster") as cluster,
+        opened(cluster, ORDERS, url, partitions=4) as shop,
+        ExitStack() as running,
+    ):
+        shop.place(range(MESSAGES))
+        processes = [start(shop, running) for _ in range(2)]
+        for kill in range(KILLS):
+            due = MESSAGES * (kill + 1) // (KILLS + 2)
+            eventually(lambda: len(shop.booked) >= due)  # noqa: B023  (asked before it changes)
+            if kill % 2:
+                processes[0].kill()
+                processes = [*processes[1:], start(shop, running)]
+            cluster.go_away()
+            cluster.come_back()
+        eventually(lambda: shop.left == 0)
+
+        assert shop.booked == list(range(MESSAGES))
+        assert shop.entries == 0
+    proved(processes_killed=KILLS // 2, brokers_killed=KILLS, messages=MESSAGES)
 
 
 def start(shop: Shop, running: ExitStack) -> subprocess.Popen[bytes]:

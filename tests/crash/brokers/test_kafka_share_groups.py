@@ -19,7 +19,7 @@ from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.victims.booking_service import NAME
 from tests.fixtures.servers.apache_kafka import KINDS
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
-from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.kafka_server import KafkaServer, KafkaUrls
 from tests.fixtures.waiting import patience
 
 pytestmark = [
@@ -40,7 +40,11 @@ def forgetful(kind: str, folder: Path, *names: str) -> Generator[tuple[AnyKafka,
     It takes a silent member for dead soon.
     """
     with mock_cluster() if kind == "mock" else apache_kafka(folder, names) as server:
-        yield server, f"kafka://{server.address}?share=true&delivery_limit={LIMIT}"
+        yield server, url_of(server)
+
+
+def url_of(server: KafkaUrls) -> str:
+    return f"kafka://{server.address}?share=true&delivery_limit={LIMIT}"
 
 
 @contextmanager
@@ -51,17 +55,22 @@ def mock_cluster() -> Generator[KafkaServer, None, None]:
         yield server
 
 
+#: Brokers that take a silent member for dead soon.
+FORGETFUL = {
+    "group_share_session_timeout_ms": "4000",
+    "group_share_record_lock_duration_ms": "4000",
+    "group_share_max_delivery_count_limit": str(MOST),
+}
+
+#: The settings of a group.
+PATIENT = {"share_auto_offset_reset": "earliest", "share_delivery_count_limit": str(MOST)}
+
+
 @contextmanager
 def apache_kafka(folder: Path, names: Iterable[str]) -> Generator[ApacheKafkaServer, None, None]:
-    settings = {
-        "group_share_session_timeout_ms": "4000",
-        "group_share_record_lock_duration_ms": "4000",
-        "group_share_max_delivery_count_limit": str(MOST),
-    }
-    with ApacheKafkaServer(folder / "apache-kafka", **settings) as server:
+    with ApacheKafkaServer(folder / "apache-kafka", **FORGETFUL) as server:
         for name in names:
-            limits = {"share_auto_offset_reset": "earliest", "share_delivery_count_limit": str(MOST)}
-            server.set_group(f"{name}:{name}", **limits)
+            server.set_group(f"{name}:{name}", **PATIENT)
         yield server
 
 

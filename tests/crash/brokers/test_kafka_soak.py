@@ -1,6 +1,8 @@
-"""Consumers on Apache Kafka are killed, and so is the broker; effects are counted.
+"""Consumers on Apache Kafka are killed, and so are brokers; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the broker.
+There is one broker, or there are three with replicated topics. Of three, the leader is killed, and every
+second time all of them. With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of
+consumers and 5 of brokers.
 """
 
 import threading
@@ -12,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.crash.brokers.test_kafka import PARTITIONS, depth_of
-from tests.crash.brokers.test_kafka_share_groups import forgetful
+from tests.crash.brokers.test_kafka_share_groups import FORGETFUL, PATIENT, forgetful, url_of
 from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, end, fleet_of
 from tests.crash.helpers.fleet import Fleet
 from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.apache_kafka import private_kafka
+from tests.fixtures.servers.apache_kafka_cluster import ApacheKafkaCluster
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
 
 pytestmark = [
@@ -29,7 +32,7 @@ pytestmark = [
 ]
 
 #: Starts a broker, and returns it with the URL of a provider.
-Mode = Callable[[Path], AbstractContextManager[tuple[AnyKafka, str]]]
+Mode = Callable[[Path], AbstractContextManager[tuple[AnyKafka | ApacheKafkaCluster, str]]]
 
 #: How often the broker is killed.
 BROKER_KILLS = max(2, KILLS // 4)
@@ -47,13 +50,26 @@ def share_group(folder: Path) -> Generator[tuple[AnyKafka, str], None, None]:
         yield server, url
 
 
-@pytest.mark.parametrize("mode", [consumer_group, share_group], ids=["a consumer group", "a share group"])
+@contextmanager
+def consumer_group_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, str], None, None]:
+    with ApacheKafkaCluster(folder) as cluster:
+        yield cluster, cluster.url
+
+
+@contextmanager
+def share_group_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, str], None, None]:
+    with ApacheKafkaCluster(folder, **FORGETFUL) as cluster:
+        cluster.set_group(f"{NAME}:{NAME}", **PATIENT)
+        yield cluster, url_of(cluster)
+
+
+@pytest.mark.parametrize("mode", [consumer_group, share_group, consumer_group_on_three, share_group_on_three])
 def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
     tmp_path: Path, redis_url: str, proved: Proved, mode: Mode
 ) -> None:
     with mode(tmp_path) as (server, url):
         server.create(NAME, PARTITIONS)
-        count = partial(depth_of(server), NAME) if mode is consumer_group else lambda: 0
+        count = (lambda: 0) if "share" in url else partial(depth_of(server), NAME)
         books = Books(tmp_path, url, redis_url, count)
         producing = threading.Thread(target=produce, args=[url])
         with fleet_of(books) as fleet:
@@ -67,7 +83,7 @@ def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
     proved(messages=MESSAGES, processes_killed=KILLS, brokers_killed=BROKER_KILLS)
 
 
-def kill_both(fleet: Fleet, books: Books, server: AnyKafka) -> tuple[int, int]:
+def kill_both(fleet: Fleet, books: Books, server: AnyKafka | ApacheKafkaCluster) -> tuple[int, int]:
     """Kill consumers and the broker, spread over the work, until it is over; return how many of each."""
     due = sorted(
         [(spread(one, KILLS), False) for one in range(KILLS)]

@@ -63,8 +63,7 @@ class Member(Membership):
         positions: "Positions | None" = None,
         start: Start = "earliest",
     ) -> None:
-        super().__init__(topic, inbox)
-        self._settings = settings
+        super().__init__(settings, topic, inbox)
         self._start: Start = start
         self._losses = Losses()
         #: Where its partitions begin, if that is kept in SQL.

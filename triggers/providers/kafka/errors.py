@@ -32,13 +32,20 @@ FENCED: tuple[int, ...] = (
 #: The brokers are too old for this request.
 UNSUPPORTED: int = _CODES._UNSUPPORTED_FEATURE  # noqa: SLF001
 
+#: Nobody answered; the last two are messages that we gave up for that reason.
+_SILENCE: tuple[int, ...] = (
+    _CODES._MSG_TIMED_OUT,  # noqa: SLF001
+    _CODES._TIMED_OUT,  # noqa: SLF001
+    _CODES._TRANSPORT,  # noqa: SLF001
+    _CODES._PURGE_QUEUE,  # noqa: SLF001
+    _CODES._PURGE_INFLIGHT,  # noqa: SLF001
+)
+
 _LOGINS = (_CODES._AUTHENTICATION, _CODES.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001
 _TLS = (_CODES._SSL,)  # noqa: SLF001
-_PERMISSIONS = (
-    _CODES.TOPIC_AUTHORIZATION_FAILED,
-    _CODES.GROUP_AUTHORIZATION_FAILED,
-    _CODES.CLUSTER_AUTHORIZATION_FAILED,
-)
+#: The last one is the answer to a producer whose account may not write to any topic.
+_TOPICS = (_CODES.TOPIC_AUTHORIZATION_FAILED, _CODES.CLUSTER_AUTHORIZATION_FAILED)
+_GROUPS = (_CODES.GROUP_AUTHORIZATION_FAILED,)
 _NAMES = (_CODES.TOPIC_EXCEPTION, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001
 _IDS = (_CODES.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)
 _MESSAGES = (_CODES.MSG_SIZE_TOO_LARGE, _CODES.INVALID_RECORD)
@@ -47,14 +54,20 @@ _MESSAGES = (_CODES.MSG_SIZE_TOO_LARGE, _CODES.INVALID_RECORD)
 _REFUSALS = (
     (_LOGINS, "provider", "refuses the login", "correct user, password and mechanism in its URL"),
     (_TLS, "provider", "cannot be reached over TLS", "correct the certificate, or name its cafile"),
-    (_PERMISSIONS, "destination", "does not let us use {topic!r}", "give the account the permission"),
+    (
+        _TOPICS,
+        "destination",
+        "does not let us use {topic!r}",
+        "give the account Read on this topic to receive from it, or Write to send to it",
+    ),
+    (_GROUPS, "group", "does not let us join {group!r}", "give the account Read on this group"),
     (_NAMES, "destination", "has no topic {topic!r}", "create it, or correct its name"),
-    (_IDS, "transactional_id", "does not let us use it", "give the account Write and Describe on it"),
+    (_IDS, "transactional_id", "does not let us use it", "give the account Write on it"),
     (_MESSAGES, "message", "refuses it", "send less, or raise max.message.bytes of the topic"),
 )
 
 
-def translated(error: object, *, topic: str, doing: str) -> Exception:
+def translated(error: object, *, topic: str, doing: str, group: str | None = None) -> Exception:
     """Return our error for an error of the driver, which may be a KafkaException or the error inside it."""
     if isinstance(error, ConfigurationError | ProviderUnavailableError):
         return error
@@ -63,8 +76,8 @@ def translated(error: object, *, topic: str, doing: str) -> Exception:
     if isinstance(reason, driver.KafkaError):
         for codes, field, problem, remedy in _REFUSALS:
             if reason.code() in codes:
-                text = f"Kafka {problem.format(topic=topic)} ({reason.str()})"
-                wrong = NotPermittedError if codes in {_PERMISSIONS, _IDS} else ConfigurationError
+                text = f"Kafka {problem.format(topic=topic, group=group)} ({reason.str()})"
+                wrong = NotPermittedError if codes in {_TOPICS, _GROUPS, _IDS} else ConfigurationError
                 return wrong(field, text, remedy)
     lost = ProviderUnavailableError("Kafka", doing)
     lost.__cause__ = error if isinstance(error, BaseException) else driver.KafkaException(error)
@@ -81,6 +94,31 @@ def is_no_topic(error: Any) -> bool:
     driven: Any = error
     reason = driven.args[0] if isinstance(error, driver.KafkaException) else driven
     return isinstance(reason, driver.KafkaError) and reason.code() in _NO_TOPIC
+
+
+class Connecting:
+    """What librdkafka reports of its connections: it tries again for ever, even if the login is refused."""
+
+    def __init__(self) -> None:
+        #: The last refusal of a broker.
+        self.refusal: Any = None
+        #: Whether no broker is connected, and one of them has refused us.
+        self.hopeless = False
+
+    def begin(self) -> None:
+        """Forget what was reported."""
+        self.refusal, self.hopeless = None, False
+
+    def note(self, error: Any) -> None:
+        """Take a report."""
+        if error.code() == ALL_BROKERS_DOWN:
+            self.hopeless = self.refusal is not None
+        elif is_refusal(error):
+            self.refusal = error
+
+    def reason_of(self, error: Any) -> Any:
+        """Return why there was no connection, if an error says only that."""
+        return self.refusal if self.refusal is not None and error.code() in _SILENCE else error
 
 
 class NoTopicError(ProviderUnavailableError):

@@ -29,7 +29,8 @@ def lag_of(settings: dict[str, Any], topic: str, start: Start) -> int | None:
         committed = client.committed(wanted, timeout=PATIENCE)
         return sum(_lag(client, one, starts_late=start == "latest") for one in committed)
     except driver.KafkaException as error:
-        raise translated(error, topic=topic, doing="counting what waits") from error
+        doing, group = "counting what waits", settings["group.id"]
+        raise translated(error, topic=topic, doing=doing, group=group) from error
     finally:
         client.close()
 

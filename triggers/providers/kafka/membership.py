@@ -55,10 +55,11 @@ _REMEDIES = {
 class Membership(ABC):
     """One consumer in its group, from joining to leaving."""
 
-    def __init__(self, topic: str, inbox: Inbox) -> None:
+    def __init__(self, settings: dict[str, Any], topic: str, inbox: Inbox) -> None:
         self.ready: Future[None] = Future()
         self.left: Future[None] = Future()
         self.over = False
+        self._settings = settings
         self._topic = topic
         self._inbox = inbox
         self._lock = threading.RLock()
@@ -147,7 +148,8 @@ class Membership(ABC):
     def _run(self) -> None:
         try:
             self._begin()
-            fulfil(self.ready, None)
+            if self._error is None:
+                fulfil(self.ready, None)
             while not self._closing and self._error is None:
                 if self._doubts:
                     self._look_for_brokers()
@@ -207,7 +209,7 @@ class Membership(ABC):
     def _translated(self, error: BaseException, doing: str) -> Exception:
         if is_no_topic(error):
             return NoTopicError(self._topic)
-        return translated(error, topic=self._topic, doing=doing)
+        return translated(error, topic=self._topic, doing=doing, group=self._settings.get("group.id"))
 
     def _answer_all(self) -> None:
         asked, self._asked = self._asked, []

@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from triggers.providers.kafka.codec import Record
 from triggers.providers.kafka.driver import QUIET, driver
-from triggers.providers.kafka.errors import translated
+from triggers.providers.kafka.errors import Connecting, translated
 from triggers.providers.provider import ProviderUnavailableError
 
 #: How long the broker may take to confirm a message, in seconds.
@@ -37,7 +38,8 @@ class Publisher:
     """One producer for all threads of a process."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._settings = settings | {"error_cb": _ignored, "logger": QUIET}
+        self._connecting = Connecting()
+        self._settings = settings | {"error_cb": self._connecting.note, "logger": QUIET}
         self._producer = driver.Producer(self._settings)
         self.usable = True
 
@@ -48,6 +50,7 @@ class Publisher:
             ProviderUnavailableError: it is unknown which of them arrived.
             ConfigurationError: one of them can never be sent so.
         """
+        self._forget_earlier_reports()
         reports = _Reports(len(records))
         for record in records:
             self._produce(topic, record, reports)
@@ -57,24 +60,41 @@ class Publisher:
         if reports.awaited > 0:
             raise ProviderUnavailableError("Kafka", f"sending to {topic!r}")
 
+    def _forget_earlier_reports(self) -> None:
+        """Forget what librdkafka has reported since the last call: it may have found a broker since."""
+        with suppress(driver.KafkaException):  # a fatal error, which comes again
+            self._producer.poll(0)
+        self._connecting.begin()
+
     def _wait(self, topic: str, reports: _Reports) -> None:
         deadline = time.monotonic() + PATIENCE + 1
         try:
             while reports.awaited > 0 and time.monotonic() < deadline:
                 self._producer.poll(_LOOK)
+                if self._connecting.hopeless:
+                    self._give_up()
         except driver.KafkaException as error:  # a fatal one, which no callback receives
             raise self._translated(error.args[0], topic) from error
+
+    def _give_up(self) -> None:
+        """Report all messages as failed: without a login librdkafka would keep them until they time out."""
+        self.usable = False  # what is purged leaves a gap in its numbers
+        self._producer.purge()
 
     def ping(self) -> None:
         """Return when a broker answers.
 
         Raises:
             ProviderUnavailableError: none does.
+            ConfigurationError: it refuses us.
         """
+        self._forget_earlier_reports()
         try:
             self._producer.list_topics(timeout=PATIENCE / 3)
         except driver.KafkaException as error:
-            raise ProviderUnavailableError("Kafka", "asking whether it is there") from error
+            self._producer.poll(0)  # this reports the reason
+            reason = self._connecting.reason_of(error.args[0])
+            raise translated(reason, topic="", doing="asking whether it is there") from error
 
     def _produce(self, topic: str, record: Record, reports: _Reports) -> None:
         produce = partial(
@@ -101,8 +121,5 @@ class Publisher:
     def _translated(self, error: Any, topic: str) -> Exception:
         if error.fatal():
             self.usable = False  # its sequence numbers are useless now; a new producer begins again
-        return translated(error, topic=topic, doing=f"sending to {topic!r}")
-
-
-def _ignored(_: Any) -> None:
-    """Ignore connection errors: librdkafka tries again, and reports a message that was not sent."""
+        reason = self._connecting.reason_of(error)
+        return translated(reason, topic=topic, doing=f"sending to {topic!r}")

@@ -73,8 +73,7 @@ class ShareMember(Membership):
     """One consumer in its share group, from joining to leaving."""
 
     def __init__(self, settings: dict[str, Any], topic: str, inbox: Inbox, *, lock_time: float) -> None:
-        super().__init__(topic, inbox)
-        self._settings = settings
+        super().__init__(settings, topic, inbox)
         self._lock_time = lock_time * _SAFE
         #: Received and unsettled messages, by partition and offset.
         self._locks: dict[tuple[int, int], Lock] = {}

@@ -8,6 +8,7 @@ two messages leaves none of them. A process that returns from a long sleep canno
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from history.errors import ConfigurationError
@@ -57,6 +58,7 @@ class TransactionalPublisher(Publisher):
         if not self.usable:
             self._producer = driver.Producer(self._settings)
             self.usable, self._known = True, False
+        self._forget_earlier_reports()
         try:
             if not self._known:
                 self._producer.init_transactions(PATIENCE)
@@ -64,6 +66,8 @@ class TransactionalPublisher(Publisher):
             self._producer.begin_transaction()
         except driver.KafkaException as error:
             self.usable = False
+            with suppress(driver.KafkaException):  # a fatal error, which is the one that we have
+                self._producer.poll(0)  # this reports the reason
             raise self._translated(error.args[0], topic) from error
 
     def _abort(self) -> None:

@@ -12,6 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tests.fixtures.servers.apache_kafka_cluster import ApacheKafkaCluster
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, Running
@@ -28,7 +29,7 @@ _BOOK = text("INSERT INTO booked VALUES (:number)")
 class Shop:
     """Orders are numbers; the one at offset n of a partition that has all of them is n."""
 
-    kafka: AnyKafka
+    kafka: AnyKafka | ApacheKafkaCluster
     topic: str
     url: str
     engine: Engine
@@ -45,7 +46,9 @@ class Shop:
 
     def place(self, orders: Sequence[int], **headers: bytes) -> None:
         """Send orders, each under a key of its own; nothing names them but the headers."""
-        producer = Producer({"bootstrap.servers": self.kafka.address, "log_level": 0})
+        # What it sends again by itself would be another order here.
+        once = {"enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self.kafka.address, "log_level": 0} | once)
         for order in orders:
             producer.produce(self.topic, b"%d" % order, key=b"%d" % order, headers=[*headers.items()])
         assert producer.flush(30) == 0
@@ -143,7 +146,9 @@ class Shop:
 
 
 @contextmanager
-def opened(kafka: AnyKafka, topic: str, url: str, *, partitions: int = 1) -> Generator[Shop]:
+def opened(
+    kafka: AnyKafka | ApacheKafkaCluster, topic: str, url: str, *, partitions: int = 1
+) -> Generator[Shop]:
     """Open a shop on a new topic."""
     kafka.create(topic, partitions)
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))

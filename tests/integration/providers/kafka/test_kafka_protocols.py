@@ -1,0 +1,130 @@
+"""Members of a group in other ways than the provider's: the new group protocol, and static membership.
+
+No option of the provider chooses them. These tests show that its members would do the same in them.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import ConsumerGroupType
+
+from history.bridge import drive
+from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
+from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import Running
+from triggers import Consumer, Message, trigger
+from triggers.providers.kafka import provider as providers
+from triggers.providers.kafka.provider import Kafka
+from triggers.providers.kafka.settings import consuming
+
+pytestmark = [APACHE_KAFKA, pytest.mark.prove]
+
+#: How many messages are sent at a time, each with a key of its own, to so many partitions.
+SENT, PARTITIONS = 40, 4
+
+#: In the new protocol (KIP-848), the brokers decide these.
+_CLASSIC = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+
+Settings = dict[str, Any]
+
+
+def new_protocol(settings: Settings) -> Settings:
+    kept = {name: value for name, value in settings.items() if name not in _CLASSIC}
+    return kept | {"group.protocol": "consumer"}
+
+
+def static(settings: Settings) -> Settings:
+    return settings | {"group.instance.id": settings["client.id"]}
+
+
+class Group:
+    """Consumers of one group; ``ran`` counts the messages."""
+
+    def __init__(self, server: ApacheKafkaServer, history: str) -> None:
+        self.topic = f"orders-{uuid4().hex[:8]}"
+        self.ran: Counter[str] = Counter()
+        self._server, self._history, self._sent = server, history, 0
+        server.create(self.topic, PARTITIONS)
+
+    @property
+    def described(self) -> Any:
+        return self._server.describe(f"{self.topic}:book")
+
+    def member(self, name: str) -> Running:
+        @trigger(self.topic, name="book")
+        def book(message: Message) -> None:
+            self.ran[message.uuid or ""] += 1
+
+        return Running(Consumer([book], self._server.patient_url, history=self._history, name=name))
+
+    def send(self) -> None:
+        numbers = range(self._sent, self._sent + SENT)
+        self._sent += SENT
+        provider = Kafka.from_url(self._server.url)
+        drive(
+            provider.send(self.topic, [Message(uuid=f"{one}", body="", group_id=f"{one}") for one in numbers])
+        )
+        drive(provider.close())
+
+    def await_all(self) -> None:
+        """Wait until all messages have run and are settled, each once."""
+        eventually(lambda: len(self.ran) == self._sent)
+        eventually(lambda: self._server.depth(self.topic, f"{self.topic}:book") == 0)
+        assert set(self.ran.values()) == {1}
+
+
+@pytest.fixture
+def group(apache_kafka: ApacheKafkaServer, tmp_path: Path) -> Group:
+    return Group(apache_kafka, f"sqlite:///{tmp_path}/history.sqlite3")
+
+
+def become(monkeypatch: pytest.MonkeyPatch, change: Callable[[Settings], Settings]) -> None:
+    monkeypatch.setattr(providers, "consuming", lambda *words: change(consuming(*words)))
+
+
+def came_and_went(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what members said about partitions."""
+    return [message.partition(": ")[2] for message in caplog.messages if ": partitions " in message]
+
+
+def test_members_of_the_new_protocol_share_partitions_and_hand_them_over(
+    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    become(monkeypatch, new_protocol)
+    with caplog.at_level(logging.INFO, "triggers.providers.kafka"), group.member("a"):
+        group.send()
+        group.await_all()
+        with group.member("b"):
+            eventually(lambda: len(came_and_went(caplog)) >= 3)  # a's first ones, those it loses, and b's
+            assert group.described.type is ConsumerGroupType.CONSUMER
+            group.send()
+            group.await_all()
+        group.send()
+        group.await_all()
+
+
+def test_a_static_member_that_restarts_soon_gets_its_partitions_and_nobody_elses_move(
+    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    become(monkeypatch, static)
+    with caplog.at_level(logging.INFO, "triggers.providers.kafka"), group.member("a"):
+        eventually(lambda: came_and_went(caplog))
+        with group.member("b"):
+            eventually(lambda: len(came_and_went(caplog)) >= 3)
+            group.send()
+            group.await_all()
+            caplog.clear()
+        assert len(group.described.members) == 2  # it has not left
+        with group.member("b"):
+            eventually(lambda: len(came_and_went(caplog)) >= 2)
+            group.send()
+            group.await_all()
+            lost, got = came_and_went(caplog)
+
+    assert lost.replace("are no longer ours", "are ours now") == got
