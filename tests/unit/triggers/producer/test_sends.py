@@ -11,6 +11,7 @@ from history.bridge import drive
 from history.memory import MemoryHistory
 from history.message import Message
 from triggers import FatalError, Outcome, Producer, Retry, TransientError, Trigger, trigger
+from triggers.guards import protect
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Arrival, ProviderUnavailableError
 
@@ -305,3 +306,21 @@ async def test_a_task_that_outlives_its_service_sends_immediately() -> None:
     await asyncio.gather(*tasks)
 
     assert len(set(answers_of(provider))) == 2
+
+
+def test_the_function_of_a_transacted_guard_is_as_a_service() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    guard = protect("shop", history=MemoryHistory(), transacted=True)
+    failures = [TransientError("for now")]
+
+    def work() -> None:
+        producer.send("answers", "one")
+        if failures:
+            raise failures.pop()
+
+    guard.handle("order-1", work)
+    assert answers_of(provider) == []
+    guard.handle("order-1", work)
+
+    assert len(answers_of(provider)) == 1
