@@ -264,9 +264,12 @@ def running_sends() -> Sends | None:
 
 
 @contextmanager
-def sending(sends: Sends) -> Generator[None]:
-    """Keep what is sent while the block runs: in its thread or task, and in those it starts."""
-    outer = _RUNNING.set(sends)
+def sending(sends: Sends | None) -> Generator[None]:
+    """Keep what is sent while the block runs: in its thread or task, and in those it starts.
+
+    None changes nothing.
+    """
+    outer = _RUNNING.set(sends or _RUNNING.get())
     try:
         yield
     finally:

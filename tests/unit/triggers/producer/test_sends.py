@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -322,5 +323,41 @@ def test_the_function_of_a_transacted_guard_is_as_a_service() -> None:
     guard.handle("order-1", work)
     assert answers_of(provider) == []
     guard.handle("order-1", work)
+
+    assert len(answers_of(provider)) == 1
+
+
+def test_the_body_of_a_transacted_guard_is_as_a_service() -> None:
+    sent: list[Sequence[str | None]] = []
+    for failures in (0, 1):
+        provider = MemoryProvider()
+        producer = Producer(provider)
+        guard = protect("shop", history=MemoryHistory(), transacted=True)
+        for count in range(failures + 1):
+            with suppress(TransientError), guard.once("order-1"):
+                producer.send("answers", "one")
+                assert answers_of(provider) == []
+                if count < failures:
+                    raise TransientError("for now")
+        producer.send("answers", "outside")
+        sent.append(answers_of(provider))
+
+    assert [len(set(uuids)) for uuids in sent] == [2, 2]
+    assert sent[0][0] == sent[1][0]
+
+
+async def test_under_asyncio_the_body_of_a_transacted_guard_is_as_a_service() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    guard = protect("shop", history=MemoryHistory(), transacted=True)
+    for fails in (True, False):
+        with suppress(TransientError):
+            async with guard.aonce("order-1"):
+                await producer.asend("answers", "one")
+                assert answers_of(provider) == []
+                if fails:
+                    raise TransientError("for now")
+    await guard.aclose()
+    await producer.aclose()
 
     assert len(answers_of(provider)) == 1
