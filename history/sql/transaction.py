@@ -182,6 +182,12 @@ class SqlTransaction:
                 await execute(self.connection, first)
         self._plans_freely = self.replans
 
+    async def flush(self) -> None:
+        """Write the session's last changes, which stay a part of the transaction; raises as :meth:`keep`."""
+        if self._session is not None:
+            self._refuse_discarded()
+            await settled(self._session.flush())
+
     async def keep(self) -> None:
         """Keep the service's work.
 

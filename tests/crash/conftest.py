@@ -1,10 +1,11 @@
-"""The crash matrix runs once for each store; its tests look at what is left."""
+"""A crash matrix runs once for each store or broker; its tests look at what is left."""
 
 import secrets
 import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 import psycopg
@@ -16,8 +17,39 @@ from tests.crash.helpers.deaths import Death
 from tests.fixtures.needed import missing
 from triggers.testing.redis_server import RedisServer
 
+T = TypeVar("T")
+
+
+class Once(Protocol):
+    """Does work once in this process for each name."""
+
+    def __call__(self, name: str, work: Callable[[], T]) -> T:
+        """Return the result of the first work with this name, or raise its exception again."""
+        ...
+
+
 #: What is left of each death, by the name of the store.
 Matrix = Callable[[str], dict[Death, Left]]
+
+
+@pytest.fixture(scope="session")
+def once() -> Once:
+    """Keep what the tests of different parameters share: in random order they alternate."""
+    results: dict[str, object] = {}
+    errors: dict[str, Exception] = {}
+
+    def do(name: str, work: Callable[[], T]) -> T:
+        if name in errors:
+            raise errors[name]
+        if name not in results:
+            try:
+                results[name] = work()
+            except Exception as error:
+                errors[name] = error
+                raise
+        return cast("T", results[name])
+
+    return do
 
 
 @pytest.fixture(scope="session")

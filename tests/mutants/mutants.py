@@ -43,6 +43,8 @@ _SQLJMS = "triggers/providers/sqljms/statements.py"
 _TURNING = "history/redis/lua/turning/turn.lua"
 _OFFSETS = "history/sql/offsets/history.py"
 _TWO_OFFSETS = "tests/integration/history/sql/test_offset_history.py"
+_SENDS = "tests/unit/triggers/producer/test_sends.py"
+_SENDS_INSIDE = "tests/integration/pipeline/test_sends_inside.py"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
 
 MUTANTS = (
@@ -499,5 +501,42 @@ MUTANTS = (
         "return bool([await self.history.settle(trigger, settlements)])",
         "tests/integration/pipeline/test_atomic_misuse.py"
         "::test_nothing_is_committed_over_the_claim_of_another_owner",
+    ),
+    Mutant(
+        "triggers/providers/outgoing.py",
+        "return str(uuid4()) if sends is None else sends.fresh_uuid()",
+        "return str(uuid4())",
+        f"{_SENDS}::test_uuids_follow_from_the_delivery_and_the_number",
+    ),
+    Mutant(
+        "triggers/providers/outgoing.py",
+        "return None if sends is None or sends.over else sends",
+        "return sends",
+        f"{_SENDS}::test_a_task_that_outlives_its_service_sends_immediately",
+    ),
+    Mutant(
+        "triggers/producer/producer.py",
+        "        if sends is None:\n",
+        "        if True:\n",
+        f"{_SENDS}::test_three_tries_send_each_message_once",
+    ),
+    Mutant(
+        "triggers/producer/producer.py",
+        "sends.at_end(partial(self._end, blocking=sends.blocking))",
+        "pass",
+        "tests/integration/producer/test_sends_of_services.py"
+        "::test_a_producer_that_a_service_closed_has_no_connection_afterwards",
+    ),
+    Mutant(
+        "triggers/producer/sender.py",
+        "if connection is None or here is None or not await _is_in(connection, here):",
+        "if True:",
+        f"{_SENDS_INSIDE}::test_a_message_is_sent_when_the_effect_is_committed",
+    ),
+    Mutant(
+        _EXECUTION,
+        "await transaction.flush()",
+        "pass",
+        f"{_SENDS_INSIDE}::test_nothing_leaves_if_the_changes_in_the_session_are_not_kept",
     ),
 )

@@ -21,6 +21,7 @@ from triggers.pipeline.execution import Transaction, conclude
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
+from triggers.providers.outgoing import Sends, running_sends, sending
 from triggers.service.checking import check_callable, check_text, pointing
 from triggers.service.delivery import Delivery
 from triggers.service.failures import check_result
@@ -197,7 +198,8 @@ class Guard:
             return
         token = _running.set(cast("Delivery", turn.delivery))
         try:
-            yield turn
+            with sending(passage.sends):
+                yield turn
         except BaseException as error:
             passage.fail(error)
             raise
@@ -212,11 +214,11 @@ class Guard:
         """Do the same as :meth:`once` under asyncio."""
         self._check_no_retry()
         loop = asyncio.get_running_loop()
-        begun: asyncio.Future[Delivery] = loop.create_future()
+        begun: asyncio.Future[Pause] = loop.create_future()
         ended: asyncio.Future[Any] = loop.create_future()
 
         async def hold() -> Any:
-            begun.set_result(running())
+            begun.set_result(Pause(running(), running_sends()))
             return await ended
 
         message = _message(uuid, body, delivery_count)
@@ -230,15 +232,16 @@ class Guard:
             handling.cancel()
             await asyncio.wait([handling])
             raise
-        turn = Turn(delivery=begun.result() if begun.done() else None)
+        turn = Turn(delivery=begun.result().delivery if begun.done() else None)
         if not turn:
             begun.cancel()
             turn.outcome = await handling
             yield turn
             return
-        token = _running.set(begun.result())
+        token = _running.set(begun.result().delivery)
         try:
-            yield turn
+            with sending(begun.result().sends):
+                yield turn
         except BaseException as error:
             turn.outcome = await _end_badly(handling, ended, error)
             raise
@@ -297,13 +300,17 @@ class _HeldExecution:
             lease=run,
         )
         run.attempts, result, failure = 1, None, None
+        sends = Sends(self.settings.name, [run.message.uuid or ""], blocking=True)
         try:
-            result = await Pause(delivery)
+            result = await Pause(delivery, sends if self.settings.policy.transacted else None)
             check_result(self.settings.name, result, kept=self.settings.keep_result is not False)
+            await sends.leave(None)
         except BaseException as error:
             if not is_failure(error):
                 raise
             failure = error
+        finally:
+            await sends.end()
         conclude(run, result, failure, self.settings, transaction)
         run.seconds = perf_counter() - started
 

@@ -4,6 +4,7 @@ from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any
 
+from triggers.providers.outgoing import Sends
 from triggers.service.delivery import Delivery
 from triggers.service.outcome import Outcome
 
@@ -26,9 +27,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A run awaits this while the body of a ``with`` statement has its turn."""
+    """A run awaits this while the body of a ``with`` statement has its turn.
+
+    ``sends`` keeps what the body of a transacted guard sends.
+    """
 
     delivery: Delivery
+    sends: Sends | None
 
     def __await__(self) -> Generator["Pause", Any, Any]:
         return (yield self)
@@ -43,11 +48,13 @@ class Passage:
     def __init__(self, handling: Coroutine[Pause, Any, Outcome]) -> None:
         self._handling = handling
         self.turn = Turn()
+        self.sends: Sends | None = None
 
     def begin(self) -> Turn:
         """Go to the service, or to the end if there is nothing to run."""
         try:
-            self.turn.delivery = self._handling.send(None).delivery
+            pause = self._handling.send(None)
+            self.turn.delivery, self.sends = pause.delivery, pause.sends
         except StopIteration as ended:
             self.turn.outcome = ended.value
         return self.turn

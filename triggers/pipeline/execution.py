@@ -63,6 +63,10 @@ class Transaction(Protocol):
         """Set the savepoint to which :meth:`undo` goes back."""
         ...
 
+    async def flush(self) -> None:
+        """Send what the service has left to do to the database; raises as :meth:`keep`."""
+        ...
+
     async def keep(self) -> None:
         """Keep what the service did since the savepoint, to commit it later.
 
@@ -161,13 +165,18 @@ class ServiceExecution:
     ) -> Any:
         """Call the service of a transacted trigger, and send its messages after it has succeeded."""
         message_ids = [run.message.uuid or run.message.message_id or uuid4().hex for run in runs]
-        sends = Sends(self.settings.name, message_ids)
+        sends = Sends(self.settings.name, message_ids, blocking=self.shell.blocking)
         positional, named = arguments
-        with sending(sends):
-            result = binding.service(*positional, **named)
-            if result is not None:
-                result = await self._ended(binding, result)
+        try:
+            with sending(sends):
+                result = binding.service(*positional, **named)
+                if result is not None:
+                    result = await self._ended(binding, result)
+            if transaction is not None:
+                await transaction.flush()  # or messages would leave for changes that the database refuses
             await sends.leave(None if transaction is None else transaction.connection)
+        finally:
+            await sends.end()
         return result
 
     async def _ended(self, binding: Binding, result: Any) -> Any:

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -20,7 +21,7 @@ from history.message import Message
 from history.shell import TaskShell, ThreadShell
 from history.support.loops import PerLoop
 from triggers.producer.kept_reply import first_reply
-from triggers.producer.queue.drain import Drained, Drainer
+from triggers.producer.queue.drain import Drained
 from triggers.producer.queue.queue import ClientQueue
 from triggers.producer.sender import Sender
 from triggers.producer.settings import (
@@ -28,11 +29,21 @@ from triggers.producer.settings import (
     DEFAULT_QUEUE_LIMIT,
     DEFAULT_SEND_RETRY,
     ProducerSettings,
+    check_sources,
 )
 from triggers.providers.opening import open_provider
-from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_reply, running_sends
+from triggers.providers.outgoing import (
+    Body,
+    SendOptions,
+    SentMessage,
+    compose,
+    compose_batch,
+    compose_reply,
+    compose_request,
+    running_sends,
+)
 from triggers.providers.provider import Provider
-from triggers.service.checking import check_able, check_text, pointing
+from triggers.service.checking import pointing
 from triggers.service.failures import Retry
 
 if TYPE_CHECKING:
@@ -85,7 +96,7 @@ class Producer:
         tracing: bool = False,
     ) -> None:
         with pointing():
-            _check_sources(provider, queue)
+            check_sources(provider, queue)
             self._settings = ProducerSettings(
                 alias=alias,
                 queue=None if queue is None else Path(queue),
@@ -133,14 +144,14 @@ class Producer:
             ConfigurationError: it can never be sent so.
         """
         message = compose(destination, body, **options)
-        return drive(_sent(self._sender(), destination, [message]))[0]
+        return drive(self._sent(destination, [message], blocking=True))[0]
 
     async def asend(
         self, destination: str, body: Body | Message, **options: Unpack[SendOptions]
     ) -> SentMessage:
         """Send one message under asyncio; see :meth:`send`."""
         message = compose(destination, body, **options)
-        return (await _sent(self._async_sender(), destination, [message]))[0]
+        return (await self._sent(destination, [message], blocking=False))[0]
 
     def send_batch(
         self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
@@ -149,13 +160,13 @@ class Producer:
 
         Raises as :meth:`send`, for all of them together: some may have arrived.
         """
-        return drive(_sent(self._sender(), destination, _batch(destination, bodies, options)))
+        return drive(self._sent(destination, compose_batch(destination, bodies, **options), blocking=True))
 
     async def asend_batch(
         self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
     ) -> Sequence[SentMessage]:
         """Send many messages under asyncio; see :meth:`send_batch`."""
-        return await _sent(self._async_sender(), destination, _batch(destination, bodies, options))
+        return await self._sent(destination, compose_batch(destination, bodies, **options), blocking=False)
 
     def request(
         self, destination: str, body: Body | Message, *, timeout: timedelta, **options: Unpack[SendOptions]
@@ -168,7 +179,7 @@ class Producer:
             ProviderUnavailableError: it is unknown whether the request arrived.
             ConfigurationError: it can never be sent so, or another request with its uuid waits already.
         """
-        message = _request(destination, body, timeout, options)
+        message = compose_request(destination, body, timeout, **options)
         return drive(self._sender().request(destination, message, patience=timeout))
 
     async def arequest(
@@ -180,7 +191,7 @@ class Producer:
         **options: Unpack[SendOptions],
     ) -> Message | None:
         """Send a message and wait for the reply under asyncio; see :meth:`request`."""
-        message = _request(destination, body, timeout, options)
+        message = compose_request(destination, body, timeout, **options)
         return await self._async_sender().request(destination, message, patience=timeout)
 
     def reply(self, request: Message, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
@@ -193,14 +204,14 @@ class Producer:
             ConfigurationError: the request has no JMSReplyTo.
         """
         message = compose_reply(request, body, **options)
-        return drive(_sent(self._sender(), request.reply_to or "", [message]))[0]
+        return drive(self._sent(request.reply_to or "", [message], blocking=True))[0]
 
     async def areply(
         self, request: Message, body: Body | Message, **options: Unpack[SendOptions]
     ) -> SentMessage:
         """Reply to a request under asyncio; see :meth:`reply`."""
         message = compose_reply(request, body, **options)
-        return (await _sent(self._async_sender(), request.reply_to or "", [message]))[0]
+        return (await self._sent(request.reply_to or "", [message], blocking=False))[0]
 
     def reply_again(self, request: Message, outcome: "Outcome") -> None:
         """Reply to a duplicate request with the first reply: ``on_duplicate=producer.reply_again``.
@@ -231,29 +242,22 @@ class Producer:
             ConfigurationError: the producer has no queue.
             ClientQueueUnavailableError: its file cannot be used.
         """
-        return drive(_drainer(self._sender()).drain())
+        return drive(self._sender().drain())
 
     async def adrain(self) -> Drained:
         """Send the messages in the queue under asyncio; see :meth:`drain`."""
-        return await _drainer(self._async_sender()).drain()
+        return await self._async_sender().drain()
 
     def close(self) -> None:
-        """End the background work and give the connections back; waiting messages stay on disk."""
-        self._leave_to_parent()
-        with self._lock:
-            sender, self._blocking = self._blocking, None
-        if sender is not None:
-            drive(sender.close())
-        if self.queue is not None:
-            self.queue.close()
+        """End the background work and give the connections back; waiting messages stay on disk.
+
+        In the service of a transacted trigger, it takes effect when the run has ended.
+        """
+        drive(self._close(blocking=True))
 
     async def aclose(self) -> None:
         """End the background work of the running event loop; see :meth:`close`."""
-        sender = self._asyncio.pop_running()
-        if sender is not None:
-            await sender.close()
-        if self.queue is not None:
-            self.queue.close()
+        await self._close(blocking=False)
 
     def __enter__(self) -> Self:
         self.start()
@@ -272,6 +276,43 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    async def _sent(
+        self, destination: str, messages: Sequence[Message], *, blocking: bool
+    ) -> Sequence[SentMessage]:
+        """Send messages; those of a transacted trigger's service leave when it has succeeded."""
+        sends = running_sends()
+        if sends is None:
+            return await self._sender_of(blocking=blocking).send(destination, messages)
+
+        async def leave(connection: Any) -> None:
+            # The service may have sent them in a thread, or in an event loop that is over.
+            await self._sender_of(blocking=sends.blocking).send_for(connection, destination, messages)
+
+        sends.keep(leave)
+        return [SentMessage(message) for message in messages]
+
+    async def _close(self, *, blocking: bool) -> None:
+        """Close the senders of one kind, after the messages of a running service have left."""
+        if (sends := running_sends()) is not None:
+            sends.at_end(partial(self._end, blocking=sends.blocking))
+        if sends is None or sends.blocking != blocking:
+            await self._end(blocking=blocking)
+
+    async def _end(self, *, blocking: bool) -> None:
+        self._leave_to_parent()
+        if blocking:
+            with self._lock:
+                sender, self._blocking = self._blocking, None
+        else:
+            sender = self._asyncio.pop_running()
+        if sender is not None:
+            await sender.close()
+        if self.queue is not None:
+            self.queue.close()
+
+    def _sender_of(self, *, blocking: bool) -> Sender:
+        return self._sender() if blocking else self._async_sender()
 
     def _leave_to_parent(self) -> None:
         """Begin again in a forked child: it has none of its parent's threads, and maybe their locks."""
@@ -308,41 +349,3 @@ def send(
     """
     with Producer(provider) as producer:
         return producer.send(destination, body, **options)
-
-
-async def _sent(sender: Sender, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
-    """Send messages; those of a transacted trigger's service leave when it has succeeded."""
-    sends = running_sends()
-    if sends is None:
-        return await sender.send(destination, messages)
-    sends.keep(lambda connection: sender.send_for(connection, destination, messages))
-    return [SentMessage(message) for message in messages]
-
-
-def _batch(destination: str, bodies: Sequence[Body | Message], options: SendOptions) -> Sequence[Message]:
-    if options.get("uuid") is not None:
-        raise ConfigurationError("uuid", "cannot be the same for many messages", "give each Message its own")
-    return [compose(destination, body, **options) for body in bodies]
-
-
-def _request(destination: str, body: Body | Message, timeout: Any, options: SendOptions) -> Message:
-    if options.get("reply_to") is not None:
-        raise ConfigurationError("reply_to", "is set by request itself", "leave it out, or use send")
-    if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
-        raise ConfigurationError("timeout", f"{timeout!r} is not a duration above zero", "use a timedelta")
-    return compose(destination, body, **options)
-
-
-def _drainer(sender: Sender) -> Drainer:
-    if sender.drainer is None:
-        raise ConfigurationError("queue", "the producer has none to drain", "give it a queue= file")
-    return sender.drainer
-
-
-def _check_sources(provider: Any, queue: Any) -> None:
-    if isinstance(provider, str):
-        check_text("provider", provider, "give a URL, such as 'redis://...'")
-    else:
-        check_able("provider", provider, ("send", "open_receiver"), "give a URL or a provider")
-    if queue is not None and not isinstance(queue, Path):
-        check_text("queue", queue, "give a Path, or leave it out")

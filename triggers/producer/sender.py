@@ -5,9 +5,10 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
+from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Lock, Shell
-from triggers.producer.queue.drain import Drainer
+from triggers.producer.queue.drain import Drained, Drainer
 from triggers.producer.queue.queue import ClientQueue
 from triggers.producer.request_reply import Replies
 from triggers.producer.settings import ProducerSettings
@@ -151,6 +152,16 @@ class Sender:
             self._draining = True
             self._shell.spawn(f"doubtless-drain-{self._settings.alias}", self.drainer.run)
         return True
+
+    async def drain(self) -> Drained:
+        """Send the messages in the queue now.
+
+        Raises:
+            ConfigurationError: there is no queue.
+        """
+        if self.drainer is None:
+            raise ConfigurationError("queue", "the producer has none to drain", "give it a queue= file")
+        return await self.drainer.drain()
 
     async def request(self, destination: str, message: Message, *, patience: timedelta) -> Message | None:
         """Send a request and return its reply; None if none has come in time."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from history.errors import ConfigurationError
-from triggers.service.checking import check_kind, check_switch, check_text, check_tracing
+from triggers.service.checking import check_able, check_kind, check_switch, check_text, check_tracing
 from triggers.service.failures import Retry
 
 #: How many messages a client-side queue holds by default.
@@ -53,3 +53,17 @@ def _check_whole(setting: str, value: Any, least: int, remedy: str) -> None:
         raise ConfigurationError(
             setting, f"must be a whole number of {least} or more, not {value!r}", f"use {remedy}"
         )
+
+
+def check_sources(provider: Any, queue: Any) -> None:
+    """Check what a producer sends to, and the file of its queue.
+
+    Raises:
+        ConfigurationError: one of them is of a wrong kind.
+    """
+    if isinstance(provider, str):
+        check_text("provider", provider, "give a URL, such as 'redis://...'")
+    else:
+        check_able("provider", provider, ("send", "open_receiver"), "give a URL or a provider")
+    if queue is not None and not isinstance(queue, Path):
+        check_text("queue", queue, "give a Path, or leave it out")

@@ -114,6 +114,26 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
         raise _wrong(error) from error
 
 
+def compose_batch(
+    destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
+) -> Sequence[Message]:
+    """Make many messages with the same options; raises as :func:`compose`."""
+    if options.get("uuid") is not None:
+        raise ConfigurationError("uuid", "cannot be the same for many messages", "give each Message its own")
+    return [compose(destination, body, **options) for body in bodies]
+
+
+def compose_request(
+    destination: str, body: Body | Message, timeout: Any, **options: Unpack[SendOptions]
+) -> Message:
+    """Make a request, and check how long its sender waits; raises as :func:`compose`."""
+    if options.get("reply_to") is not None:
+        raise ConfigurationError("reply_to", "is set by request itself", "leave it out, or use send")
+    if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
+        raise ConfigurationError("timeout", f"{timeout!r} is not a duration above zero", "use a timedelta")
+    return compose(destination, body, **options)
+
+
 def _fields(body: Body | Message) -> tuple[dict[str, Any], dict[str, PropertyValue]]:
     """Return the fields that a message keeps when it is sent, and its properties without the uuid."""
     if not isinstance(body, Message):
@@ -195,12 +215,16 @@ class Sends:
     Args:
         trigger: its name.
         uuids: of the messages that it runs for; several in a batch.
+        blocking: whether they leave by blocking calls.
     """
 
-    def __init__(self, trigger: str, uuids: Sequence[str]) -> None:
+    def __init__(self, trigger: str, uuids: Sequence[str], *, blocking: bool) -> None:
+        self.blocking = blocking
+        self.over = False
         self._source = [trigger, *uuids]
         self._numbers = count(1)
         self._kept: list[Leave] = []
+        self._endings: list[Callable[[], Awaitable[object]]] = []
 
     def fresh_uuid(self) -> str:
         """Return the uuid for the next message without one: the same in each run for the same delivery."""
@@ -219,19 +243,33 @@ class Sends:
         for leave in self._kept:
             await leave(connection)
 
+    def at_end(self, ending: Callable[[], Awaitable[object]]) -> None:
+        """Call something when the run has ended: after everything has left, or when the run has failed."""
+        self._endings.append(ending)
+
+    async def end(self) -> None:
+        """Note that the run has ended: a task that outlives it sends immediately."""
+        self.over = True
+        for ending in self._endings:
+            await ending()
+
 
 _RUNNING: ContextVar[Sends | None] = ContextVar("doubtless_sends", default=None)
 
 
 def running_sends() -> Sends | None:
     """Return the sends of the running service of a transacted trigger; None outside of such a service."""
-    return _RUNNING.get()
+    sends = _RUNNING.get()
+    return None if sends is None or sends.over else sends
 
 
 @contextmanager
-def sending(sends: Sends) -> Generator[None]:
-    """Keep what is sent while the block runs: in its thread or task, and in those it starts."""
-    outer = _RUNNING.set(sends)
+def sending(sends: Sends | None) -> Generator[None]:
+    """Keep what is sent while the block runs: in its thread or task, and in those it starts.
+
+    None changes nothing.
+    """
+    outer = _RUNNING.set(sends or _RUNNING.get())
     try:
         yield
     finally:
@@ -240,5 +278,5 @@ def sending(sends: Sends) -> Generator[None]:
 
 def fresh_uuid() -> str:
     """Return the uuid for a message without one: derived in a transacted service, else random."""
-    sends = _RUNNING.get()
+    sends = running_sends()
     return str(uuid4()) if sends is None else sends.fresh_uuid()

@@ -11,8 +11,9 @@ import pytest
 
 from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, fleet_of, kill_now_and_then
-from tests.crash.helpers.brokers import Broker, KilledAtAnyStep
+from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledWhileItSends
 from tests.crash.helpers.deaths import Death
+from tests.crash.helpers.sends import SendsLeft
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
@@ -34,7 +35,12 @@ def deaths_left(activemq: ActiveMqServer, tmp_path_factory: pytest.TempPathFacto
     return broker_on(activemq).deaths(tmp_path_factory.mktemp("deaths"))
 
 
-class TestJms(KilledAtAnyStep):
+@pytest.fixture(scope="module")
+def sends_left(activemq: ActiveMqServer, tmp_path_factory: pytest.TempPathFactory) -> SendsLeft:
+    return broker_on(activemq).sends(tmp_path_factory.mktemp("sends"))
+
+
+class TestJms(KilledAtAnyStep, KilledWhileItSends):
     pass
 
 

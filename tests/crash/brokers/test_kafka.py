@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.conftest import Once
 from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.books import (
     KILLS,
@@ -19,9 +20,10 @@ from tests.crash.helpers.books import (
     end,
     fleet_of,
 )
-from tests.crash.helpers.brokers import Broker, BrokerIsAway, KilledAtAnyStep
+from tests.crash.helpers.brokers import Broker, BrokerIsAway, KilledAtAnyStep, KilledWhileItSends
 from tests.crash.helpers.deaths import Death
 from tests.crash.helpers.rebalancing import GUESTS, Shares, Turmoil
+from tests.crash.helpers.sends import SendsLeft
 from tests.crash.victims.booking_service import CONCURRENCY, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.apache_kafka import KINDS, private_kafka
@@ -62,14 +64,29 @@ def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[B
 
 @pytest.fixture(scope="module", params=KINDS)
 def deaths_left(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, once: Once
 ) -> dict[Death, Left]:
-    folder = tmp_path_factory.mktemp("kafka")
-    with private_kafka(request.param, folder) as server:
-        return broker_on(server).deaths(folder)
+    def run() -> dict[Death, Left]:
+        folder = tmp_path_factory.mktemp("kafka")
+        with private_kafka(request.param, folder) as server:
+            return broker_on(server).deaths(folder)
+
+    return once(f"deaths {request.param}", run)
 
 
-class TestKafka(KilledAtAnyStep, BrokerIsAway):
+@pytest.fixture(scope="module", params=KINDS)
+def sends_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, once: Once
+) -> SendsLeft:
+    def run() -> SendsLeft:
+        folder = tmp_path_factory.mktemp("sends")
+        with private_kafka(request.param, folder) as server:
+            return broker_on(server).sends(folder)
+
+    return once(f"sends {request.param}", run)
+
+
+class TestKafka(KilledAtAnyStep, KilledWhileItSends, BrokerIsAway):
     pass
 
 

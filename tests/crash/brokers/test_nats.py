@@ -8,8 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.crash.helpers.aftermath import Left
-from tests.crash.helpers.brokers import Broker, BrokerIsAway, KilledAtAnyStep, KilledAtRandom
+from tests.crash.helpers.brokers import (
+    Broker,
+    BrokerIsAway,
+    KilledAtAnyStep,
+    KilledAtRandom,
+    KilledWhileItSends,
+)
 from tests.crash.helpers.deaths import Death
+from tests.crash.helpers.sends import SendsLeft
 from tests.fixtures.servers.nats_server import NatsServer
 from triggers.providers.nats.settings import plain
 
@@ -38,6 +45,12 @@ def deaths_left(tmp_path_factory: pytest.TempPathFactory) -> dict[Death, Left]:
         return broker_on(server).deaths(tmp_path_factory.mktemp("nats"))
 
 
+@pytest.fixture(scope="module")
+def sends_left(tmp_path_factory: pytest.TempPathFactory) -> SendsLeft:
+    with NatsServer() as server:
+        return broker_on(server).sends(tmp_path_factory.mktemp("sends"))
+
+
 @pytest.fixture
 def private_broker() -> Iterator[Broker]:
     with NatsServer() as server:
@@ -49,5 +62,5 @@ def broker(private_broker: Broker) -> Broker:
     return private_broker
 
 
-class TestNats(KilledAtAnyStep, KilledAtRandom, BrokerIsAway):
+class TestNats(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom, BrokerIsAway):
     pass

@@ -11,9 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.conftest import Once
 from tests.crash.helpers.aftermath import Left
-from tests.crash.helpers.brokers import Broker, BrokerIsAway, KilledAtAnyStep, KilledAtRandom
+from tests.crash.helpers.brokers import (
+    Broker,
+    BrokerIsAway,
+    KilledAtAnyStep,
+    KilledAtRandom,
+    KilledWhileItSends,
+)
 from tests.crash.helpers.deaths import Death
+from tests.crash.helpers.sends import SendsLeft
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import depth, subscribe
@@ -51,8 +59,13 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 
 
 @pytest.fixture(scope="module")
-def deaths_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> dict[Death, Left]:
-    return broker.deaths(tmp_path_factory.mktemp("rabbitmq"))
+def deaths_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker, once: Once) -> dict[Death, Left]:
+    return once(f"deaths {broker.url}", lambda: broker.deaths(tmp_path_factory.mktemp("rabbitmq")))
+
+
+@pytest.fixture(scope="module")
+def sends_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker, once: Once) -> SendsLeft:
+    return once(f"sends {broker.url}", lambda: broker.sends(tmp_path_factory.mktemp("sends")))
 
 
 @pytest.fixture(params=SERVERS)
@@ -62,5 +75,5 @@ def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[B
         yield broker_on(server, request.param)
 
 
-class TestRabbitmq(KilledAtAnyStep, KilledAtRandom, BrokerIsAway):
+class TestRabbitmq(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom, BrokerIsAway):
     pass

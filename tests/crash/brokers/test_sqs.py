@@ -6,8 +6,9 @@ With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
 import pytest
 
 from tests.crash.helpers.aftermath import Left
-from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledAtRandom
+from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledAtRandom, KilledWhileItSends
 from tests.crash.helpers.deaths import Death
+from tests.crash.helpers.sends import SendsLeft
 from tests.fixtures.servers.sqs_server import SqsServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("sqs")]
@@ -24,5 +25,10 @@ def deaths_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> dic
     return broker.deaths(tmp_path_factory.mktemp("sqs"))
 
 
-class TestSqs(KilledAtAnyStep, KilledAtRandom):
+@pytest.fixture(scope="module")
+def sends_left(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> SendsLeft:
+    return broker.sends(tmp_path_factory.mktemp("sends"))
+
+
+class TestSqs(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom):
     pass

@@ -20,7 +20,9 @@ from tests.crash.helpers.books import (
 )
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.helpers.producing import produce
+from tests.crash.helpers.sends import SendsLeft, run_sends
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.crash.victims.sending_victim import POINTS, Case
 from tests.fixtures.proof import Proved
 
 
@@ -50,6 +52,10 @@ class Broker:
             self.make(death.name)
         return run_matrix(folder, self.url, history or f"sqlite:///{folder}/history.sqlite3", self.depth)
 
+    def sends(self, folder: Path) -> SendsLeft:
+        """Run the crash matrix of services that send."""
+        return run_sends(folder, self.url, f"sqlite:///{folder}/sends.sqlite3", self.depth, self.make)
+
     def producer(self) -> threading.Thread:
         """Return a producer of the orders, which has not begun."""
         return threading.Thread(target=produce, args=[self.url, self._has_room])
@@ -68,6 +74,19 @@ class KilledAtAnyStep:
     ) -> None:
         proved(processes_killed=1)
         deaths_left[death].check(death)
+
+
+class KilledWhileItSends:
+    """Needs a fixture ``sends_left``: the result of :meth:`Broker.sends`."""
+
+    @pytest.mark.prove
+    @pytest.mark.parametrize("kind", ["single", "batch"])
+    @pytest.mark.parametrize("point", POINTS)
+    def test_each_message_that_a_service_sent_runs_once_downstream(
+        self, sends_left: SendsLeft, kind: str, point: str, proved: Proved
+    ) -> None:
+        proved(processes_killed=1)
+        sends_left.check(Case(kind, point))
 
 
 class KilledAtRandom:

@@ -1,6 +1,6 @@
 """Services that send two messages are killed at every step, also between the two, and finished afterwards.
 
-``sending_victim FOLDER PROVIDER HISTORY kill|finish``, as ``victim``. Each service is transacted, fails twice
+``sending_victim kill|finish FOLDER PROVIDER HISTORY``, as ``victim``. Each service is transacted, fails twice
 and then succeeds; the kill comes in the try that succeeds. A resolver lets a message run again whose run
 died.
 """
@@ -8,16 +8,19 @@ died.
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+from sqlalchemy import Connection
 
 from history.bridge import drive
 from history.opening import open_history
 from resolvers import Resolution
-from tests.crash.victims.victim import fork_all
+from tests.crash.victims.victim import HOPELESS, fork_all
 from tests.fixtures.ledger import Ledger
 from triggers import Message, Producer, Redelivery, TransientError, Trigger, trigger
 from triggers.consumer import Consumer
@@ -25,12 +28,14 @@ from triggers.pipeline.pipeline import Step
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 
-IDLE = 3.0
 LEASE = timedelta(seconds=1)
 QUICKLY = Redelivery(timedelta(milliseconds=50), 1.0)
 
-#: What a message fails before its service succeeds.
+#: How often a service fails before it succeeds.
 FAILURES = 2
+
+#: Where a service sends: one message to each for each order.
+DESTINATIONS = ("sends-invoices", "sends-letters")
 
 #: Where a process dies: at a step of the pipeline, or when so many messages have left.
 POINTS: Sequence[str] = (
@@ -40,13 +45,54 @@ POINTS: Sequence[str] = (
 )
 
 
+class Case(NamedTuple):
+    """One process, killed at a point.
+
+    Its service takes a ``single`` message, a ``batch`` of two, or a connection (``atomic``).
+    """
+
+    kind: str
+    point: str
+
+    @property
+    def name(self) -> str:
+        """The trigger's and the destination's name."""
+        return f"sends-{self.kind}-{self.point}"
+
+    @property
+    def orders(self) -> Sequence[str]:
+        """The uuids of its messages."""
+        return ("order-1", "order-2") if self.kind == "batch" else ("order-1",)
+
+
+def cases_of(provider: str, history: str) -> Sequence[Case]:
+    """Return the cases of a provider; it may be in the history's database."""
+    in_database = provider.startswith(history) and not history.startswith("redis")
+    kinds = ("single", "batch", *(["atomic"] if in_database else []))
+    return [Case(kind, point) for kind in kinds for point in POINTS]
+
+
+def tries_of(folder: Path, case: Case) -> Ledger:
+    """Return where the runs of a service are noted when they begin."""
+    return Ledger(folder / f"{case.name}.tries")
+
+
+def left_by(folder: Path, case: Case) -> Ledger:
+    """Return where the number of runs so far is noted whenever a message leaves."""
+    return Ledger(folder / f"{case.name}.left")
+
+
+def effects_of(folder: Path) -> Ledger:
+    """Return where services downstream note what they have run: case, destination and order."""
+    return Ledger(folder / "downstream")
+
+
 class Leaving:
     """A provider whose process dies when so many messages have left."""
 
-    def __init__(self, url: str, dies_after: int | None) -> None:
+    def __init__(self, url: str, leave: Callable[[], None]) -> None:
         self._inner = open_provider(url)
-        self._dies_after = dies_after
-        self._left = 0
+        self._leave = leave
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -54,15 +100,18 @@ class Leaving:
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send, and perhaps die."""
         names = await self._inner.send(destination, messages)
-        self._left += len(messages)
-        if self._left == self._dies_after:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._leave()
         return names
 
+    def sending(self, connection: Any) -> Any:
+        """Send in a transaction, and perhaps die in it; only SQL-JMS does."""
+        inner = cast("Any", self._inner).sending(connection)
 
-def sent_by(folder: Path, point: str) -> Ledger:
-    """Where the services downstream note what they have run: destination and uuid."""
-    return Ledger(folder / f"{point}.downstream")
+        async def send(destination: str, messages: Sequence[Message]) -> None:
+            await inner.asend_batch(destination, messages)
+            self._leave()
+
+        return SimpleNamespace(asend_batch=send)
 
 
 def run_again(uuid: str, trigger_name: str, message: Message) -> Resolution:
@@ -70,81 +119,106 @@ def run_again(uuid: str, trigger_name: str, message: Message) -> Resolution:
     return Resolution.NEW
 
 
-def upstream(folder: Path, provider: str, point: str, *, dies: bool) -> Trigger[..., None]:
+def upstream(folder: Path, provider: str, case: Case, *, dies: bool) -> Trigger[..., None]:
     """Make the trigger that sends."""
-    dies_after = int(point[-1]) if dies and point.startswith("LEFT") else None
-    producer = Producer(cast("Provider", Leaving(provider, dies_after)))
-    tries = Ledger(folder / f"{point}.tries")
+    tries, left = tries_of(folder, case), left_by(folder, case)
+    most = int(case.point[-1]) if dies and case.point.startswith("LEFT") else None
 
-    @trigger(
-        f"orders-{point}",
-        name=f"orders-{point}",
-        transacted=True,
-        redelivery=QUICKLY,
-        lease=LEASE,
-        resolver=run_again,
-        prefetch=1,
-    )
-    def order(message: Message) -> None:
-        tries.note(message.uuid or "", "")
-        producer.send(f"invoices-{point}", {"of": message.uuid})
-        producer.send(f"letters-{point}", {"of": message.uuid})
-        if len(tries.lines()) <= FAILURES:
+    def leave() -> None:
+        left.note(str(tries.count()))
+        if left.count() == most:
+            _die()
+
+    producer = Producer(cast("Provider", Leaving(provider, leave)))
+
+    def work(*messages: Message) -> None:
+        tries.note("try")
+        for message in messages:
+            for to in DESTINATIONS:
+                # Another batch may come after a death, so its messages need uuids of their own.
+                uuid = f"{case.name}-{to}-{message.uuid}" if case.kind == "batch" else None
+                about = {"case": case.name, "order": message.uuid}
+                producer.send(to, "", uuid=uuid, properties=about)
+        if tries.count() <= FAILURES:
             raise TransientError("not yet")
 
-    return order
+    def single(message: Message) -> None:
+        work(message)
+
+    def batch(messages: list[Message]) -> None:
+        work(*messages)
+
+    def atomic(message: Message, connection: Connection) -> None:
+        work(message)
+
+    services: dict[str, Callable[..., None]] = {"single": single, "batch": batch, "atomic": atomic}
+    special: dict[str, Any] = {
+        "single": {"prefetch": 1, "lease": LEASE},
+        "batch": {"batch": 10, "lease": LEASE},
+        "atomic": {"prefetch": 1},
+    }
+    return trigger(
+        case.name,
+        name=case.name,
+        transacted=True,
+        redelivery=QUICKLY,
+        resolver=run_again,
+        **special[case.kind],
+    )(services[case.kind])
 
 
-def downstream(folder: Path, point: str, kind: str) -> Trigger[..., None]:
+def downstream(folder: Path, destination: str) -> Trigger[..., None]:
     """Make a trigger that notes what it was sent."""
-    effects = sent_by(folder, point)
+    effects = effects_of(folder)
 
-    @trigger(f"{kind}-{point}", name=f"{kind}-{point}")
+    @trigger(destination, name=destination)
     def note(message: Message) -> None:
-        effects.note(kind, message.uuid or "")
+        about = message.properties
+        effects.note(str(about["case"]), destination, str(about["order"]))
 
     return note
 
 
-def die(folder: Path, provider: str, history: str, point: str) -> None:
+def die(folder: Path, provider: str, history: str, case: Case) -> None:
     """Consume until the try that succeeds has reached its point."""
-    received = 0
+    tries, succeeds = tries_of(folder, case), False
 
     def reach(step: Step) -> None:
-        nonlocal received
-        received += step is Step.RECEIVED
-        if received == FAILURES + 1 and step.name == point:
-            os.kill(os.getpid(), signal.SIGKILL)
+        nonlocal succeeds
+        if step is Step.RECEIVED:
+            succeeds = tries.count() >= FAILURES
+        if succeeds and step.name == case.point:
+            _die()
 
-    made = upstream(folder, provider, point, dies=True)
-    Consumer([made], provider, history=history, observe=reach).run(until_idle=IDLE)
+    made = upstream(folder, provider, case, dies=True)
+    Consumer([made], provider, history=history, observe=reach).run(until_idle=HOPELESS)
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def finish(folder: Path, provider: str, history: str) -> None:
-    """Consume what the dead have left, and what was sent downstream."""
-    triggers = [
-        made
-        for point in POINTS
-        for made in (
-            upstream(folder, provider, point, dies=False),
-            downstream(folder, point, "invoices"),
-            downstream(folder, point, "letters"),
-        )
-    ]
-    Consumer(triggers, provider, history=history).run(until_idle=IDLE)
+    """Consume what the dead have left, and what was sent downstream, until SIGTERM."""
+    triggers = [upstream(folder, provider, case, dies=False) for case in cases_of(provider, history)]
+    triggers += [downstream(folder, destination) for destination in DESTINATIONS]
+    Consumer(triggers, provider, history=history).run(signals=True)
 
 
-def main() -> None:
-    """Do what the arguments say."""
-    folder, provider, history, what = Path(sys.argv[1]), *sys.argv[2:5]
-    if what == "finish":
+def main(task: str, where: str, provider: str, history: str) -> None:
+    """Let one process die in each case, or consume what they left."""
+    folder = Path(where)
+    if task == "finish":
         finish(folder, provider, history)
         return
     drive(open_history(history).close())
     drive(open_provider(provider).close())
-    survived = fork_all({point: partial(die, folder, provider, history, point) for point in POINTS})
-    sys.exit(f"not killed: {survived}" if survived else 0)
+    deaths = {
+        case.name: partial(die, folder, provider, history, case) for case in cases_of(provider, history)
+    }
+    if survived := fork_all(deaths):
+        sys.exit(f"not killed: {survived}")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,5 +1,9 @@
 """What a service sends follows its run: nothing of a try that fails, and the same uuids in each try."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +11,8 @@ import pytest
 from history.bridge import drive
 from history.memory import MemoryHistory
 from history.message import Message
-from triggers import FatalError, Outcome, Producer, TransientError, Trigger, trigger
+from triggers import FatalError, Outcome, Producer, Retry, TransientError, Trigger, trigger
+from triggers.guards import protect
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Arrival, ProviderUnavailableError
 
@@ -153,3 +158,206 @@ def test_the_messages_of_a_batch_share_what_their_service_sends() -> None:
     receiver = drive(provider.open_receiver("invoices", subscription="look", name="look"))
     assert len(drive(receiver.receive(10))) == 1
     drive(receiver.close())
+
+
+ORDER = Message(uuid="order-1", body="", reply_to="answers")
+
+Way = Callable[[Producer, Message], object]
+
+
+def send_one(producer: Producer, _order: Message) -> object:
+    """Send one message."""
+    return producer.send("answers", "one")
+
+
+#: Each way to send to "answers", by the name of its method.
+WAYS: dict[str, Way] = {
+    "send": send_one,
+    "send_batch": lambda producer, _: producer.send_batch("answers", ["one", "two"]),
+    "reply": lambda producer, order: producer.reply(order, "one"),
+}
+ASYNC_WAYS: dict[str, Callable[[Producer, Message], Awaitable[object]]] = {
+    "asend": lambda producer, _: producer.asend("answers", "one"),
+    "asend_batch": lambda producer, _: producer.asend_batch("answers", ["one", "two"]),
+    "areply": lambda producer, order: producer.areply(order, "one"),
+}
+
+
+def answers_of(provider: MemoryProvider) -> Sequence[str | None]:
+    """Return the uuids of what was sent to "answers", copies too."""
+    receiver = drive(provider.open_receiver("answers", subscription="look", name="look"))
+    found = [one.message.uuid for one in drive(receiver.receive(100)) if isinstance(one, Arrival)]
+    drive(receiver.close())
+    return found
+
+
+def blocking_order(producer: Producer, way: Way, failures: int) -> Trigger[..., None]:
+    """Make a trigger with a new history whose service sends, and fails so often."""
+    left = [TransientError("for now")] * failures
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
+    def order(message: Message) -> None:
+        way(producer, message)
+        if left:
+            raise left.pop()
+
+    return order
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_to_send_follows_the_run(way: str) -> None:
+    sent: list[Sequence[str | None]] = []
+    for failures in (0, 2):
+        provider = MemoryProvider()
+        producer = Producer(provider)
+        order = blocking_order(producer, WAYS[way], failures)
+        for count in range(failures):
+            order.handle(ORDER.model_copy(update={"delivery_count": count + 1}))
+            assert answers_of(provider) == []
+        order.handle(ORDER.model_copy(update={"delivery_count": failures + 1}))
+        sent.append(answers_of(provider))
+
+    assert len(set(sent[0])) == (2 if way == "send_batch" else 1)
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("way", ASYNC_WAYS)
+async def test_each_way_to_send_follows_the_run_under_asyncio(way: str) -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    failures = [TransientError("for now")]
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
+    async def order(message: Message) -> None:
+        await ASYNC_WAYS[way](producer, message)
+        if failures:
+            raise failures.pop()
+
+    await order.ahandle(ORDER)
+    assert answers_of(provider) == []
+    await order.ahandle(ORDER.model_copy(update={"delivery_count": 2}))
+    await producer.aclose()
+
+    assert len(set(answers_of(provider))) == (2 if way == "asend_batch" else 1)
+
+
+@pytest.mark.parametrize("where", ["loop", "thread"])
+async def test_a_coroutine_function_may_send_by_blocking_calls(where: str) -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
+    async def order() -> None:
+        if where == "loop":
+            producer.send("answers", "one")
+        else:
+            await asyncio.to_thread(producer.send, "answers", "one")
+
+    outcome = await order.ahandle(ORDER)
+    await producer.aclose()
+
+    assert outcome.acknowledge
+    assert len(answers_of(provider)) == 1
+
+
+def test_a_message_is_queued_on_disk_only_after_success_and_under_the_same_uuid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued: list[tuple[int, int]] = []
+    provider = MemoryProvider()
+
+    async def away(*_: object) -> None:
+        raise ProviderUnavailableError("the provider", "sending")
+
+    # Two processes: the first dies before its run is completed.
+    for failures in (0, 1):
+        producer = Producer(provider, queue=tmp_path / "queue", retry=Retry())
+        order = blocking_order(producer, send_one, failures)
+        with monkeypatch.context() as broken:
+            broken.setattr(MemoryProvider, "send", away)
+            for count in range(failures + 1):
+                order.handle(ORDER.model_copy(update={"delivery_count": count + 1}))
+                assert producer.queue is not None
+                queued.append((count, producer.queue.size()))
+        producer.close()
+    with Producer(provider, queue=tmp_path / "queue") as producer:
+        producer.drain()
+
+    assert queued == [(0, 1), (0, 1), (1, 2)]
+    assert len(answers_of(provider)) == 2
+    assert len(set(answers_of(provider))) == 1
+
+
+async def test_a_task_that_outlives_its_service_sends_immediately() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    done, tasks = asyncio.Event(), set[asyncio.Task[None]]()
+
+    async def send_later() -> None:
+        await done.wait()
+        await producer.asend("answers", "one")
+        await producer.asend("answers", "two")
+
+    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
+    async def order() -> None:
+        tasks.add(asyncio.create_task(send_later()))
+
+    await order.ahandle(ORDER)
+    done.set()
+    await asyncio.gather(*tasks)
+
+    assert len(set(answers_of(provider))) == 2
+
+
+def test_the_function_of_a_transacted_guard_is_as_a_service() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    guard = protect("shop", history=MemoryHistory(), transacted=True)
+    failures = [TransientError("for now")]
+
+    def work() -> None:
+        producer.send("answers", "one")
+        if failures:
+            raise failures.pop()
+
+    guard.handle("order-1", work)
+    assert answers_of(provider) == []
+    guard.handle("order-1", work)
+
+    assert len(answers_of(provider)) == 1
+
+
+def test_the_body_of_a_transacted_guard_is_as_a_service() -> None:
+    sent: list[Sequence[str | None]] = []
+    for failures in (0, 1):
+        provider = MemoryProvider()
+        producer = Producer(provider)
+        guard = protect("shop", history=MemoryHistory(), transacted=True)
+        for count in range(failures + 1):
+            with suppress(TransientError), guard.once("order-1"):
+                producer.send("answers", "one")
+                assert answers_of(provider) == []
+                if count < failures:
+                    raise TransientError("for now")
+        producer.send("answers", "outside")
+        sent.append(answers_of(provider))
+
+    assert [len(set(uuids)) for uuids in sent] == [2, 2]
+    assert sent[0][0] == sent[1][0]
+
+
+async def test_under_asyncio_the_body_of_a_transacted_guard_is_as_a_service() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    guard = protect("shop", history=MemoryHistory(), transacted=True)
+    for fails in (True, False):
+        with suppress(TransientError):
+            async with guard.aonce("order-1"):
+                await producer.asend("answers", "one")
+                assert answers_of(provider) == []
+                if fails:
+                    raise TransientError("for now")
+    await guard.aclose()
+    await producer.aclose()
+
+    assert len(answers_of(provider)) == 1
