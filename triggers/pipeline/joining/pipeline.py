@@ -24,6 +24,7 @@ from triggers.pipeline.execution import Pause
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.pipeline.joining.time_out import TimeOut
 from triggers.pipeline.judge import Judge
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.providers.provider import Arrival, Capabilities, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
@@ -84,6 +85,11 @@ class JoiningPipeline:
     def parking(self) -> Parking | None:
         """Where messages are parked, except in the local file."""
         return self.joined.parking
+
+    @property
+    def lot(self) -> ParkingLot:
+        """Where messages are parked."""
+        return self.joined.lot
 
     @property
     def upkeep(self) -> None:
