@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from history.bridge import drive
+from history.errors import UnavailableError
 from history.opening import local_parking_file, open_local_parking
 from history.store import HistoryStore
 from history.store.control import Trouble, TroubleKind
@@ -15,7 +16,7 @@ from history.store.parking import Parked, Parking
 from history.store.sealing import cipher_of_lot
 from history.support.encryption import Cipher
 from history.support.private_files import make_folder, make_private
-from history.support.rendering import first_line, text_of
+from history.support.rendering import reason_of, text_of
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class ParkingLot:
             try:
                 await self._primary.park(parked)
             except Exception as error:  # noqa: BLE001  (any error of a lot: the message must go somewhere)
-                cause = _with_cause(error)
+                cause = f"the lot: {_cause_of(error)}"
                 _log.warning("%s: parking %d messages in a local file", text_of(error), len(parked))
             else:
                 self._refused = None
@@ -82,7 +83,7 @@ class ParkingLot:
         except Exception as error:  # noqa: BLE001  (as above)
             _log.critical("cannot park %d messages, not even locally: %s", len(parked), text_of(error))
             self.refusals += len(parked)
-            both = f"{cause}; in the local file: {_with_cause(error)}"
+            both = f"{cause}; the local file: {_cause_of(error)}"
             self._refused = _longer(self._refused, TroubleKind.NOT_PARKED, both, len(parked))
             return False
         self._refused = None
@@ -127,11 +128,9 @@ def _longer(before: _Episode | None, kind: TroubleKind, cause: str, more: int) -
     return _Episode(kind, cause, since, count + more)
 
 
-def _with_cause(error: Exception) -> str:
-    """Return an error with the error of the driver or system behind it, which names a full disk."""
-    text = text_of(error)
-    behind = "" if error.__cause__ is None else first_line(error.__cause__)
-    return text if behind in text else f"{text} ({behind})"
+def _cause_of(error: Exception) -> str:
+    """Return why a place did not take a message; a driver's own words say that a disk is full."""
+    return reason_of(error.__cause__) if isinstance(error, UnavailableError) else text_of(error)
 
 
 def _open_local(file: Path | None, cipher: Cipher | None) -> HistoryStore:
