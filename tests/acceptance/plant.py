@@ -153,7 +153,9 @@ class Plant:
     def _works(self) -> bool:
         counted = self.scrape()
         runs = [counted.get(("doubtless_service_seconds_count", ("trigger", name)), 0) for name in PLACES]
-        return min(runs) > 0 and "Overview" in self.overview() and not self.problems()
+        page = self.overview()
+        has_asked = len(re.findall(r'"/providers">\d', page)) == len(PLACES)
+        return min(runs) > 0 and has_asked and not self.problems()
 
     def _server(self, name: str) -> RedisServer:
         folder = self.folder / name

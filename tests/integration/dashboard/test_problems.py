@@ -17,7 +17,7 @@ from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
 from triggers.consumer.options import AnyTrigger
-from triggers.dashboard import Access, Role, pulse
+from triggers.dashboard import Access, Role, create_app, pulse, survey
 from triggers.dashboard.pulse import Pulse, Source
 from triggers.testing.redis_server import RedisServer
 
@@ -114,11 +114,34 @@ def test_at_an_outage_the_last_known_state_stays_with_its_age_and_it_heals(
     assert 'href="/trigger?name=book"' in before
     assert 'href="/trigger?name=book"' in after
     assert [kind for kind, *_ in problems(viewer)] == ["history away"]
-    assert "What is shown of it is from" in after
+    assert "What is shown of book is from" in after
     assert ".lua" not in after
     assert desk.status_code == 200 or "data-again" in desk.text
     private_redis.start()
     assert eventually(lambda: problems(viewer) == [])
+
+
+def test_the_desk_says_that_its_counts_are_old_while_the_history_is_away(
+    private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PAUSE", 0.0)
+    store = open_history(f"{private_redis.url}?circuit=off")
+    app = create_app(private_redis.url, access=Access(tokens=list(TOKENS.values())), store=store)
+    browser = Browser(app)
+    browser.sign_in(TOKENS[Role.VIEWER].secret)
+    assert eventually(lambda: "Nothing is parked" in browser.page("/parked"))
+
+    private_redis.kill()
+    assert eventually(lambda: "does not answer" in browser.page("/parked"))
+    old = browser.page("/parked")
+    private_redis.start()
+
+    assert "Nothing is parked" in old
+    assert "data-again" in old
+    assert eventually(lambda: "does not answer" not in browser.page("/parked"))
+    browser.close()
+    app.state.operations.close()
+    drive(store.close())
 
 
 def served_with(site: Site, ship: AnyTrigger) -> Browser:

@@ -113,7 +113,7 @@ def _row(
     said, source = list(status_rows(name, overview)), operations.pulse.source_of(name)
     worst = min(said, key=lambda row: _WORST.index(row["state"]))
     if source.problem is not None:
-        worst = {"state": HISTORY_AWAY, "reason": source.problem, "since": source.away_since}
+        worst = {"state": HISTORY_AWAY, "reason": None, "since": source.away_since}
     rates, sizes = operations.pulse.rates(name), operations.surveyor.sizes.get(name)
     return TriggerRow(
         name=name,

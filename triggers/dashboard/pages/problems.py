@@ -89,7 +89,8 @@ def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> It
     if away:
         first = min(away, key=lambda beat: beat.away_since or beat.beat_at)
         cause = str(first.report.away)
-        yield Problem("provider away", name, cause, first.away_since, _waiting(waiting))
+        waited = _waiting(waiting) if waiting is None else f"{_waiting(waiting)}, as it last said"
+        yield Problem("provider away", name, cause, first.away_since, waited)
     suspended = [beat for beat in beats if beat.report.state is TriggerState.SUSPENDED]
     if suspended:
         first = min(suspended, key=attrgetter("since"))
