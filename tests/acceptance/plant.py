@@ -148,7 +148,7 @@ class Plant:
 
     def problems(self) -> list[Shown]:
         """Return the problems that Overview shows."""
-        return [_shown(row) for row in self.overview().split("<tr data-row data-problem=")[1:]]
+        return [_shown(row) for row in self.overview().split("<tr data-problem=")[1:]]
 
     def _works(self) -> bool:
         counted = self.scrape()

@@ -1,7 +1,10 @@
 """What Overview says when something goes wrong: problems, outages, and histories of triggers' own."""
 
+import os
 import re
-from collections.abc import Sequence
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +38,7 @@ def beat(store: HistoryStore, name: str = "book", consumer: str = "c-1", **facts
 
 def problems(browser: Browser) -> list[tuple[str, ...]]:
     """Return kind, trigger and messages of the problems on Overview."""
-    rows = browser.page("/").split("<tr data-row data-problem=")[1:]
+    rows = browser.page("/").split("<tr data-problem=")[1:]
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
     return [tuple(" ".join(text_of(row[number]).split()) for number in (0, 1, 3)) for row in cells]
 
@@ -119,6 +122,37 @@ def test_at_an_outage_the_last_known_state_stays_with_its_age_and_it_heals(
     assert desk.status_code == 200 or "data-again" in desk.text
     private_redis.start()
     assert eventually(lambda: problems(viewer) == [])
+
+
+def test_a_history_that_hangs_delays_the_page_once_and_is_a_problem(
+    private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "PATIENCE", 0.05)
+    store = open_history(f"{private_redis.url}?circuit=off")
+    beat(store)
+    watched = Pulse(store)
+    assert eventually(watched.look)
+
+    with stopped(private_redis):
+        assert eventually(lambda: (watched.look(), watched.sources[0].problem)[1])
+        kept = watched.look()
+    healed = eventually(lambda: (watched.look(), watched.sources[0].problem)[1] is None)
+    watched.close()
+    drive(store.close())
+
+    assert healed
+    assert kept is not None
+    assert kept.triggers == ["book"]
+
+
+@contextmanager
+def stopped(server: RedisServer) -> Generator[None]:
+    """Let a server hang."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
 
 
 def test_the_desk_says_that_its_counts_are_old_while_the_history_is_away(

@@ -47,7 +47,7 @@ class Problem:
 def problems_of(pulse: Pulse, reading: Reading | None, waiting: Mapping[str, Waiting]) -> list[Problem]:
     """Return what goes wrong now, the most urgent first.
 
-    Nothing is told of the consumers of a history that is away: what they said last may be over.
+    Nothing is reported of the consumers of a history that is away: what they said last may be over.
     """
     found = [_away(one, waiting) for one in pulse.sources if one.problem is not None]
     silent = {name for one in pulse.sources if one.problem is not None for name in one.triggers}
@@ -97,16 +97,16 @@ def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> It
         cause = first.report.reason or "no reason is known"
         yield Problem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
     for kind in TroubleKind:
-        told = [(beat, one) for beat in beats for one in beat.report.troubles if one.kind is kind]
-        if told:
-            yield _of_consumers(name, kind, told)
+        reported = [(beat, one) for beat in beats for one in beat.report.troubles if one.kind is kind]
+        if reported:
+            yield _of_consumers(name, kind, reported)
 
 
-def _of_consumers(name: str, kind: TroubleKind, told: Sequence[tuple[Beat, Trouble]]) -> Problem:
+def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> Problem:
     """Put what several consumers tell of one trouble together."""
-    since = min(beat.beat_at - timedelta(seconds=one.elapsed) for beat, one in told)
-    count = sum(one.count for _, one in told)
-    cause = max(told, key=lambda pair: pair[0].beat_at)[1].cause
+    since = min(beat.beat_at - timedelta(seconds=one.elapsed) for beat, one in reported)
+    count = sum(one.count for _, one in reported)
+    cause = max(reported, key=lambda pair: pair[0].beat_at)[1].cause
     quotes = kind is not TroubleKind.HANGING
     word = cause.partition(": ")[0] if kind is TroubleKind.FAILING else ""
     said = {
