@@ -127,14 +127,37 @@ class Counts(BaseModel):
         return {name: count for name, count in self.model_dump().items() if count}
 
 
+class TroubleKind(StrEnum):
+    """What goes wrong in a consumer that runs."""
+
+    FAILING = "messages fail"
+    HANGING = "a call does not end"
+    NOT_PARKED = "cannot park"
+    PARKED_LOCALLY = "parked in a local file"
+
+
+class Trouble(BaseModel):
+    """Something that goes wrong in a consumer now.
+
+    ``elapsed``: seconds since it began. ``count``: how many messages it concerns so far.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    kind: TroubleKind
+    cause: Encodable
+    elapsed: float = Field(ge=0.0)
+    count: int = 1
+
+
 class Report(BaseModel):
     """A consumer's report on one of its triggers.
 
     ``elapsed``: seconds in this state; ``by_command``: a command or a call brought it there. ``obeyed``: the
     number of the last command that it followed, or did not have to follow. ``busy``: how many deliveries, or
     batches of them, are being processed. ``counts`` are those since the consumer's start. While the provider
-    does not answer, ``away`` is its error, and ``away_for`` the number of seconds so far. ``leaving``: this
-    is the consumer's last report.
+    does not answer, ``away`` is its error, and ``away_for`` the number of seconds so far. ``troubles``: what
+    else goes wrong now. ``leaving``: this is the consumer's last report.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -150,6 +173,7 @@ class Report(BaseModel):
     counts: Counts = Counts()
     away: Encodable | None = None
     away_for: float = Field(default=0.0, ge=0.0)
+    troubles: tuple[Trouble, ...] = ()
     leaving: bool = False
 
 

@@ -153,6 +153,7 @@ class ConsumerCore(Controllable):
             pipeline = self._pipeline_of(gate.trigger).waiting(partial(self._pause, gate))
             if isinstance(gate.trigger.settings.on_duplicate, str):
                 pipeline = pipeline.forwarding(forwarding_to(self.provider))
+            gate.lot = pipeline.lot
             checked = pipeline.store in [other.pipeline.store for other in kept]
             monitor = monitors.of(gate.trigger.settings.monitor)
             kept.append(

@@ -4,14 +4,17 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from history.store.control import Counts, Report, TriggerState, Verb
+from history.store.control import Counts, Report, TriggerState, Trouble, Verb
+from history.support.rendering import told_of
 from triggers.declaration.decorator import Trigger
 from triggers.detection.suspension import Suspension, Terms, terms_of
 from triggers.detection.table import Status
+from triggers.metrics.troubles import Begun, Failing, hanging
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)
@@ -21,6 +24,10 @@ COMPLAINT_INTERVAL = 10.0
 
 #: How many causes are remembered; the oldest is forgotten first.
 MOST_CAUSES = 100
+#: From which age on the log names a delivery that is still being worked on, in seconds.
+LOGGED_AFTER = 60.0
+#: How much of the error of a failed message is reported, in characters.
+CAUSE_TEXT = 300
 
 
 class Gate:
@@ -48,8 +55,12 @@ class Gate:
         self._suspended: str | None = None
         self._suspension: Suspension | None = None
         self._disabled: str | None = None
-        #: The start of each delivery that is being worked on.
-        self._begun: list[float] = []
+        #: The deliveries that are being worked on, and those of them that the log has named.
+        self._begun: list[Begun] = []
+        self._named: set[Begun] = set()
+        self._failing = Failing()
+        #: Where the trigger parks; None before its pipeline is made.
+        self.lot: ParkingLot | None = None
         #: The last failure of the history; None after it answered.
         self.history_away: str | None = None
         self._changed = time.monotonic()
@@ -70,7 +81,17 @@ class Gate:
     def longest(self) -> float:
         """How many seconds the oldest of them has taken so far; 0 without deliveries."""
         with self._lock:
-            return max(0.0, time.monotonic() - min(self._begun)) if self._begun else 0.0
+            return min(self._begun).age if self._begun else 0.0
+
+    @property
+    def not_parked(self) -> int:
+        """How often a message could be parked nowhere, since the start."""
+        return 0 if self.lot is None else self.lot.refusals
+
+    @property
+    def parked_locally(self) -> int:
+        """How many messages of the trigger are parked in this machine's file."""
+        return 0 if self.lot is None else self.lot.kept_locally
 
     @property
     def away(self) -> str | None:
@@ -126,19 +147,29 @@ class Gate:
             return TriggerState.DISABLED
         return TriggerState.RUNNING if self._suspended is None else TriggerState.SUSPENDED
 
-    def enter(self) -> float | None:
+    def enter(self) -> Begun | None:
         """Begin a delivery; return the argument for :meth:`leave`, or None while it is closed."""
         with self._lock:
             if self.closed:
                 return None
-            begun = time.monotonic()
+            begun = Begun.now()
             self._begun.append(begun)
             return begun
 
-    def leave(self, begun: float) -> None:
+    def leave(self, begun: Begun) -> None:
         """End a delivery."""
         with self._lock:
             self._begun.remove(begun)
+            self._named.discard(begun)
+
+    def name_long_calls(self) -> None:
+        """Log once each delivery that takes longer than :data:`LOGGED_AFTER`, and the line that it is at."""
+        with self._lock:
+            late = [one for one in self._begun if one.age > LOGGED_AFTER and one not in self._named]
+            self._named.update(late)
+        for one in late:
+            text = "trigger %s has worked on one message for %.0f s: it is in %s"
+            _log.warning(text, self.name, one.age, one.where(), extra={"trigger": self.name})
 
     def note(self, outcome: Outcome) -> None:
         """Count an outcome, and suspend the trigger if it says so."""
@@ -146,6 +177,8 @@ class Gate:
             self.counts[outcome.kind] += 1
             self.parked += outcome.parked
             _count(self._statistics, outcome)
+            if outcome.attempts or _failed(outcome):
+                self._failing.note(self._cause_of(outcome) if _failed(outcome) else None)
         if outcome.suspension is not None:
             self.suspend(outcome.reason, outcome.suspension)
             if outcome.suspension is Suspension.FATAL:
@@ -234,8 +267,21 @@ class Gate:
                 counts=Counts(**self._statistics) - since,
                 away=away,
                 away_for=0.0 if away is None else max(0.0, now - self._away_since),
+                troubles=tuple(self._troubles()),
                 leaving=leaving,
             )
+
+    def _troubles(self) -> Iterator[Trouble]:
+        for found in (self._failing.trouble(), hanging(self._begun, Counts(**self._statistics))):
+            if found is not None:
+                yield found
+        if self.lot is not None:
+            yield from self.lot.troubles()
+
+    def _cause_of(self, outcome: Outcome) -> str:
+        error = outcome.error
+        text = outcome.reason if error is None else told_of(error, self.trigger.settings.redaction)
+        return text[:CAUSE_TEXT]
 
     def _terms_of(self, kind: Suspension) -> Terms:
         settings = self.trigger.settings
@@ -246,6 +292,10 @@ class Gate:
         _log.warning("trigger %s is %s", self.trigger.name, state, extra={"trigger": self.trigger.name})
 
 
+def _failed(outcome: Outcome) -> bool:
+    return (outcome.executed or outcome.status is Status.NEW) and outcome.error is not None
+
+
 def _count(totals: Counter[str], outcome: Outcome) -> None:
     """Add the result of a message; in place, because every message calls this."""
     if outcome.rejected:
@@ -254,7 +304,7 @@ def _count(totals: Counter[str], outcome: Outcome) -> None:
         totals[outcome.status.value.lower()] += 1
     if not outcome.acknowledge:
         totals["recovered"] += 1
-    if (outcome.executed or outcome.status is Status.NEW) and outcome.error is not None:
+    if _failed(outcome):
         totals["failed"] += 1
     if outcome.attempts:
         totals["runs"] += outcome.attempts

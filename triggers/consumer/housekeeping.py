@@ -37,6 +37,9 @@ HISTORY_PROBE = timedelta(seconds=1)
 #: How often an otherwise unused history is probed, so that an outage is noticed.
 HISTORY_LOOK = timedelta(seconds=5)
 
+#: How often the messages in the local parking file are counted.
+FILE_LOOK = timedelta(seconds=5)
+
 #: How long the entry of a probe exists if nobody releases it.
 PROBE_TIME_TO_LIVE = timedelta(minutes=1)
 
@@ -128,6 +131,7 @@ class Housekeeping:
     _probe_due: float = 0.0
     _monitor_due: float = 0.0
     _look_due: float = 0.0
+    _file_due: float = 0.0
     _sweep_due: float | None = field(default=None)
     _sweep_cursor: str | None = field(default=None)
 
@@ -147,6 +151,10 @@ class Housekeeping:
             ConfigurationError: the history may silently forget, or cannot be used with these settings.
         """
         await self._check(now)
+        self.gate.name_long_calls()
+        if now >= self._file_due:
+            self._file_due = now + FILE_LOOK.total_seconds()
+            self.pipeline.lot.look(self.gate.name)
         if self.gate.wakes:
             await self._wake(now)
         else:

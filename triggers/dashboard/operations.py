@@ -2,18 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from history.store import HistoryStore
 from history.store.security import security_log_of
+from history.support.urls import origin
 from triggers.cli.checks.size import STORES, StoreCost, bytes_of
 from triggers.cli.shared.journals import Journals
+from triggers.cli.shared.options import open_to_look
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs import Jobs
 from triggers.dashboard.places import Places
-from triggers.dashboard.pulse import Pulse
+from triggers.dashboard.pulse import Pulse, Reading, Source
 from triggers.dashboard.questions import Questions
-from triggers.dashboard.survey import Surveyor
+from triggers.dashboard.survey import Survey, Surveyor
 from triggers.security.recorder import Recorder
 
 
@@ -67,7 +70,12 @@ class Operations:
         journals = Journals(store, triggers=triggers, configuration=configuration)
         recorder = recorder or Recorder(security_log_of(store), background=background)
         address = store.control.address
-        return cls(store, address, by_name, surveyor, Pulse(store), jobs, places, journals, recorder)
+        pulse = Pulse(store, others=_others(history, triggers), background=background)
+        return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder)
+
+    def parked(self, survey: Survey, reading: Reading | None) -> dict[str, int]:
+        """Return how many messages of each trigger are parked, in all histories."""
+        return {**survey.counts(), **({} if reading is None else reading.parked)}
 
     def bytes_of(self, entries: float) -> int | None:
         """Return about how many bytes this many entries take; None for an unknown kind of store."""
@@ -93,5 +101,16 @@ class Operations:
         self.jobs.close()
         self.surveyor.close()
         self.places.close()
+        self.pulse.close()
         self.journals.close()
         self.recorder.close()
+
+
+def _others(history: str, triggers: Sequence[AnyTrigger]) -> list[Source]:
+    """Return the histories of triggers that are not the dashboard's, by their URLs."""
+    named: dict[str, list[str]] = {}
+    for one in triggers:
+        given = one.history_source
+        if isinstance(given, str) and given != history:
+            named.setdefault(given, []).append(one.name)
+    return [Source(origin(url), partial(open_to_look, "history", url), names) for url, names in named.items()]

@@ -30,9 +30,9 @@ ENDING = 15.0
 class Asked:
     """The last answer of one provider.
 
-    ``links`` are the rows of SQL Remote's links. ``problem`` is the reason of a missing answer; ``is_silent``
-    means that it never reports waiting messages. ``at`` is the time of the answer, by the monotonic clock;
-    None before the first.
+    ``links`` are the rows of SQL Remote's links. ``problem`` is the reason of a missing answer, after which
+    the rest is from the last answer; ``is_silent`` means that it never reports waiting messages. ``at`` is
+    the time of the answer, by the monotonic clock; None before the first.
     """
 
     address: str
@@ -135,7 +135,8 @@ class Places:
             found = _asked(desk.latest.address, desk.provider, self._places)
         except Exception as error:  # noqa: BLE001  (any error of a provider is shown, and it is asked again)
             cause = "" if error.__cause__ is None else f": {first_line(error.__cause__)}"
-            found = Asked(desk.latest.address, problem=f"{first_line(error)}{cause}")
+            # What waited when it last answered stays known.
+            found = replace(desk.latest, problem=f"{first_line(error)}{cause}")
         with self._lock:
             desk.latest, desk.asking = replace(found, at=self._clock()), None
 

@@ -1,19 +1,30 @@
-"""The present reports of consumers: read from the history at most once a second, for any number of people."""
+"""The present reports of consumers: read from each history at most once a second, for any number of people.
+
+Triggers may have histories of their own. Each history is read in a thread, so that one that is away delays no
+page; what was read of it last stays known.
+"""
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import chain, pairwise
 from threading import Lock
 
 from history.bridge import drive
+from history.errors import UnavailableError
 from history.store import HistoryStore
-from history.store.control import Counts, Overview
+from history.store.control import GONE_AFTER, Beat, Counts, Overview
+from history.support.rendering import first_line, reason_of
 from triggers.cli.shared.journals import known_triggers
 
 #: How old shown data may be, in seconds.
 FRESH = 1.0
+
+#: How long a page waits for a history, in seconds; one that takes longer counts as away.
+PATIENCE = 3.0
 
 #: The period of a rate, in seconds.
 WINDOW = 10.0
@@ -21,44 +32,131 @@ WINDOW = 10.0
 #: How many readings are remembered, and after how long a silence they are useless, in seconds.
 REMEMBERED, SILENCE = 90, 30.0
 
+#: After which silence a consumer counts as lost: it beats each second, and says when it leaves.
+LOST_AFTER = timedelta(seconds=6)
+
+#: For how long a lost consumer is shown, if no other consumer deletes its last report before.
+LOST_FOR = timedelta(days=1)
+
 #: The verdicts and endings with shown rates.
 RATES = ("new", "duplicate", "in_doubt", "rejected", "failed", "recovered")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The facts at a moment of the clock."""
+    """The facts at a moment of the clock.
+
+    ``lost`` are the last reports of consumers that went without a goodbye. ``parked`` counts the parked
+    messages of triggers with a history of their own; those beside the dashboard's history are in the survey.
+    """
 
     at: float
     overview: Overview
     triggers: list[str]
+    lost: Sequence[Beat] = ()
+    parked: Mapping[str, int] = field(default_factory=dict[str, int])
+    read_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(slots=True)
+class Source:
+    """A history, and what is known of it. ``problem`` says why it does not answer, since ``away_since``.
+
+    ``names`` are the triggers of the dashboard's modules that have it; none for the dashboard's own history.
+    ``is_twin``: another source turned out to be the same history.
+    """
+
+    address: str
+    open: Callable[[], HistoryStore]
+    names: list[str] = field(default_factory=list[str])
+    store: HistoryStore | None = None
+    reading: Reading | None = None
+    problem: str | None = None
+    away_since: datetime | None = None
+    error: Exception | None = None
+    asking: "Future[None] | None" = None
+    asked_at: float = 0.0
+    is_twin: bool = False
+
+    @property
+    def triggers(self) -> list[str]:
+        """The known names of its triggers."""
+        return sorted({*self.names, *(() if self.reading is None else self.reading.triggers)})
+
+    def fail(self, problem: str) -> None:
+        """Note that it does not answer."""
+        self.problem, self.away_since = problem, self.away_since or datetime.now(UTC)
 
 
 class Pulse:
-    """Reads, and remembers its readings; safe to share between threads."""
+    """Reads, and remembers its readings; safe to share between threads.
 
-    def __init__(self, store: HistoryStore, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._clock = store, clock
+    ``others`` are histories of triggers, besides the dashboard's.
+    """
+
+    def __init__(
+        self,
+        store: HistoryStore,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        others: Sequence[Source] = (),
+        background: bool = True,
+    ) -> None:
+        self._clock, self._background = clock, background
+        self._main = Source(store.control.address, lambda: store, store=store)
+        self._all = [self._main, *others]
         self._readings: deque[Reading] = deque(maxlen=REMEMBERED)
         self._lock = Lock()
+        self._threads = ThreadPoolExecutor(len(self._all), thread_name_prefix="pulse")
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The histories, the dashboard's first."""
+        return [one for one in self._all if not one.is_twin]
 
     def read(self) -> Reading:
-        """Return the present facts.
+        """Return the present facts of the dashboard's history.
 
         Raises:
             UnavailableError: the history did not answer.
         """
+        asking = self._ask(self._main)
+        if asking is not None:
+            asking.result()
+        self._remember()
+        with self._lock:
+            reading, error = self._main.reading, self._main.error
+        if error is not None or reading is None:
+            raise (error or RuntimeError("a history was read without a result")).with_traceback(None)
+        return reading
+
+    def look(self) -> Reading | None:
+        """Return the last known facts of all histories; None if none has ever answered."""
+        asking = {id(one): self._ask(one) for one in self.sources}
+        patient = [one for one in self.sources if one.problem is None or not self._background]
+        found = [future for one in patient if (future := asking[id(one)]) is not None]
+        wait(found, PATIENCE if self._background else None)
         with self._lock:
             now = self._clock()
-            last = self._readings[-1] if self._readings else None
-            if last is not None and now - last.at < FRESH:
-                return last
-            if last is not None and now - last.at > SILENCE:
-                self._readings.clear()
-            overview = drive(self._store.control.overview())
-            reading = Reading(now, overview, known_triggers(self._store, overview))
-            self._readings.append(reading)
-            return reading
+            for one in self.sources:
+                if one.asking is not None and now - one.asked_at >= PATIENCE:
+                    one.fail(f"it has not answered for {PATIENCE:.0f} s")
+        self._remember()
+        with self._lock:
+            return self._readings[-1] if self._readings else None
+
+    def source_of(self, trigger: str) -> Source:
+        """Return the history of a trigger."""
+        return next((one for one in self.sources[1:] if trigger in one.triggers), self._main)
+
+    def store_of(self, trigger: str) -> HistoryStore:
+        """Return the store of a trigger.
+
+        Raises:
+            DoubtlessError: its history cannot be opened.
+        """
+        source = self.source_of(trigger)
+        return source.store or source.open()
 
     def rates(self, trigger: str) -> Mapping[str, float] | None:
         """Return the recent rates a second, by event; None until they are known."""
@@ -75,6 +173,116 @@ class Pulse:
             readings = list(self._readings)
         pairs = pairwise(readings)
         return [sum(_between(*pair, trigger)[name] for name in RATES[:4]) for pair in pairs]
+
+    def close(self) -> None:
+        """Close the histories that it opened."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for one in self._all[1:]:
+            if one.store is not None:
+                drive(one.store.close())
+
+    def _ask(self, source: Source) -> "Future[None] | None":
+        """Have a history read, unless what is known of it is fresh."""
+        with self._lock:
+            now = self._clock()
+            if source.asking is None and (source.asked_at == 0.0 or now - source.asked_at >= FRESH):
+                source.asked_at = now or 1e-9  # a clock may begin at zero
+                source.asking = self._threads.submit(self._read, source, now)
+            return source.asking
+
+    def _read(self, source: Source, now: float) -> None:
+        reading: Reading | None = None
+        error: Exception | None = None
+        try:
+            store = source.store or source.open()
+            source.store = store
+            if not self._is_twin(source, store.control.address):
+                reading = _reading_of(store, now, counting=source.names)
+        except Exception as failure:  # noqa: BLE001  (any error of a store is shown, and it is asked again)
+            error = failure
+        with self._lock:
+            source.asking, source.error = None, error
+            if error is not None:
+                source.fail(_problem(error))
+            else:
+                source.reading, source.problem, source.away_since = reading, None, None
+
+    def _is_twin(self, source: Source, address: str) -> bool:
+        """Find out whether an earlier source is the same history, which then has its triggers."""
+        with self._lock:
+            for twin in self._all[: self._all.index(source)]:
+                if twin.store is not None and twin.store.control.address == address and not source.is_twin:
+                    source.is_twin = True
+                    if twin is not self._main:
+                        twin.names.extend(source.names)
+            return source.is_twin
+
+    def _remember(self) -> None:
+        """Keep what is known now, if that is new."""
+        with self._lock:
+            known = [one.reading for one in self.sources if one.reading is not None]
+            if not known:
+                return
+            newest = max(one.at for one in known)
+            last = self._readings[-1] if self._readings else None
+            if last is not None and newest <= last.at and last.triggers == _names(known):
+                return
+            if last is not None and newest - last.at > SILENCE:
+                self._readings.clear()
+            self._readings.append(_together(known, newest))
+
+
+def _reading_of(store: HistoryStore, now: float, *, counting: Sequence[str]) -> Reading:
+    """Read a history, and count the parked messages of some triggers."""
+    seen = drive(store.control.overview(silence=LOST_FOR))
+    alive = [beat for beat in seen.beats if seen.now - beat.beat_at <= GONE_AFTER]
+    heard = {
+        (beat.report.consumer, beat.report.trigger)
+        for beat in seen.beats
+        if seen.now - beat.beat_at <= LOST_AFTER
+    }
+    lost = [beat for beat in seen.beats if (beat.report.consumer, beat.report.trigger) not in heard]
+    overview = Overview(
+        now=seen.now, beats=alive, orders=seen.orders, statistics=seen.statistics, reported=seen.reported
+    )
+    parked = {name: drive(store.parking.count(trigger=name)) for name in counting}
+    return Reading(now, overview, known_triggers(store, overview), lost, parked)
+
+
+def _problem(error: Exception) -> str:
+    """Say why a history was not read; which of its scripts was to run helps nobody."""
+    if isinstance(error, UnavailableError):
+        return f"it does not answer ({reason_of(error.__cause__)})"
+    return first_line(error)
+
+
+def _names(known: Sequence[Reading]) -> list[str]:
+    return sorted(set(chain.from_iterable(one.triggers for one in known)))
+
+
+def _together(known: Sequence[Reading], at: float) -> Reading:
+    """Return the facts of several histories as those of one."""
+    if len(known) == 1:
+        return known[0]
+    overviews = [one.overview for one in known]
+    statistics: dict[str, Counts] = {}
+    for name, counts in chain.from_iterable(one.statistics.items() for one in overviews):
+        statistics[name] = statistics.get(name, Counts()) + counts
+    merged = Overview(
+        now=max(one.now for one in overviews),
+        beats=[beat for one in overviews for beat in one.beats],
+        orders=[order for one in overviews for order in one.orders],
+        statistics=statistics,
+        reported=frozenset(chain.from_iterable(one.reported for one in overviews)),
+    )
+    return Reading(
+        at,
+        merged,
+        _names(known),
+        [beat for one in known for beat in one.lost],
+        {name: count for one in known for name, count in one.parked.items()},
+        max(one.read_at for one in known),
+    )
 
 
 def _between(first: Reading, last: Reading, trigger: str) -> dict[str, float]:

@@ -138,6 +138,11 @@ class Surveyor:
         self._condition.notify_all()
 
     @property
+    def fails(self) -> bool:
+        """Whether the last attempt failed, so that what is shown is older than it should be."""
+        return self._failed is not None
+
+    @property
     def sizes(self) -> Mapping[str, HistoryStats]:
         """How much each trigger remembered at the last survey, as far as it is known."""
         return self._latest.sizes or {}

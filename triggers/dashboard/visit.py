@@ -131,9 +131,10 @@ class Visit:
         """Answer with a page."""
         return HTMLResponse(self.html(template, **values), status)
 
-    def problem(self, status: int, title: str, text: str) -> Response:
-        """Answer that something is impossible, and why."""
-        return self.show("problem.html", status, title=title, text=text)
+    def problem(self, status: int, title: str, text: str, *, passes: bool = False) -> Response:
+        """Answer that something is impossible, and why; a page whose problem ``passes`` looks again."""
+        again = passes and self.request.method == "GET"
+        return self.show("problem.html", status, title=title, text=text, again=again)
 
     def go(self, path: str, **parameters: str | int | None) -> Response:
         """Send the browser to another page."""
@@ -184,8 +185,8 @@ def _answer(page: Page, visit: Visit) -> Response:
     try:
         return page(visit)
     except UnavailableError as error:
-        detail = f": {reason_of(error.__cause__)}"
-        return visit.problem(503, "The history does not answer", f"{error}{detail}. Try again in a moment.")
+        text = f"{error}: {reason_of(error.__cause__)}. Try again in a moment."
+        return visit.problem(503, "The history does not answer", text, passes=True)
     except UnknownNameError as error:
         return visit.problem(404, "There is no such name", str(error))
     except ConfigurationError as error:

@@ -1,6 +1,7 @@
 """The reports of a running process to monitoring: metrics, whether it is alive, and whether it is ready.
 
 ``answering.py`` opens an address for a process, ``endpoint.py`` answers requests, ``exposition.py`` makes
-metrics from a consumer's counts, ``watched.py`` is the object that both read. ``alerts.yml`` has rules for
-Prometheus. Needs the extra ``metrics``.
+metrics from a consumer's counts, ``watched.py`` is the object that both read. ``troubles.py`` watches for
+messages that fail and calls that do not end. ``alerts.yml`` has rules for Prometheus. Needs the extra
+``metrics``.
 """

@@ -48,6 +48,12 @@ class ConsumerCollector(Collector):
             for name, counts in counted:
                 family.add_metric([name], getattr(counts, field))
             yield family
+        not_parked = CounterMetricFamily(
+            "doubtless_not_parked", "Messages that could be parked nowhere, each time", labels=["trigger"]
+        )
+        for one in self._watched.triggers:
+            not_parked.add_metric([one.name], one.not_parked)
+        yield not_parked
         seconds = SummaryMetricFamily(
             "doubtless_service_seconds", "Runs of services, and the time in them", labels=["trigger"]
         )
@@ -73,14 +79,18 @@ class ConsumerCollector(Collector):
         busy = GaugeMetricFamily(
             "doubtless_deliveries_in_progress", "Deliveries that are being worked on", labels=["trigger"]
         )
+        locally = GaugeMetricFamily(
+            "doubtless_parked_locally", "Messages that are parked in this machine's file", labels=["trigger"]
+        )
         for one in self._watched.triggers:
+            locally.add_metric([one.name], one.parked_locally)
             for state in TriggerState:
                 states.add_metric([one.name, state.lower()], int(one.state is state))
             up.add_metric([one.name], int(one.away is None))
             remembers.add_metric([one.name], int(one.history_away is None))
             busy.add_metric([one.name], one.busy)
             longest.add_metric([one.name], one.longest)
-        yield from (states, up, remembers, busy, longest)
+        yield from (states, up, remembers, busy, longest, locally)
 
 
 def render(collector: Collector, accept: str) -> tuple[bytes, str]:

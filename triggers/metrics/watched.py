@@ -63,6 +63,16 @@ class WatchedTrigger(Protocol):
         ...
 
     @property
+    def not_parked(self) -> int:
+        """How often a message could be parked nowhere."""
+        ...
+
+    @property
+    def parked_locally(self) -> int:
+        """How many messages are parked in this machine's file."""
+        ...
+
+    @property
     def busy(self) -> int:
         """How many deliveries are being worked on."""
         ...

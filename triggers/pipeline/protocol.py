@@ -10,6 +10,7 @@ from history.store.parking import Parking
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
 from triggers.pipeline.judge import Judge
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.sharing.turn import Turns
 from triggers.providers.provider import Capabilities, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
@@ -31,6 +32,11 @@ class Pipeline(Protocol):
     @property
     def parking(self) -> Parking | None:
         """Where it parks messages, except in the local file."""
+        ...
+
+    @property
+    def lot(self) -> ParkingLot:
+        """Where it parks messages, with the local file."""
         ...
 
     @property

@@ -30,6 +30,8 @@ HEALTHY = {
     'doubtless_recovered_total{trigger="book"}': "0+1x60",
     'doubtless_refused_total{trigger="book"}': "0x60",
     'doubtless_parked_oldest_seconds{trigger="book"}': "3600x60",
+    'doubtless_not_parked_total{trigger="book"}': "0x60",
+    'doubtless_parked_locally{trigger="book"}': "0x60",
     'doubtless_spark_query_running{query="load"}': "1x60",
     'doubtless_spark_last_progress_timestamp_seconds{query="load"}': "0+60x60",
     'doubtless_spark_query_terminations_total{query="load",outcome="failed"}': "0x60",
@@ -51,7 +53,7 @@ FAULTS: dict[str, tuple[dict[str, str], set[str]]] = {
         {"DoubtlessTriggerSuspended"},
     ),
     "killed": (
-        {series: "stale" for series in HEALTHY if "trigger=" in series and "parked" not in series},
+        {series: "stale" for series in HEALTHY if "trigger=" in series and "parked_oldest" not in series},
         {"DoubtlessConsumersGone"},
     ),
     "hung": ({'doubtless_oldest_delivery_seconds{trigger="book"}': "0+60x30"}, {"DoubtlessServiceHangs"}),
@@ -70,6 +72,8 @@ FAULTS: dict[str, tuple[dict[str, str], set[str]]] = {
         {"DoubtlessMessagesRejected"},
     ),
     "unreadable": ({'doubtless_unreadable_total{trigger="book"}': "0+1x30"}, {"DoubtlessMessagesRejected"}),
+    "parking full": ({'doubtless_not_parked_total{trigger="book"}': "0+1x30"}, {"DoubtlessCannotPark"}),
+    "parked locally": ({'doubtless_parked_locally{trigger="book"}': "1x30"}, {"DoubtlessParkedLocally"}),
     "refused": (
         {'doubtless_refused_total{trigger="book"}': "0+1x30"},
         {"DoubtlessAcknowledgementsRefused"},

@@ -8,7 +8,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from history.errors import DoubtlessError
 from triggers.dashboard.access.gate import Gate
 from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.operations import Operations
@@ -51,7 +50,7 @@ class Live:
                 if not self._lasts(visit.session):
                     yield "event: end\ndata: \n\n"
                     return
-                text = await run_in_threadpool(_text, visit)
+                text = await run_in_threadpool(fragment, visit)
                 # A comment shows whether the browser is still there.
                 yield f"data: {json.dumps(text)}\n\n" if text != last else ": still here\n\n"
                 last = text
@@ -62,10 +61,3 @@ class Live:
     def _lasts(self, session: Session) -> bool:
         # A session ends under a page that nobody looks at.
         return self._gate.lasting(self._gate.sessions.find(session.key, touch=False)) is not None
-
-
-def _text(visit: Visit) -> str:
-    try:
-        return fragment(visit)
-    except DoubtlessError as error:
-        return visit.html("parts/problem_live.html", text=str(error))

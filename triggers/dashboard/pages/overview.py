@@ -1,18 +1,27 @@
-"""The overview: the present rates, stopped triggers, and messages that wait for a person."""
+"""The overview: what goes wrong, the present rates, stopped triggers, and messages that wait for a person."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.responses import Response
 
+from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
 from triggers.cli.control import AWAY, NO_CONSUMER, NOT_RUNNING, status_rows
 from triggers.dashboard.operations import Forecast, Operations
+from triggers.dashboard.pages.problems import problems_of
 from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import RATES
+from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
+
+#: The state of a trigger whose history does not answer the dashboard.
+HISTORY_AWAY = "HISTORY AWAY"
+
+#: What is known before a history has answered.
+_NOTHING = Overview(now=datetime.min.replace(tzinfo=UTC), beats=(), orders=(), statistics={})
 
 #: The states of a trigger, the most urgent state first.
 _WORST = (
@@ -27,7 +36,7 @@ _WORST = (
 
 @dataclass(frozen=True, slots=True)
 class TriggerRow:
-    """The facts about a trigger in one line."""
+    """The facts about a trigger in one line; ``history`` is where its own history is, if it has one."""
 
     name: str
     state: str
@@ -39,6 +48,7 @@ class TriggerRow:
     curve: list[float]
     waiting: Waiting | None
     parked: int
+    history: str | None
     remembered: int | None
 
 
@@ -54,23 +64,32 @@ def fragment(visit: Visit) -> str:
 
 def facts(operations: Operations) -> dict[str, Any]:
     """Return the data of the page."""
-    reading, survey = operations.pulse.read(), operations.surveyor.latest()
-    parked = survey.counts()
-    names = sorted({*reading.triggers, *operations.triggers, *parked})
+    reading, survey = operations.pulse.look(), _survey(operations)
+    overview = _NOTHING if reading is None else reading.overview
+    parked = operations.parked(survey, reading)
+    known_names = [] if reading is None else reading.triggers
+    names = sorted({*known_names, *operations.triggers, *parked})
     waiting = operations.places.waiting()
-    rows = [
-        _row(operations, name, reading.overview, parked.get(name, 0), waiting.get(name)) for name in names
-    ]
+    rows = [_row(operations, name, overview, parked.get(name, 0), waiting.get(name)) for name in names]
     known = [row.rates for row in rows if row.rates is not None]
     return {
         "rows": rows,
         "survey": survey,
         "totals": {name: sum(rates[name] for rates in known) for name in RATES} if known else None,
-        "consumers": len({beat.report.consumer for beat in reading.overview.beats}),
+        "problems": problems_of(operations.pulse, reading, waiting),
+        "stale": [one for one in operations.pulse.sources if one.problem is not None],
+        "consumers": len({beat.report.consumer for beat in overview.beats}),
         "asks_providers": bool(operations.places.latest()),
         **_history(operations, rows, is_counted=survey.sizes is not None),
-        "now": reading.overview.now,
     }
+
+
+def _survey(operations: Operations) -> Survey:
+    """Return the last survey, even of a history that is away."""
+    try:
+        return operations.surveyor.latest()
+    except DoubtlessError:
+        return Survey()
 
 
 def _history(operations: Operations, rows: Sequence[TriggerRow], *, is_counted: bool) -> dict[str, Any]:
@@ -91,8 +110,10 @@ def _history(operations: Operations, rows: Sequence[TriggerRow], *, is_counted: 
 def _row(
     operations: Operations, name: str, overview: Overview, parked: int, waiting: Waiting | None
 ) -> TriggerRow:
-    said = list(status_rows(name, overview))
+    said, source = list(status_rows(name, overview)), operations.pulse.source_of(name)
     worst = min(said, key=lambda row: _WORST.index(row["state"]))
+    if source.problem is not None:
+        worst = {"state": HISTORY_AWAY, "reason": None, "since": source.away_since}
     rates, sizes = operations.pulse.rates(name), operations.surveyor.sizes.get(name)
     return TriggerRow(
         name=name,
@@ -101,9 +122,10 @@ def _row(
         since=worst["since"],
         consumers=sum(row["consumer"] is not None for row in said),
         busy=sum(row["busy"] for row in said),
-        rates=None if rates is None else dict(rates),
+        rates=None if rates is None or source.problem is not None else dict(rates),
         curve=operations.pulse.curve(name),
         waiting=waiting,
         parked=parked,
+        history=source.address if source.names else None,
         remembered=None if sizes is None else sizes.started + sizes.completed,
     )

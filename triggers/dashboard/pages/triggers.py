@@ -36,7 +36,8 @@ def triggers(visit: Visit) -> Response:
 def trigger(visit: Visit) -> Response:
     """Show one trigger."""
     name = visit.trigger("name") or ""
-    overview = visit.operations.pulse.read().overview
+    reading = visit.operations.pulse.look() or visit.operations.pulse.read()
+    overview = reading.overview
     known = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
     rows = list(status_rows(name, overview))
@@ -47,7 +48,7 @@ def trigger(visit: Visit) -> Response:
         has_consumers=any(row["state"] != NO_CONSUMER for row in rows),
         counts=named_counts(counts or Counts()),
         size=visit.operations.surveyor.sizes.get(name),
-        parked=visit.operations.surveyor.latest().counts().get(name, 0),
+        parked=visit.operations.parked(visit.operations.surveyor.latest(), reading).get(name, 0),
         forecast=visit.operations.forecast(name),
         waiting=visit.operations.places.waiting().get(name),
         guarantee=None if known is None else guarantee_of(known),
@@ -66,7 +67,8 @@ def order(visit: Visit) -> Response:
     verb = next((verb for verb in ROLES if verb.value == word), None)
     if verb is None:
         raise UnknownNameError("order", "order", word or "", [verb.value for verb in ROLES])
-    known = visit.operations.pulse.read().triggers
+    pulse = visit.operations.pulse
+    known = [] if (reading := pulse.look()) is None else reading.triggers
     if name not in known:
         raise UnknownNameError("name", "trigger", name, known)
     if visit.session.role < ROLES[verb]:
@@ -77,7 +79,7 @@ def order(visit: Visit) -> Response:
         return visit.problem(422, "Not done", "Give a reason: the consumers show and log it.")
     by = f"{reason} ({visit.session.user})"
     with visit.recorded([visit.record_of(SecurityEvent(verb.value), trigger=name)]):
-        rows = order_and_wait(visit.operations.store.control, verb, [name], by, WAIT)
+        rows = order_and_wait(pulse.store_of(name).control, verb, [name], by, WAIT)
     return visit.show("ordered.html", name=name, verb=verb, rows=rows)
 
 

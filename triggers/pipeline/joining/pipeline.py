@@ -162,6 +162,11 @@ class JoiningPipeline:
         return self.joined.parking
 
     @property
+    def lot(self) -> ParkingLot:
+        """Where messages are parked."""
+        return self.joined.lot
+
+    @property
     def upkeep(self) -> None:
         """None: the sweeper of joins does it, and takes old periods when they are due."""
 

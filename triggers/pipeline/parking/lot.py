@@ -1,18 +1,23 @@
 """Where a trigger parks: the lot beside its history, and a local file if no server can take the message."""
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
 from history.bridge import drive
+from history.errors import UnavailableError
 from history.opening import local_parking_file, open_local_parking
 from history.store import HistoryStore
+from history.store.control import Trouble, TroubleKind
 from history.store.parking import Parked, ParkedKind, Parking, raw_fields
 from history.store.sealing import cipher_of_lot
 from history.support.encryption import Cipher
 from history.support.private_files import make_folder, make_private
-from history.support.rendering import text_of
+from history.support.rendering import reason_of, text_of
 from triggers.providers.provider import Unreadable
 
 #: A larger delivery may be too large for a store, in bytes.
@@ -22,6 +27,20 @@ LARGE = 1024 * 1024
 MOST_FIELDS, MOST_BYTES = 100, 2048
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Episode:
+    """Messages that could not be parked where they belong, since when by the monotonic clock, and why."""
+
+    kind: TroubleKind
+    cause: str
+    since: float
+    count: int
+
+    def trouble(self) -> Trouble:
+        elapsed = max(0.0, time.monotonic() - self.since)
+        return Trouble(kind=self.kind, cause=self.cause, elapsed=elapsed, count=self.count)
 
 
 class ParkingLot:
@@ -40,6 +59,12 @@ class ParkingLot:
         self._local_file = local_file
         self._local: HistoryStore | None = None
         self._owned = owned
+        self._refused: _Episode | None = None
+        self._kept: _Episode | None = None
+        #: How often a message could be parked nowhere, since the start.
+        self.refusals = 0
+        #: How many messages of the trigger the local file has, as :meth:`look` found.
+        self.kept_locally = 0
 
     @property
     def primary(self) -> Parking | None:
@@ -48,22 +73,50 @@ class ParkingLot:
 
     async def park(self, parked: Sequence[Parked]) -> bool:
         """Park messages; False if nothing could take them, so that they must not be acknowledged."""
+        cause = "there is no history beside which to park"
         if self._primary is not None:
             try:
                 await self._primary.park(parked)
             except Exception as error:  # noqa: BLE001  (any error of a lot: the message must go somewhere)
+                cause = f"the lot: {_cause_of(error)}"
                 _log.warning("%s: parking %d messages in a local file", text_of(error), len(parked))
             else:
+                self._refused = None
                 return True
-        return self._park_locally(parked)
+        return self._park_locally(parked, cause)
 
-    def _park_locally(self, parked: Sequence[Parked]) -> bool:
+    def _park_locally(self, parked: Sequence[Parked], cause: str) -> bool:
         try:
             drive(self._open_local().parking.park(parked))
         except Exception as error:  # noqa: BLE001  (as above)
             _log.critical("cannot park %d messages, not even locally: %s", len(parked), text_of(error))
+            self.refusals += len(parked)
+            both = f"{cause}; the local file: {_cause_of(error)}"
+            self._refused = _longer(self._refused, TroubleKind.NOT_PARKED, both, len(parked))
             return False
+        self._refused = None
+        self._kept = _longer(self._kept, TroubleKind.PARKED_LOCALLY, cause, len(parked))
+        self.kept_locally = self._kept.count
         return True
+
+    def look(self, trigger: str) -> None:
+        """Count what the local file has of a trigger; an earlier process may have parked it."""
+        path = self._local_file or local_parking_file()
+        if self._local is None and not path.exists():
+            return
+        with suppress(Exception):  # any error of a file: the next call may succeed
+            self.kept_locally = drive(self._open_local().parking.count(trigger=trigger))
+            self._kept = self._kept if self.kept_locally else None
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Yield what is wrong with parking now."""
+        if (refused := self._refused) is not None:
+            yield refused.trouble()
+        if self.kept_locally:
+            kept = self._kept or _Episode(
+                TroubleKind.PARKED_LOCALLY, "an earlier process parked them", time.monotonic(), 0
+            )
+            yield kept.trouble().model_copy(update={"count": self.kept_locally})
 
     def _open_local(self) -> HistoryStore:
         if self._local is None:
@@ -76,6 +129,16 @@ class ParkingLot:
         for store in opened:
             if store is not None:
                 await store.close()
+
+
+def _longer(before: _Episode | None, kind: TroubleKind, cause: str, more: int) -> _Episode:
+    since, count = (time.monotonic(), 0) if before is None else (before.since, before.count)
+    return _Episode(kind, cause, since, count + more)
+
+
+def _cause_of(error: Exception) -> str:
+    """Return why a place did not take a message; a driver's own words say that a disk is full."""
+    return reason_of(error.__cause__) if isinstance(error, UnavailableError) else text_of(error)
 
 
 def _open_local(file: Path | None, cipher: Cipher | None) -> HistoryStore:

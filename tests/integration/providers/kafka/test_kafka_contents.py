@@ -90,7 +90,7 @@ def compact(server: ApacheKafkaServer, topic: str, *gone: int) -> None:
 def test_a_compacted_topic_runs_the_last_message_of_each_key_and_its_tombstones(
     apache_kafka: ApacheKafkaServer, topic: str, run_out: RunOut, caplog: pytest.LogCaptureFixture
 ) -> None:
-    apache_kafka.create(topic, 1, **COMPACTED)
+    apache_kafka.create(topic, 1, 1, **COMPACTED)
     produce(apache_kafka, topic, ("one", "1"))
     [first] = run_out()
     produce(apache_kafka, topic, ("two", "2"), ("one", "3"), ("two", None), ("three", "4"), ("three", "5"))

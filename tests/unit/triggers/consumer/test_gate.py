@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from history.memory import MemoryHistory
-from history.store.control import Counts, Report, TriggerState
+from history.store.control import Counts, Report, TriggerState, TroubleKind
 from triggers import Message, Status, trigger
 from triggers.consumer.gate import Gate
 from triggers.detection.suspension import Suspension
@@ -199,3 +199,29 @@ class TestReports:
         gate.resume(by_command=True)
 
         assert (told(gate).reason, told(gate).by_command) == (None, False)
+
+
+class TestTroubles:
+    def test_a_message_that_fails_is_told_with_its_error(self, gate: Gate) -> None:
+        gate.note(outcome(attempts=1))
+        gate.note(outcome(attempts=1, error=ValueError("no such customer")))
+
+        [trouble] = told(gate).troubles
+        assert (trouble.kind, trouble.count) == (TroubleKind.FAILING, 1)
+        assert trouble.cause == "ValueError: no such customer"
+
+    def test_a_long_call_is_logged_once(
+        self, gate: Gate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        begun = gate.enter()
+        assert begun is not None
+        gate.name_long_calls()
+        early = len(caplog.records)
+        monkeypatch.setattr("triggers.consumer.gate.LOGGED_AFTER", -1.0)
+        gate.name_long_calls()
+        gate.name_long_calls()
+        gate.leave(begun)
+        gate.name_long_calls()
+
+        assert (early, len(caplog.records)) == (0, 1)
+        assert "book" in caplog.text

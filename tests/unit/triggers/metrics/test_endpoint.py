@@ -38,6 +38,8 @@ class Book:
     needs_history: bool = True
     busy: int = 0
     longest: float = 0.0
+    not_parked: int = 0
+    parked_locally: int = 0
     counts: Counts = field(default_factory=Counts)
 
     def statistics(self) -> Counts:
@@ -88,7 +90,7 @@ def test_metrics_are_what_was_counted(endpoint: Endpoint, book: Book) -> None:
         + Counts(refused=11)
         + Counts(microseconds=1_500_000)
     )
-    book.busy = 8
+    book.busy, book.not_parked, book.parked_locally = 8, 12, 13
 
     assert samples(endpoint) == {
         ("doubtless_messages_total", "book", "new"): 7,
@@ -100,6 +102,8 @@ def test_metrics_are_what_was_counted(endpoint: Endpoint, book: Book) -> None:
         ("doubtless_recovered_total", "book"): 6,
         ("doubtless_retried_total", "book"): 2,
         ("doubtless_refused_total", "book"): 11,
+        ("doubtless_not_parked_total", "book"): 12,
+        ("doubtless_parked_locally", "book"): 13,
         ("doubtless_service_seconds_count", "book"): 9,
         ("doubtless_service_seconds_sum", "book"): 1.5,
         ("doubtless_trigger_state", "running", "book"): 1,

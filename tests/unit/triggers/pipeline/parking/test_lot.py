@@ -1,0 +1,61 @@
+"""Where a lot parks when places do not take a message, and what it tells of that."""
+
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.store.control import TroubleKind
+from history.store.parking import Parked, ParkedKind
+from triggers.pipeline.parking.lot import ParkingLot
+
+
+def parked(number: int) -> Parked:
+    return Parked(
+        id=str(number),
+        trigger_name="book",
+        kind=ParkedKind.REJECTED,
+        reason="",
+        destination="orders",
+        raw={"body": "x"},
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "parked.sqlite3"
+
+
+def test_what_is_in_the_local_file_is_a_trouble_until_it_is_decided(file: Path) -> None:
+    lot = ParkingLot(None, file)
+    assert drive(lot.park([parked(1), parked(2)]))
+    drive(lot.close())
+
+    started_again = ParkingLot(None, file)
+    started_again.look("book")
+    [trouble] = started_again.troubles()
+    drive(started_again.close())
+    file.unlink()
+    decided = ParkingLot(None, file)
+    decided.look("book")
+
+    assert (trouble.kind, trouble.count, started_again.kept_locally) == (TroubleKind.PARKED_LOCALLY, 2, 2)
+    assert not [*decided.troubles()]
+    assert not file.exists()
+
+
+def test_what_no_place_takes_is_a_trouble_with_its_cause_until_one_takes_it(file: Path) -> None:
+    file.parent.parent.joinpath("state").write_text("this is no folder")
+    lot = ParkingLot(None, file)
+
+    assert not drive(lot.park([parked(1)]))
+    assert not drive(lot.park([parked(1), parked(2)]))
+    [trouble] = lot.troubles()
+    file.parent.unlink()
+    assert drive(lot.park([parked(1)]))
+    after = [one.kind for one in lot.troubles()]
+    drive(lot.close())
+
+    assert (trouble.kind, trouble.count, lot.refusals) == (TroubleKind.NOT_PARKED, 3, 3)
+    assert "exists" in trouble.cause
+    assert after == [TroubleKind.PARKED_LOCALLY]

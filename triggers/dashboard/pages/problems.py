@@ -1,0 +1,125 @@
+"""What goes wrong now: each problem with its cause, since when, and how many messages it concerns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from history.store.control import Beat, TriggerState, Trouble, TroubleKind
+from triggers.dashboard.places import Waiting
+from triggers.dashboard.pulse import Pulse, Reading, Source
+
+#: What to do about a problem, by its kind; the most urgent first.
+REMEDIES: Mapping[str, str] = {
+    "history away": "Start it, or restore its network. Nothing is lost, and all goes on without help.",
+    "provider away": "Start it, or restore its network. Nothing is lost, and all goes on without help.",
+    TroubleKind.NOT_PARKED: "Make room, or restore the place. Until then the messages come again.",
+    "suspended": "Remove the cause. If it needs a person: doubtless resume.",
+    TroubleKind.FAILING: "Look at the log. Run what was given up from the desk when the cause is gone.",
+    TroubleKind.HANGING: "If it never ends: restart the process. Its messages are In Doubt then.",
+    "consumer lost": "Look at its service manager. What it held is In Doubt when it comes again.",
+    TroubleKind.PARKED_LOCALLY: "On that machine: doubtless parked list --local.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that goes wrong now.
+
+    ``cause`` is for users who see errors, if ``quotes``: it may quote a message. ``open_cause`` is for all.
+    ``messages`` says how many it concerns, as far as that is known.
+    """
+
+    kind: str
+    name: str
+    cause: str
+    since: datetime | None
+    messages: str
+    quotes: bool = False
+    open_cause: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return REMEDIES[self.kind]
+
+
+def problems_of(pulse: Pulse, reading: Reading | None, waiting: Mapping[str, Waiting]) -> list[Problem]:
+    """Return what goes wrong now, the most urgent first.
+
+    Nothing is reported of the consumers of a history that is away: what they said last may be over.
+    """
+    found = [_away(one, waiting) for one in pulse.sources if one.problem is not None]
+    silent = {name for one in pulse.sources if one.problem is not None for name in one.triggers}
+    if reading is not None:
+        lost = {_key(beat) for beat in reading.lost}
+        beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
+        for name in sorted({beat.report.trigger for beat in beats}):
+            heard = [beat for beat in beats if beat.report.trigger == name and _key(beat) not in lost]
+            found += _of_trigger(name, heard, waiting.get(name))
+        found += [_lost(beat) for beat in reading.lost if beat.report.trigger not in silent]
+    urgency = list(REMEDIES)
+    return sorted(found, key=lambda one: (urgency.index(one.kind), one.name))
+
+
+def _key(beat: Beat) -> tuple[str, str, datetime]:
+    return beat.report.consumer, beat.report.trigger, beat.beat_at
+
+
+def _away(source: Source, waiting: Mapping[str, Waiting]) -> Problem:
+    names = source.triggers
+    counts = [waiting[name] for name in names if name in waiting]
+    return Problem(
+        "history away",
+        ", ".join(names) or "all",
+        f"{source.address}: {source.problem}",
+        source.away_since,
+        _waiting(Waiting(sum(one.count for one in counts), any(one.is_more for one in counts)))
+        if counts
+        else "not known",
+    )
+
+
+def _waiting(waiting: Waiting | None) -> str:
+    return "not known" if waiting is None else f"{waiting} waiting"
+
+
+def _of_trigger(name: str, beats: Sequence[Beat], waiting: Waiting | None) -> Iterator[Problem]:
+    away = [beat for beat in beats if beat.report.away is not None]
+    if away:
+        first = min(away, key=lambda beat: beat.away_since or beat.beat_at)
+        cause = str(first.report.away)
+        waited = _waiting(waiting) if waiting is None else f"{_waiting(waiting)}, as it last said"
+        yield Problem("provider away", name, cause, first.away_since, waited)
+    suspended = [beat for beat in beats if beat.report.state is TriggerState.SUSPENDED]
+    if suspended:
+        first = min(suspended, key=attrgetter("since"))
+        cause = first.report.reason or "no reason is known"
+        yield Problem("suspended", name, cause, first.since, _waiting(waiting), quotes=True)
+    for kind in TroubleKind:
+        reported = [(beat, one) for beat in beats for one in beat.report.troubles if one.kind is kind]
+        if reported:
+            yield _of_consumers(name, kind, reported)
+
+
+def _of_consumers(name: str, kind: TroubleKind, reported: Sequence[tuple[Beat, Trouble]]) -> Problem:
+    """Put what several consumers tell of one trouble together."""
+    since = min(beat.beat_at - timedelta(seconds=one.elapsed) for beat, one in reported)
+    count = sum(one.count for _, one in reported)
+    cause = max(reported, key=lambda pair: pair[0].beat_at)[1].cause
+    quotes = kind is not TroubleKind.HANGING
+    word = cause.partition(": ")[0] if kind is TroubleKind.FAILING else ""
+    said = {
+        TroubleKind.FAILING: f"{count:,} failed",
+        TroubleKind.HANGING: f"{count:,} in progress",
+        TroubleKind.NOT_PARKED: f"{count:,} given back",
+        TroubleKind.PARKED_LOCALLY: f"{count:,} parked",
+    }
+    return Problem(str(kind), name, cause, since, said[kind], quotes=quotes, open_cause=word)
+
+
+def _lost(beat: Beat) -> Problem:
+    busy = beat.report.busy
+    cause = f"{beat.report.consumer} reports no more, and has said no goodbye"
+    held = f"{busy:,} or more in its hands" if busy else "none is known"
+    return Problem("consumer lost", beat.report.trigger, cause, beat.beat_at, held)
