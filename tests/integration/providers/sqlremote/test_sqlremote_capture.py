@@ -1,0 +1,327 @@
+"""Tables whose changes SQL triggers capture: what any program writes reaches the other end, and once only."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, text
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from tests.integration.providers.sqlremote.link_ends import Side, both, linked
+from triggers import Status
+from triggers.cli.sqlremote.running import applying_changes
+from triggers.providers.sqlremote import Change, apply_changes
+from triggers.providers.sqlremote.extraction.extract import extract
+from triggers.providers.sqlremote.extraction.load import load
+
+TABLES = ["customers", "orders"]
+
+CUSTOMERS = "CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR(30))"
+ORDERS = """CREATE TABLE orders (
+    id INTEGER, line INTEGER, customer INTEGER REFERENCES customers (id) ON DELETE CASCADE,
+    PRIMARY KEY (id, line)
+)"""
+
+
+def keep(operations: Sequence[Any], connection: Connection) -> None:
+    changes = [Change.model_validate(operation) for operation in operations]
+    apply_changes(connection, changes, tables=[*TABLES, "kinds"])
+
+
+@pytest.fixture
+def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
+    with linked(link_databases, tables=TABLES, capture=True) as sides:
+        for side in sides:
+            side.service = keep
+            side.execute(CUSTOMERS)
+            side.execute(ORDERS)
+            drive(side.links.capture("orders"))
+        yield sides
+
+
+def is_sqlite(side: Side) -> bool:
+    return side.engine.dialect.name == "sqlite"
+
+
+def by_another_program(side: Side, *statements: str, undone: bool = False) -> None:
+    """Run statements in one transaction of a program that does not know doubtless."""
+    other: Any = (
+        sqlite3.connect(side.url.removeprefix("sqlite:///")) if is_sqlite(side) else psycopg.connect(side.url)
+    )
+    if is_sqlite(side):
+        other.execute("PRAGMA foreign_keys = ON")
+    for statement in statements:
+        other.execute(statement)
+    if undone:
+        other.rollback()
+    other.commit()
+    other.close()
+
+
+def rows(side: Side, table: str = "customers") -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in side.query(f"SELECT * FROM {table} ORDER BY 1, 2")]  # noqa: S608
+
+
+def log(side: Side) -> list[tuple[int, int]]:
+    return [
+        (row.commit_offset, row.position)
+        for row in side.query("SELECT * FROM doubtless_link_log ORDER BY commit_offset, position")
+    ]
+
+
+def recapture(side: Side, *tables: str) -> None:
+    side.leave()
+    side.restart(tables=tables)
+    drive(side.links.capture("orders"))
+
+
+def test_what_another_program_writes_reaches_the_other_end(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob'), (3, 'Cy')")
+    by_another_program(x, "UPDATE customers SET name = name || '!' WHERE id > 1")
+    by_another_program(x, "UPDATE customers SET id = 9 WHERE id = 3", "DELETE FROM customers WHERE id = 1")
+    both(x, y, rounds=2)
+
+    assert rows(y) == rows(x) == [(2, "Bob!"), (9, "Cy!")]
+    assert {outcome.status for outcome in y.outcomes} == {Status.NEW}
+
+
+def test_both_ends_write_and_nothing_is_echoed(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    by_another_program(y, "INSERT INTO customers VALUES (2, 'Bob')")
+    both(x, y, rounds=3)
+    by_another_program(y, "UPDATE customers SET name = 'Ada' WHERE id = 1")
+    both(x, y, rounds=3)
+
+    assert rows(x) == rows(y) == [(1, "Ada"), (2, "Bob")]
+    assert (len(x.outcomes), len(y.outcomes)) == (2, 1)
+
+
+def test_a_change_after_applied_work_is_the_applications_own(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    both(x, y)
+
+    with y.links.history.watermarks.database.inner.engine.begin() as connection:  # type: ignore[attr-defined]
+        connection.execute(text("UPDATE customers SET name = 'Ada'"))
+    both(x, y, rounds=2)
+
+    assert rows(x) == [(1, "Ada")]
+
+
+def test_a_transaction_arrives_whole_and_one_that_is_undone_leaves_nothing(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')", undone=True)
+    by_another_program(
+        x, "INSERT INTO customers VALUES (2, 'Bob')", "INSERT INTO orders VALUES (1, 1, 2), (1, 2, 2)"
+    )
+    both(x, y)
+    by_another_program(x, "DELETE FROM customers WHERE id = 2")
+    x.run()
+
+    assert log(x) == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+    both(x, y, rounds=2)
+    assert rows(y) == rows(y, "orders") == []
+
+
+def test_transactions_of_postgres_that_commit_out_of_order_are_all_sent_each_whole(
+    pair: tuple[Side, Side],
+) -> None:
+    x, y = pair
+    if is_sqlite(x):
+        pytest.skip("it has one writer")
+    with psycopg.connect(x.url) as early, psycopg.connect(x.url) as late:
+        early.execute("INSERT INTO customers VALUES (1, 'early')")
+        late.execute("INSERT INTO customers VALUES (2, 'late')")
+        late.commit()
+        x.run()
+        early.execute("UPDATE customers SET name = 'overwritten' WHERE id = 2")
+        early.commit()
+    by_another_program(x, "INSERT INTO customers VALUES (3, 'last')")
+    both(x, y, rounds=3)
+
+    assert rows(y) == rows(x) == [(1, "early"), (2, "overwritten"), (3, "last")]
+    assert log(x) == [(1, 0), (2, 0), (2, 1), (3, 0)]
+
+
+def test_what_changes_nothing_is_not_sent(pair: tuple[Side, Side]) -> None:
+    x, _ = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    x.run()
+
+    by_another_program(x, "UPDATE customers SET name = 'Ann'", "DELETE FROM customers WHERE id = 7")
+    x.clock.pass_by()
+    x.run()
+
+    assert log(x) == [(1, 0)]
+
+
+SQLITE_KINDS = (
+    "('text'), (''), (NULL), (0), (9223372036854775807), (-9223372036854775808), (0.1), (1.0), "
+    "(1.7976931348623157e308), (5e-324), (9e999), (-9e999), (1234567.123456789), (x'00ff'), (x''), "
+    "('Zoë ''\"\\ ' || char(10) || char(0) || 'x'), ('{\"bytes\": \"00\"}')"
+)
+POSTGRES_KINDS = {
+    "BYTEA": r"('\x00ff'), ('\x'), (NULL)",
+    "BIGINT": "(9223372036854775807), (-9223372036854775808)",
+    "NUMERIC": "('12345678901234567890.1234567890'), ('1.10'), ('NaN')",
+    "DOUBLE PRECISION": "('0.1'), ('-0'), ('Infinity'), ('NaN'), ('5e-324'), ('1.7976931348623157e308')",
+    "REAL": "('0.1'), ('16777217')",
+    "BOOLEAN": "(TRUE), (FALSE), (NULL)",
+    "TIMESTAMPTZ": "('2026-05-01 12:00:00.123456+02'), ('infinity'), ('0044-03-15 BC')",
+    "INTERVAL": "('1 month'), ('1 year 2 days 03:04:05.6'), ('-00:00:01')",
+    "DATE": "('2026-05-01'), ('10000-01-01'), ('-infinity')",
+    "JSONB": """('null'), (NULL), ('{"n": 12345678901234567890.12345}')""",
+    "JSON": """('null'), ('{"b": 1,  "a": 1.10}')""",
+    "TEXT[]": """('{"x,y",NULL}'), ('{{a},{b}}'), ('{}')""",
+    "CHAR(3)": "('a'), ('abc')",
+    "TEXT": r"""(''), ('Zoë ''"\ % :x')""",
+    "MONEY": "('1.25')",
+    "INET": "('10.0.0.1/8')",
+    "UUID": "('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')",
+}
+
+
+@pytest.mark.parametrize("kind", ["SQLite", *POSTGRES_KINDS])
+def test_values_of_all_kinds_arrive_as_they_were(pair: tuple[Side, Side], kind: str) -> None:
+    x, y = pair
+    if is_sqlite(x) != (kind == "SQLite"):
+        pytest.skip("its values")
+    column, values = ("", SQLITE_KINDS) if is_sqlite(x) else (kind, POSTGRES_KINDS[kind])
+    serial = "INTEGER PRIMARY KEY" if is_sqlite(x) else "INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+    for side in pair:
+        side.execute(f'CREATE TABLE kinds (id {serial}, "a ""% \\:b" {column}, more {column})')
+        recapture(side, *TABLES, "kinds")
+
+    by_another_program(x, f'INSERT INTO kinds ("a ""% :b") VALUES {values}')  # noqa: S608
+    both(x, y, rounds=2)
+    by_another_program(x, 'UPDATE kinds SET more = "a ""% :b"')
+    both(x, y, rounds=2)
+
+    typed = "typeof(more) || quote(more)" if is_sqlite(x) else "kinds\\:\\:text"
+    shown = f"SELECT id, {typed} FROM kinds ORDER BY id"  # noqa: S608
+    assert y.query(shown) == x.query(shown)
+    assert y.query("SELECT COUNT(*) FROM kinds WHERE more IS NOT NULL") != [(0,)]
+
+
+def test_large_rows_and_wide_tables_arrive(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    wide = ", ".join(f"c{number} TEXT" for number in range(300))
+    for side in pair:
+        side.execute(f"CREATE TABLE kinds (id INTEGER PRIMARY KEY, {wide})")
+        recapture(side, *TABLES, "kinds")
+    y.trigger = applying_changes("orders", y.links.link("orders"))
+    y.trigger.use_default_history(y.links.history)
+    filler = "hex(zeroblob(1000000))" if is_sqlite(x) else "repeat('0', 2000000)"
+
+    by_another_program(x, f"INSERT INTO kinds (id, c7, c299) VALUES (1, {filler}, 'last')")  # noqa: S608
+    by_another_program(x, "UPDATE kinds SET c298 = 'changed'")
+    both(x, y, rounds=3)
+
+    (row,) = y.query("SELECT length(c7) AS size, c298, c299 FROM kinds")
+    assert tuple(row) == (2_000_000, "changed", "last")
+
+
+def test_a_truncated_table_is_empty_at_the_other_end_too(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob')")
+    both(x, y)
+
+    by_another_program(x, "DELETE FROM customers" if is_sqlite(x) else "TRUNCATE customers CASCADE")
+    both(x, y, rounds=2)
+
+    assert rows(y) == []
+
+
+def test_only_the_named_columns_are_sent(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    recapture(x, "customers(id)")
+
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    by_another_program(x, "UPDATE customers SET name = 'Ada'")
+    both(x, y, rounds=2)
+
+    assert rows(y) == [(1, None)]
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("got2", "got2 has no primary key"),
+        ("nowhere", "there is no table nowhere"),
+        ("customers(id, nothing)", "customers has no column nothing"),
+        ("customers(name)", "customers needs its primary key, with id"),
+        ("customers(", "names no table"),
+    ],
+)
+def test_a_table_that_cannot_be_captured_is_refused(
+    pair: tuple[Side, Side], table: str, problem: str
+) -> None:
+    x, _ = pair
+    x.execute("CREATE TABLE got2 (operation TEXT)")
+
+    with pytest.raises(ConfigurationError, match=problem.replace("(", r"\(")):
+        recapture(x, table)
+
+
+def test_an_agent_does_not_start_while_the_triggers_do_not_fit_the_table(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    for side in pair:
+        side.execute("ALTER TABLE customers ADD COLUMN city TEXT")
+
+    with pytest.raises(ConfigurationError, match="the triggers on customers are missing"):
+        x.run()
+
+    for side in pair:
+        drive(side.links.capture("orders"))
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann', 'Bonn')")
+    both(x, y, rounds=2)
+    assert rows(y) == [(1, "Ann", "Bonn")]
+
+
+def test_a_table_that_left_the_settings_is_not_captured_any_more(pair: tuple[Side, Side]) -> None:
+    x, _ = pair
+    recapture(x, "customers")
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')", "INSERT INTO orders VALUES (1, 1, 1)")
+    x.run()
+
+    assert log(x) == [(1, 0)]
+
+    drive(x.links.release("orders"))
+    by_another_program(x, "INSERT INTO customers VALUES (2, 'Bob')")
+    assert rows(x, "doubtless_link_changes") == []
+
+
+def test_a_peer_changes_no_table_but_those_of_the_link(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+
+    for table, column in (("sysremoteuser", "address"), ("customers", "nothing")):
+        x.commit({"table": table, "operation": "UPDATE", "key": {"id": 1}, "new": {column: "x"}})
+    both(x, y, rounds=3)
+
+    assert [outcome.status for outcome in y.outcomes if outcome.error is not None] != []
+    assert y.row().address == "x"
+
+
+def test_an_extract_has_what_was_captured_before_and_load_captures_nothing(
+    pair: tuple[Side, Side], tmp_path: Path
+) -> None:
+    x, y = pair
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    by_another_program(y, "INSERT INTO customers VALUES (7, 'lost')")
+    drive(extract(x.links, "orders", tmp_path / "extract"))
+
+    with pytest.raises(ConfigurationError, match="1 operations were published here"):
+        drive(load(y.links, "orders", tmp_path / "extract"))
+    drive(load(y.links, "orders", tmp_path / "extract", discard=True))
+    by_another_program(x, "INSERT INTO customers VALUES (2, 'Bob')")
+    both(x, y, rounds=3)
+
+    assert rows(x) == rows(y) == [(1, "Ann"), (2, "Bob")]
+    assert (len(x.outcomes), len(y.outcomes)) == (0, 1)
