@@ -226,6 +226,31 @@ def load(
 
 @app.command()
 @with_general_options
+def compare(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    link: str = _LINK,
+    other: str | None = typer.Option(
+        None,
+        "--with",
+        help="The other end: its settings file, the URL of its database, or a file that --to wrote there.",
+    ),
+    to: Path | None = typer.Option(
+        None, "--to", "-o", help="Write the checksums of all rows into this new file, for --with."
+    ),
+) -> None:
+    """Compare the tables of a link at both ends: which rows are missing or differ.
+
+    Without --with, show the number of rows and a checksum of each table. The exit code is 1 if something
+    differs. Rows that are on their way differ as well.
+    """
+    from triggers.cli.sqlremote import comparing  # noqa: PLC0415  (loads SQLAlchemy)
+
+    comparing.compare_ends(State.of(context), settings, link, other=other, to=to)
+
+
+@app.command()
+@with_general_options
 def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Read what peers report, send what the schedule allows, and end. Work that arrived is not applied."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
