@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from sqlalchemy import Connection
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from tests.fixtures.waiting import eventually
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
 from triggers import Status
 from triggers.cli.sqlremote.running import applying_changes
@@ -327,3 +329,41 @@ def test_an_extract_has_what_was_captured_before_and_load_captures_nothing(
 
     assert rows(x) == rows(y) == [(1, "Ann"), (2, "Bob")]
     assert (len(x.outcomes), len(y.outcomes)) == (0, 1)
+
+
+def test_an_extract_waits_for_transactions_that_change_captured_tables(
+    pair: tuple[Side, Side], tmp_path: Path
+) -> None:
+    x, y = pair
+    if is_sqlite(x):
+        pytest.skip("it has one writer")
+    with psycopg.connect(x.url) as writer, ThreadPoolExecutor() as threads:
+        writer.execute("INSERT INTO customers VALUES (1, 'Ann')")
+        extracting = threads.submit(lambda: drive(extract(x.links, "orders", tmp_path / "extract")))
+        waits = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'"
+        eventually(lambda: x.query(waits)[0][0] > 0)
+        writer.commit()
+        extracting.result()
+    drive(load(y.links, "orders", tmp_path / "extract"))
+    by_another_program(x, "INSERT INTO customers VALUES (2, 'Bob')")
+    both(x, y, rounds=3)
+
+    assert rows(x) == rows(y) == [(1, "Ann"), (2, "Bob")]
+    assert len(y.outcomes) == 1
+
+
+def test_a_database_of_an_older_version_gets_the_tables(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    for side in pair:
+        drive(side.links.release("orders"))
+        side.leave()
+        side.execute("DROP TABLE doubtless_link_changes")
+        side.execute("DROP TABLE doubtless_link_work")
+        side.restart()
+        drive(side.links.setup("orders"))
+        drive(side.links.capture("orders"))
+
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+    both(x, y, rounds=2)
+
+    assert rows(y) == [(1, "Ann")]
