@@ -1,84 +1,34 @@
 """Tables whose changes SQL triggers capture: what any program writes reaches the other end, and once only."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from tests.fixtures.waiting import eventually
-from tests.integration.providers.sqlremote.link_ends import Side, both, linked
+from tests.integration.providers.sqlremote.captured_ends import (
+    by_another_program,
+    capturing,
+    is_sqlite,
+    log,
+    recapture,
+    rows,
+)
+from tests.integration.providers.sqlremote.link_ends import Side, both
 from triggers import Status
-from triggers.cli.sqlremote.running import applying_changes
-from triggers.providers.sqlremote import Change, apply_changes
+from triggers.providers.sqlremote import RemoteSettings
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
-
-TABLES = ["customers", "orders"]
-
-CUSTOMERS = "CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR(30))"
-ORDERS = """CREATE TABLE orders (
-    id INTEGER, line INTEGER, customer INTEGER REFERENCES customers (id) ON DELETE CASCADE,
-    PRIMARY KEY (id, line)
-)"""
-
-
-def keep(operations: Sequence[Any], connection: Connection) -> None:
-    changes = [Change.model_validate(operation) for operation in operations]
-    apply_changes(connection, changes, tables=[*TABLES, "kinds"])
 
 
 @pytest.fixture
 def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
-    with linked(link_databases, tables=TABLES, capture=True) as sides:
-        for side in sides:
-            side.service = keep
-            side.execute(CUSTOMERS)
-            side.execute(ORDERS)
-            drive(side.links.capture("orders"))
+    with capturing(link_databases) as sides:
         yield sides
-
-
-def is_sqlite(side: Side) -> bool:
-    return side.engine.dialect.name == "sqlite"
-
-
-def by_another_program(side: Side, *statements: str, undone: bool = False) -> None:
-    """Run statements in one transaction of a program that does not know doubtless."""
-    other: Any = (
-        sqlite3.connect(side.url.removeprefix("sqlite:///")) if is_sqlite(side) else psycopg.connect(side.url)
-    )
-    if is_sqlite(side):
-        other.execute("PRAGMA foreign_keys = ON")
-    for statement in statements:
-        other.execute(statement)
-    if undone:
-        other.rollback()
-    other.commit()
-    other.close()
-
-
-def rows(side: Side, table: str = "customers") -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in side.query(f"SELECT * FROM {table} ORDER BY 1, 2")]  # noqa: S608
-
-
-def log(side: Side) -> list[tuple[int, int]]:
-    return [
-        (row.commit_offset, row.position)
-        for row in side.query("SELECT * FROM doubtless_link_log ORDER BY commit_offset, position")
-    ]
-
-
-def recapture(side: Side, *tables: str) -> None:
-    side.leave()
-    side.restart(tables=tables)
-    drive(side.links.capture("orders"))
 
 
 def test_what_another_program_writes_reaches_the_other_end(pair: tuple[Side, Side]) -> None:
@@ -166,72 +116,6 @@ def test_what_changes_nothing_is_not_sent(pair: tuple[Side, Side]) -> None:
     assert log(x) == [(1, 0)]
 
 
-SQLITE_KINDS = (
-    "('text'), (''), (NULL), (0), (9223372036854775807), (-9223372036854775808), (0.1), (1.0), "
-    "(1.7976931348623157e308), (5e-324), (9e999), (-9e999), (1234567.123456789), (x'00ff'), (x''), "
-    "('Zoë ''\"\\ ' || char(10) || char(0) || 'x'), ('{\"bytes\": \"00\"}')"
-)
-POSTGRES_KINDS = {
-    "BYTEA": r"('\x00ff'), ('\x'), (NULL)",
-    "BIGINT": "(9223372036854775807), (-9223372036854775808)",
-    "NUMERIC": "('12345678901234567890.1234567890'), ('1.10'), ('NaN')",
-    "DOUBLE PRECISION": "('0.1'), ('-0'), ('Infinity'), ('NaN'), ('5e-324'), ('1.7976931348623157e308')",
-    "REAL": "('0.1'), ('16777217')",
-    "BOOLEAN": "(TRUE), (FALSE), (NULL)",
-    "TIMESTAMPTZ": "('2026-05-01 12:00:00.123456+02'), ('infinity'), ('0044-03-15 BC')",
-    "INTERVAL": "('1 month'), ('1 year 2 days 03:04:05.6'), ('-00:00:01')",
-    "DATE": "('2026-05-01'), ('10000-01-01'), ('-infinity')",
-    "JSONB": """('null'), (NULL), ('{"n": 12345678901234567890.12345}')""",
-    "JSON": """('null'), ('{"b": 1,  "a": 1.10}')""",
-    "TEXT[]": """('{"x,y",NULL}'), ('{{a},{b}}'), ('{}')""",
-    "CHAR(3)": "('a'), ('abc')",
-    "TEXT": r"""(''), ('Zoë ''"\ % :x')""",
-    "MONEY": "('1.25')",
-    "INET": "('10.0.0.1/8')",
-    "UUID": "('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')",
-}
-
-
-@pytest.mark.parametrize("kind", ["SQLite", *POSTGRES_KINDS])
-def test_values_of_all_kinds_arrive_as_they_were(pair: tuple[Side, Side], kind: str) -> None:
-    x, y = pair
-    if is_sqlite(x) != (kind == "SQLite"):
-        pytest.skip("its values")
-    column, values = ("", SQLITE_KINDS) if is_sqlite(x) else (kind, POSTGRES_KINDS[kind])
-    serial = "INTEGER PRIMARY KEY" if is_sqlite(x) else "INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-    for side in pair:
-        side.execute(f'CREATE TABLE kinds (id {serial}, "a ""% \\:b" {column}, more {column})')
-        recapture(side, *TABLES, "kinds")
-
-    by_another_program(x, f'INSERT INTO kinds ("a ""% :b") VALUES {values}')  # noqa: S608
-    both(x, y, rounds=2)
-    by_another_program(x, 'UPDATE kinds SET more = "a ""% :b"')
-    both(x, y, rounds=2)
-
-    typed = "typeof(more) || quote(more)" if is_sqlite(x) else "kinds\\:\\:text"
-    shown = f"SELECT id, {typed} FROM kinds ORDER BY id"  # noqa: S608
-    assert y.query(shown) == x.query(shown)
-    assert y.query("SELECT COUNT(*) FROM kinds WHERE more IS NOT NULL") != [(0,)]
-
-
-def test_large_rows_and_wide_tables_arrive(pair: tuple[Side, Side]) -> None:
-    x, y = pair
-    wide = ", ".join(f"c{number} TEXT" for number in range(300))
-    for side in pair:
-        side.execute(f"CREATE TABLE kinds (id INTEGER PRIMARY KEY, {wide})")
-        recapture(side, *TABLES, "kinds")
-    y.trigger = applying_changes("orders", y.links.link("orders"))
-    y.trigger.use_default_history(y.links.history)
-    filler = "hex(zeroblob(1000000))" if is_sqlite(x) else "repeat('0', 2000000)"
-
-    by_another_program(x, f"INSERT INTO kinds (id, c7, c299) VALUES (1, {filler}, 'last')")  # noqa: S608
-    by_another_program(x, "UPDATE kinds SET c298 = 'changed'")
-    both(x, y, rounds=3)
-
-    (row,) = y.query("SELECT length(c7) AS size, c298, c299 FROM kinds")
-    assert tuple(row) == (2_000_000, "changed", "last")
-
-
 def test_a_truncated_table_is_empty_at_the_other_end_too(pair: tuple[Side, Side]) -> None:
     x, y = pair
     by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob')")
@@ -272,6 +156,34 @@ def test_a_table_that_cannot_be_captured_is_refused(
 
     with pytest.raises(ConfigurationError, match=problem.replace("(", r"\(")):
         recapture(x, table)
+
+
+def test_an_end_that_only_receives_captures_nothing(pair: tuple[Side, Side]) -> None:
+    x, _ = pair
+    x.leave()
+    x.restart(direction="receive")
+    drive(x.links.capture("orders"))
+
+    by_another_program(x, "INSERT INTO customers VALUES (1, 'Ann')")
+
+    assert rows(x, "doubtless_link_changes") == []
+
+
+def test_settings_that_cannot_capture_are_refused() -> None:
+    end = {"carrier": "file:///nowhere", "inbox": "x", "outbox": "y", "capture": True}
+
+    for links, problem in (
+        ({"orders": end}, "no table is named"),
+        (
+            {
+                "one": {**end, "tables": ["orders"], "publication": "both"},
+                "two": {**end, "tables": ["customers"], "publication": "both"},
+            },
+            "they differ from those of one",
+        ),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            RemoteSettings.model_validate({"database": "sqlite://", "links": links}).beside(Path())
 
 
 def test_an_agent_does_not_start_while_the_triggers_do_not_fit_the_table(pair: tuple[Side, Side]) -> None:
