@@ -6,15 +6,18 @@ watermark, in the transaction of the work. An entry is only written for a transa
 up, so that somebody can still run it.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Literal, Self, Unpack
 
+from sqlalchemy import Connection
+
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.errors import ConfigurationError, TransactionConflictError
-from history.sql.database.engine import AnyConnection, AnyEngine, Joined, Step, fetch
+from history.sql.database.engine import AnyConnection, AnyEngine, Joined, Step, execute, fetch
 from history.sql.history import SqlOptions
 from history.sql.links.watermark import (
     LinkLostError,
@@ -25,8 +28,10 @@ from history.sql.links.watermark import (
     write,
 )
 from history.sql.placed import REMEMBERED, PlacedHistory
-from history.sql.statements.watermark import LOCK, SAVE_APPLIED, SAVE_FAILED
+from history.sql.statements.dialects import Dialect
+from history.sql.statements.watermark import LOCK_AND_MARK, MARK, SAVE_APPLIED, SAVE_FAILED
 from history.sql.tables.watermark import history_with_links_exists
+from history.sql.transaction import SqlTransaction
 from history.store import Owner
 from history.store.watermark import Epoch, Incoming, Offset
 
@@ -40,6 +45,12 @@ NOT_YET = timedelta(milliseconds=100)
 APPLYING = "doubtless_applying"
 
 _PREFIX = "link:"
+
+
+def applying(connection: Connection) -> str | None:
+    """Return the link that is the source of the work in the open transaction; None if there is none."""
+    link, within = connection.info.get(APPLYING, (None, None))
+    return link if within is not None and within is connection.get_transaction() else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,12 +125,23 @@ class LinkHistory(PlacedHistory[Handing]):
         self._database.look = history_with_links_exists
         self.watermarks = SqlWatermarks(self._database)
         self._out = _HandedOut()
+        self._marked = False
 
     def for_asyncio(self) -> Self:
         """Do as :class:`SqlHistory` does: triggers find in its twin what agents hand out by this history."""
         twin = super().for_asyncio()
         twin._out = self._out  # noqa: SLF001  (it has the same class)
         return twin
+
+    async def transaction(self, *, lean: bool = False) -> AbstractAsyncContextManager[SqlTransaction]:
+        """Do as :class:`SqlHistory` does; at its end, SQLite forgets whose work it applied."""
+        return _unmarking(await super().transaction(lean=lean))
+
+    async def unmark(self) -> None:
+        """Let triggers take later changes for the application's own: SQLite keeps a mark beyond a commit."""
+        if self._marked:
+            await self._database.run("unmarking work", partial(execute, statement=MARK, origin=None))
+            self._marked = False
 
     @property
     def handed(self) -> int:
@@ -168,11 +190,14 @@ class LinkHistory(PlacedHistory[Handing]):
         return claims
 
     async def _locked(self, link: str, connection: AnyConnection) -> LinkRow:
-        rows = await self._database.run("locking a link", partial(fetch, statement=LOCK, link=link))
+        rows = await self._database.run("locking a link", partial(fetch, statement=LOCK_AND_MARK, link=link))
         if not rows:
             raise ConfigurationError(
                 "link", f"link {link} does not exist", "create it with: doubtless sqlremote setup"
             )
+        if connection.dialect.name == Dialect.SQLITE:
+            await self._database.run("marking a link's work", partial(execute, statement=MARK, origin=link))
+            self._marked = True
         sync = getattr(connection, "sync_connection", connection)
         sync.info[APPLYING] = (link, sync.get_transaction())
         return row_of(rows[0])
@@ -260,6 +285,14 @@ class LinkHistory(PlacedHistory[Handing]):
         if found:
             self._out.again.add(uuid)
         return found
+
+
+@asynccontextmanager
+async def _unmarking(begun: AbstractAsyncContextManager[SqlTransaction]) -> AsyncGenerator[SqlTransaction]:
+    async with begun as transaction:
+        yield transaction
+        if isinstance(transaction.history, LinkHistory):
+            await transaction.history.unmark()
 
 
 def _meeting(entry: Entry) -> Claim:

@@ -66,6 +66,23 @@ LOCK = statement(
     postgresql="SELECT * FROM sysremoteuser WHERE doubtless_link = :link FOR UPDATE",
 )
 
+#: In place of a link's name: work that triggers must not capture. No link has a colon in its name.
+NOT_CAPTURED: Final = ":"
+
+# Say to the triggers that capture changes from which link the work of this transaction came; NULL: from none.
+# PostgreSQL forgets this at the end of the transaction.
+MARK = statement(
+    sqlite="UPDATE doubtless_link_work SET number = number + 1, origin = :origin WHERE id = 1",
+    postgresql="SELECT set_config('doubtless.origin', COALESCE(CAST(:origin AS TEXT), ''), TRUE)",
+)
+
+# LOCK and MARK in one round trip.
+LOCK_AND_MARK = statement(
+    sqlite="SELECT * FROM sysremoteuser WHERE doubtless_link = :link",
+    postgresql="SELECT *, set_config('doubtless.origin', CAST(:link AS TEXT), TRUE) "
+    "FROM sysremoteuser WHERE doubtless_link = :link FOR UPDATE",
+)
+
 READ_ALL = statement("SELECT * FROM sysremoteuser ORDER BY user_id")
 
 ADD = statement(

@@ -11,6 +11,11 @@ doubtless_link_log      the transaction log: one row per operation. ``origin`` i
                         came; NULL if it comes from the application
 doubtless_link_end      one row: the last granted offset and the operations in its transaction so far, the
                         offset up to which the log was deleted, and the version of these tables
+doubtless_link_changes  what triggers have captured, one row per operation, until an agent moves it into the
+                        log. Rows with the same ``work`` belong together: on PostgreSQL that is the id of the
+                        transaction, on SQLite the number in ``doubtless_link_work``
+doubtless_link_work     one row, for SQLite: a number that grows whenever an agent reads changes or applies
+                        work, and the link whose work the open transaction applies
 doubtless_link_mail     messages in transit, for the carrier in a table
 ======================  =============================================================================
 
@@ -91,6 +96,24 @@ LINK_END = Table(
     Column("schema_version", Integer, nullable=False),
 )
 
+LINK_CHANGES = Table(
+    "doubtless_link_changes",
+    LINKS,
+    Column("id", NUMBER, primary_key=True),
+    Column("publication", NAME, nullable=False),
+    Column("work", BigInteger, nullable=False),
+    Column("origin", NAME),
+    Column("operation", Text, nullable=False),
+)
+
+LINK_WORK = Table(
+    "doubtless_link_work",
+    LINKS,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
+    Column("origin", NAME),
+)
+
 LINK_MAIL = Table(
     "doubtless_link_mail",
     LINKS,
@@ -105,6 +128,12 @@ BEGIN_LOG = statement(
     "INSERT INTO doubtless_link_end (id, last_offset, operations, deleted_to, schema_version) "
     "VALUES (1, 0, 0, 0, :schema) ON CONFLICT DO NOTHING"
 )
+
+# Begin to number the work, once.
+BEGIN_WORK = statement("INSERT INTO doubtless_link_work (id, number) VALUES (1, 0) ON CONFLICT DO NOTHING")
+
+#: A table that older versions did not make; ``doubtless_link_changes`` was added with it.
+ADDED_TABLE = LINK_WORK
 
 #: Columns that older versions did not make; both may be NULL.
 ADDED = ("doubtless_sent_chain", "doubtless_received_chain")
@@ -136,7 +165,7 @@ async def links_exist(connection: AnyConnection) -> bool:
                 f"their tables have version {version}, but this doubtless supports only up to {LINK_SCHEMA}",
                 "upgrade doubtless here",
             )
-    return not await _missing(connection)
+    return await table_exists(connection, ADDED_TABLE) and not await _missing(connection)
 
 
 async def history_with_links_exists(connection: AnyConnection) -> bool:
@@ -161,3 +190,4 @@ async def create_links(connection: AnyConnection) -> None:
     for name in await _missing(connection):
         await execute(connection, statement(f"ALTER TABLE sysremoteuser ADD COLUMN {name} {kind}"))
     await execute(connection, BEGIN_LOG, schema=LINK_SCHEMA)
+    await execute(connection, BEGIN_WORK)

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,39 @@ def test_a_link_that_left_the_settings_keeps_the_log_until_it_is_revoked(tmp_pat
     assert [row["link"] for row in doubtless("sqlremote", "status", "x.toml", "--json").json] == ["orders"]
     for engine in (x, y):
         engine.dispose()
+
+
+CAPTURED = SETTINGS + 'tables = ["orders(id, n)"]\ncapture = true\n'
+
+
+def test_captured_tables_need_no_module_and_are_compared(tmp_path: Path) -> None:
+    doubtless = InProcess(tmp_path)
+    for name, peer in ("xy", "yx"):
+        (tmp_path / f"{name}.toml").write_text(CAPTURED.format(name=name, peer=peer, folder=tmp_path))
+        engine = create_engine(f"sqlite:///{tmp_path}/{name}.db")
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TABLE orders (id INTEGER PRIMARY KEY, n INTEGER, own TEXT)"))
+            if name == "y":
+                connection.execute(text("INSERT INTO orders (id) VALUES (7)"))  # before there are triggers
+        engine.dispose()
+        assert doubtless("sqlremote", "setup", f"{name}.toml").code == 0
+    other = sqlite3.connect(tmp_path / "x.db")
+    with other:
+        other.execute("INSERT INTO orders VALUES (1, 12, 'berlin')")
+    other.close()
+
+    (waiting,) = doubtless("sqlremote", "status", "x.toml", "--json").json
+    doubtless("sqlremote", "run", "x.toml", "--batch")
+    (received,) = doubtless("sqlremote", "receive", "y.toml", "--json").json
+    compared = doubtless("sqlremote", "compare", "x.toml", "orders", "--with", "y.toml", "--json")
+    written = doubtless("sqlremote", "compare", "y.toml", "orders", "--to", "y.sums", "--json")
+    from_file = doubtless("sqlremote", "compare", "x.toml", "orders", "--with", "y.sums")
+
+    assert (waiting["captured"], waiting["log_end"], received["log_received"]) == (1, 0, 1)
+    assert (compared.code, compared.json[0]["missing_here"], compared.json[0]["different"]) == (
+        1,
+        ["[7]"],
+        [],
+    )
+    assert (written.code, written.json[0]["rows"]) == (0, 2)
+    assert (from_file.code, "orders, missing here: [7]" in from_file.err) == (1, True)

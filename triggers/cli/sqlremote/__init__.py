@@ -1,4 +1,5 @@
 """``doubtless sqlremote``.
 
-``commands.py`` has the commands, ``work.py`` their work, and ``running.py`` runs links outside of a consumer.
+``commands.py`` has the commands, ``work.py`` and ``comparing.py`` their work, and ``running.py`` runs links
+outside of a consumer.
 """

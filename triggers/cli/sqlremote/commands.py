@@ -6,7 +6,6 @@ from typing import Any
 import typer
 
 from history.bridge import drive
-from history.store.watermark import Offset
 from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.logs import LogFormat, log_as_consumer
@@ -26,17 +25,23 @@ app = typer.Typer(
 _SETTINGS: Any = typer.Argument(help="A TOML file with the links of this database.")
 _LINK: Any = typer.Argument(help="The name of the link.")
 _ONLY: Any = typer.Option(None, "--link", "-l", help="Only this link. May be repeated.")
-_MODULE: Any = typer.Argument(help="The module with the triggers that apply what arrives.")
+_MODULE: Any = typer.Argument(
+    None, help="The module with the triggers that apply what arrives; links with capture need none."
+)
 
 
 @app.command()
 @with_general_options
 def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
-    """Create the tables and the rows of the links. Existing rows stay, and get the new settings."""
+    """Create the tables and the rows of the links. Existing rows stay, and get the new settings.
+
+    For links with "capture", also create the triggers that publish changes of their tables. Run it again
+    after each change of these tables.
+    """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
-        rows = [work.short(drive(links.setup(name))) for name in work.chosen(links, only)]
+        rows = [work.set_up(links, name) for name in work.chosen(links, only)]
     State.of(context).show("links", ["link", "publication", "address", "epoch"], rows)
 
 
@@ -139,20 +144,12 @@ def reset(
         confirm(work.question(link, begin, confirmed))
     with work.opened(settings) as links:
         work.row_of(links, link)
-        sends = begin is None and confirmed is None
-        row = drive(
-            links.history.watermarks.reset(
-                link,
-                epoch=work.fresh_epoch() if sends else None,
-                peer=begin,
-                confirmed=None if confirmed is None else Offset(confirmed),
-            )
-        )
+        row = work.reset(links, link, peer=begin, confirmed=confirmed)
     outgoing = row.watermark.outgoing
     position = f"{outgoing.epoch}:{outgoing.log_sent}"
     if state.as_json:
         state.document({**work.short(row), "begin": position})
-    elif sends:
+    elif begin is None and confirmed is None:
         state.say(f"at the other end: doubtless sqlremote reset SETTINGS {link} --peer {position}")
     else:
         state.say(f"{link} goes on behind {outgoing.confirm_sent if begin is None else begin[1]}")
@@ -229,6 +226,31 @@ def load(
 
 @app.command()
 @with_general_options
+def compare(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    link: str = _LINK,
+    other: str | None = typer.Option(
+        None,
+        "--with",
+        help="The other end: its settings file, the URL of its database, or a file that --to wrote there.",
+    ),
+    to: Path | None = typer.Option(
+        None, "--to", "-o", help="Write the checksums of all rows into this new file, for --with."
+    ),
+) -> None:
+    """Compare the tables of a link at both ends: which rows are missing or differ.
+
+    Without --with, show the number of rows and a checksum of each table. The exit code is 1 if something
+    differs. Rows that are on their way differ as well.
+    """
+    from triggers.cli.sqlremote import comparing  # noqa: PLC0415  (loads SQLAlchemy)
+
+    comparing.compare_ends(State.of(context), settings, link, other=other, to=to)
+
+
+@app.command()
+@with_general_options
 def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Read what peers report, send what the schedule allows, and end. Work that arrived is not applied."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
@@ -243,10 +265,13 @@ def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | N
 def receive(
     context: typer.Context,
     settings: Path = _SETTINGS,
-    module: str = _MODULE,
+    module: str | None = _MODULE,
     only: list[str] | None = _ONLY,
 ) -> None:
-    """Apply what has arrived, confirm it, and end. Ask again immediately for what is missing."""
+    """Apply what has arrived, confirm it, and end. Ask again immediately for what is missing.
+
+    Links with "capture" need no MODULE.
+    """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
@@ -258,7 +283,7 @@ def receive(
 def run(
     context: typer.Context,
     settings: Path = _SETTINGS,
-    module: str | None = typer.Argument(None, help="The module with the triggers that apply what arrives."),
+    module: str | None = _MODULE,
     only: list[str] | None = _ONLY,
     batch: bool = typer.Option(False, "--batch", "-b", help="Receive and send once, then end."),
     until_idle: float | None = typer.Option(None, min=0, help="End after this many seconds without work."),
@@ -269,16 +294,16 @@ def run(
     log_format: LogFormat = LOG_FORMAT_OPTION,
     log_verdicts: bool = LOG_VERDICTS_OPTION,
 ) -> None:
-    """Run links until a signal ends them: receive, apply, report, send. Without MODULE nothing is applied."""
+    """Run links until a signal ends them: receive, apply, report, send.
+
+    Changes of captured tables are applied. Everything else needs triggers of MODULE, or is not applied.
+    """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     state = State.of(context)
     consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     with work.opened(settings) as links:
-        if batch and module is not None:
+        if batch:
             work.once(state, links, module, only, sends=True)
-        elif batch:
-            work.send_once(links, work.chosen(links, only))
-            work.show_status(state, links, work.chosen(links, only))
         else:
             work.run_links(state, links, module, work.chosen(links, only), until_idle, consumer, metrics)

@@ -1,16 +1,19 @@
 """Run links outside of a consumer: once, in batch mode, or for ever if nothing is to be applied."""
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from history.bridge import settled
 from history.support.outage import Outage
-from triggers.declaration.decorator import Trigger
+from triggers.declaration.decorator import Trigger, trigger
 from triggers.providers.sqlremote.agent.agent import Agent
+from triggers.providers.sqlremote.capture.changes import service_for
 from triggers.providers.sqlremote.links import LINK
 from triggers.providers.sqlremote.receiver import LinkReceiver
+from triggers.providers.sqlremote.settings import LinkSettings
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +64,12 @@ async def run_sender(
             await settled(pause(nap))
     finally:
         await agent.close()
+
+
+def applying_changes(link: str, settings: LinkSettings) -> Trigger[..., Any]:
+    """Return a trigger that applies captured changes to the tables of a link."""
+    made = trigger(LINK + link, name=f"apply-{link}", transacted=True, max_body_size=sys.maxsize)
+    return made(service_for(settings.tables, to_sender=settings.to_sender))
 
 
 def trigger_of(link: str, triggers: Sequence[Trigger[..., Any]]) -> Trigger[..., Any] | None:

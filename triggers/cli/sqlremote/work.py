@@ -18,7 +18,7 @@ from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.journals import refuse_unknown
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
-from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
+from triggers.cli.sqlremote.running import applying_changes, run_once, run_sender, trigger_of
 from triggers.consumer.core import Consumer
 from triggers.consumer.drain import DrainSignals
 from triggers.consumer.options import AnyTrigger
@@ -29,8 +29,6 @@ from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
 from triggers.providers.sqlremote.publication.log import Log
-
-__all__ = ["fresh_epoch"]
 
 #: The columns of a table of links; JSON has everything.
 COLUMNS = (
@@ -51,6 +49,13 @@ COLUMNS = (
 )
 
 
+def set_up(links: Links, name: str) -> dict[str, Any]:
+    """Create what a link needs, the triggers too, and return its fields."""
+    row = drive(links.setup(name))
+    drive(links.capture(name))
+    return short(row)
+
+
 def send_once(links: Links, names: Sequence[str]) -> None:
     """Read reports and send, once."""
     for name in names:
@@ -58,10 +63,11 @@ def send_once(links: Links, names: Sequence[str]) -> None:
         drive(run_once(links.agent(name, applies=False, batch=True)))
 
 
-def once(state: State, links: Links, module: str, only: list[str] | None, *, sends: bool) -> None:
+def once(state: State, links: Links, module: str | None, only: list[str] | None, *, sends: bool) -> None:
     """Receive with the triggers of a module, and send if ``sends``, once."""
-    triggers = collect(module, configuration=configuration_of(state))
-    for name in chosen(links, only):
+    names = chosen(links, only)
+    triggers = _applying(state, links, module, names)
+    for name in names:
         drive(links.setup(name))
         trigger = trigger_of(name, triggers)
         if trigger is not None:
@@ -72,7 +78,7 @@ def once(state: State, links: Links, module: str, only: list[str] | None, *, sen
         drive(run_once(agent, trigger))
         if trigger is not None:
             trigger.close()
-    show_status(state, links, chosen(links, only))
+    show_status(state, links, names)
 
 
 def run_links(
@@ -85,9 +91,7 @@ def run_links(
     metrics: str | None,
 ) -> None:
     """Run links until a signal; links without a trigger run in separate threads."""
-    triggers = (
-        [] if module is None else _applying(names, collect(module, configuration=configuration_of(state)))
-    )
+    triggers = _applying(state, links, module, names)
     ended = threading.Event()
     senders = [name for name in names if trigger_of(name, triggers) is None]
     threads = [_sender(links, name, ended) for name in senders]
@@ -104,10 +108,13 @@ def run_links(
     show_status(state, links, names)
 
 
-def _applying(names: Sequence[str], triggers: Sequence[AnyTrigger]) -> list[AnyTrigger]:
-    """Return the triggers that receive from these links."""
+def _applying(state: State, links: Links, module: str | None, names: Sequence[str]) -> Sequence[AnyTrigger]:
+    """Return the triggers that receive from these links: a module's, and ours for captured tables."""
+    found = [] if module is None else collect(module, configuration=configuration_of(state))
     wanted = {LINK + name for name in names}
-    return [trigger for trigger in triggers if wanted & set(trigger.destinations)]
+    triggers = [trigger for trigger in found if wanted & set(trigger.destinations)]
+    ours = [name for name in names if links.link(name).capture and trigger_of(name, triggers) is None]
+    return [*triggers, *(applying_changes(name, links.link(name)) for name in ours)]
 
 
 def _sender(links: Links, name: str, ended: threading.Event) -> threading.Thread:
@@ -220,11 +227,10 @@ def revoked(links: Links, link: str) -> int:
         return 0
     # The agents of other links keep what is younger than their keep_log; without any, nobody would delete it.
     others = {other.publication for other in drive(links.history.watermarks.read_all())}
-    return (
-        0
-        if row.publication in others
-        else drive(Log(links.history.watermarks, row.publication, link).prune())
-    )
+    if row.publication in others:
+        return 0
+    drive(links.release(row.publication))
+    return drive(Log(links.history.watermarks, row.publication, link).prune())
 
 
 def extracted(
@@ -238,6 +244,15 @@ def loaded(links: Links, link: str, file: Path, *, discard: bool) -> dict[str, A
     """Load an extract; return its description."""
     found = drive(load(links, link, file, discard=discard))
     return {**found.begin.model_dump(mode="json"), "rows": found.rows}
+
+
+def reset(links: Links, link: str, *, peer: tuple[Epoch, Offset] | None, confirmed: int | None) -> LinkRow:
+    """Reset a link. If it begins again at the end of the log, the log first gets what was captured."""
+    epoch = fresh_epoch() if peer is None and confirmed is None else None
+    if epoch is not None:
+        drive(Log(links.history.watermarks, links.link(link).publication, link).collect())
+    offset = None if confirmed is None else Offset(confirmed)
+    return drive(links.history.watermarks.reset(link, epoch=epoch, peer=peer, confirmed=offset))
 
 
 def begin_of(peer: str, *, option: str = "--peer") -> tuple[Epoch, Offset]:

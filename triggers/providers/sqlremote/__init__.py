@@ -12,8 +12,9 @@ rest may be lost at any moment.
 
 ``links.py`` is the provider, ``receiver.py`` one receiver, ``settings.py`` the settings file,
 ``inspection.py`` makes the output of ``doubtless sqlremote status``. ``protocol/`` decides, ``agent/`` acts,
-``publication/`` is the log, ``carriers/`` take messages from one end to the other, and ``extraction/``
-rebuilds the other end. ``asyncio.py`` is for event loops.
+``publication/`` is the log, ``capture/`` makes SQL triggers that fill it, ``carriers/`` take messages from
+one end to the other, and ``extraction/`` rebuilds the other end. ``comparison.py`` says which rows of both
+ends differ. ``asyncio.py`` is for event loops.
 
 Guarantee: atomic, if a runner stores ``log_received`` in the transaction of the work: each committed
 transaction is applied exactly once, in order, or the link stops with an alarm that says what to do.
@@ -25,10 +26,19 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.sqlremote.agent.hooks import Hooks
+    from triggers.providers.sqlremote.capture.changes import Change, apply_changes
     from triggers.providers.sqlremote.links import Links
     from triggers.providers.sqlremote.publication.publication import Publication
     from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
 else:
     __getattr__ = lazy(__name__)
 
-__all__ = ["Hooks", "LinkSettings", "Links", "Publication", "RemoteSettings"]
+__all__ = [
+    "Change",
+    "Hooks",
+    "LinkSettings",
+    "Links",
+    "Publication",
+    "RemoteSettings",
+    "apply_changes",
+]

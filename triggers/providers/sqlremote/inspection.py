@@ -41,6 +41,7 @@ async def status(links: Links) -> Sequence[dict[str, Any]]:
             "log_end": end.last,
             "log_deleted_to": end.deleted_to,
             "log_operations": await log.count(),
+            "captured": await log.waiting(),
             "unconfirmed": end.unconfirmed(row),
             "inbox": inbox.messages,
             "gap": inbox.gap,

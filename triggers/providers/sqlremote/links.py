@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
+from history.sql.database.engine import AnyConnection
 from history.sql.links.history import LinkHistory, uuid_of
 from history.sql.links.watermark import LinkRow
 from history.sql.transaction import SqlTransaction
@@ -19,12 +20,16 @@ from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.agent.end import End, utc_now
 from triggers.providers.sqlremote.agent.hooks import load_hooks
 from triggers.providers.sqlremote.asyncio import AsyncLinks
+from triggers.providers.sqlremote.capture.installing import install, uninstall
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.opening import OpenProvider, open_carrier
 from triggers.providers.sqlremote.publication.envelope import operation_of
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.receiver import LinkReceiver
 from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 #: The prefix of a link's destination.
 LINK: Final = "link:"
@@ -114,6 +119,39 @@ class Links:
             address=settings.outbox,
             frequency=schedule.frequency,
             send_time=schedule.send_time,
+        )
+
+    async def capture(self, name: str) -> None:
+        """Create, renew or drop the triggers that capture changes for a link's publication.
+
+        Call it again after a change of the tables or of the settings. It waits for transactions that change
+        these tables, and others wait for it.
+
+        Raises:
+            ConfigurationError: the link, a table, or a table's primary key does not exist.
+            HistoryUnavailableError: the database did not answer.
+        """
+        publication = self.link(name).publication
+        tables = next(
+            (
+                link.tables
+                for link in self.settings.links.values()
+                if link.publication == publication and link.captures
+            ),
+            (),
+        )
+        await self.history.watermarks.run(
+            "making triggers", partial(_install, publication=publication, tables=tables), atomic=True
+        )
+
+    async def release(self, publication: str) -> None:
+        """Drop the triggers of a publication that no link has any more, and what they have captured.
+
+        Raises:
+            HistoryUnavailableError: the database did not answer.
+        """
+        await self.history.watermarks.run(
+            "dropping triggers", partial(_uninstall, publication=publication), atomic=True
         )
 
     def link(self, name: str) -> LinkSettings:
@@ -214,6 +252,14 @@ class Links:
 def fresh_epoch() -> Epoch:
     """Return the epoch of a log that begins now."""
     return new_epoch(utc_now(), secrets.token_hex(4))
+
+
+async def _install(connection: AnyConnection, *, publication: str, tables: Sequence[str]) -> None:
+    install(cast("Connection", connection), publication, tables)  # links have blocking engines
+
+
+async def _uninstall(connection: AnyConnection, *, publication: str) -> None:
+    uninstall(cast("Connection", connection), publication)
 
 
 def _named(destination: str) -> str:

@@ -52,9 +52,11 @@ class LinkSettings(BaseModel):
     ``on_apply_error`` says what to do with a transaction that the service cannot apply: ``park`` parks it
     whole, ``skip`` counts it and continues, and ``halt`` stops the link in front of it. ``direction`` limits
     a link to sending or receiving. ``tables`` are the ones that an extract copies, parents before their
-    children. ``keep_log`` is how long the log is kept although every peer has confirmed it. So a peer
-    restored from a backup can get again what it lost. ``hooks`` names an object with the methods of
-    :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
+    children, each with all its columns or, as ``customers(id, name)``, with some. With ``capture``, triggers
+    publish every change of them, and changes of the peer are applied to them; with ``to_sender``, what was
+    applied goes back to the peer as well. ``keep_log`` is how long the log is kept although every peer has
+    confirmed it. So a peer restored from a backup can get again what it lost. ``hooks`` names an object with
+    the methods of :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -79,8 +81,15 @@ class LinkSettings(BaseModel):
     on_apply_error: ApplyErrorPolicy = "park"
     direction: Literal["both", "send", "receive"] = "both"
     tables: tuple[str, ...] = ()
+    capture: bool = False
+    to_sender: bool = False
     keep_log: Seconds = DEFAULT_KEEP_LOG
     hooks: str | None = None
+
+    @property
+    def captures(self) -> bool:
+        """Whether triggers capture changes for the peer."""
+        return self.capture and self.direction != "receive"
 
     @property
     def publishing(self) -> PublisherSettings:
@@ -135,6 +144,10 @@ class LinkSettings(BaseModel):
             )
         if not link or ":" in link:
             raise ConfigurationError("links", f"{link!r} cannot name a link", "leave out the colon")
+        if self.capture and not self.tables:
+            raise ConfigurationError(
+                f"links.{link}.capture", "no table is named", 'write tables = ["orders"], or leave it out'
+            )
         _ = self.publishing, self.receiving, self.schedule
         return self if self.publication else self.model_copy(update={"publication": link})
 
@@ -177,6 +190,7 @@ class RemoteSettings(BaseModel):
         }
         if not links:
             raise ConfigurationError("links", "there is none", "write a [links.NAME]")
+        _refuse_different_tables(links)
         above = sorted(name for name, link in links.items() if link.consolidated)
         if len(above) > 1:
             raise ConfigurationError(
@@ -185,6 +199,20 @@ class RemoteSettings(BaseModel):
                 "leave consolidated out of the other links",
             )
         return self.model_copy(update={"links": links})
+
+
+def _refuse_different_tables(links: Mapping[str, LinkSettings]) -> None:
+    """Refuse two links of one publication with different tables: triggers capture once for all its links."""
+    first: dict[str, tuple[str, LinkSettings]] = {}
+    for name, link in links.items():
+        if link.captures:
+            other, known = first.setdefault(link.publication, (name, link))
+            if known.tables != link.tables:
+                raise ConfigurationError(
+                    f"links.{name}.tables",
+                    f"they differ from those of {other}, which has the same publication",
+                    "name the same tables, or another publication",
+                )
 
 
 def _read_key(file: Path) -> bytes:

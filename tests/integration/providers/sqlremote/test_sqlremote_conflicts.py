@@ -1,6 +1,6 @@
 """A consolidated database and two remotes change the same rows: in the end all three hold the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from history.bridge import drive
 from tests.fixtures.scale import sized
-from tests.integration.providers.sqlremote.link_ends import ORDERS, Clock, Side
+from tests.integration.providers.sqlremote.link_ends import ORDERS, Clock, Service, Side
 from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, seeded_fates
 
 #: How often all three are left alone until nothing is on its way, and compared.
@@ -41,15 +41,23 @@ def keep(operations: Sequence[Any], connection: Connection) -> None:
 class Three:
     """The three databases, and what happens to them."""
 
+    #: Applies at the consolidated database, and at the remotes.
+    services: tuple[Service, Service] = (resolve, put)
+    settings: Mapping[str, Any] = {}
+
     def __init__(self, folder: Path, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311  (a test's dice need no secrecy)
         self.carrier = LossyCarrier()
         self.fates = seeded_fates(seed, fault_rate=0.2)
         shared: dict[str, Any] = {"carrier": self.carrier, "clock": Clock()}
         urls = [f"sqlite:///{folder}/{name}.db" for name in "cab"]
-        self.centre = Side("c", "a", urls[0], service=resolve, names=("orders", "third"), **shared)
-        a = Side("a", "c", urls[1], service=put, **shared)
-        b = Side("third-c", "c-third", urls[2], service=put, **shared)
+        above, below = self.services
+        told = [dict(self.settings) for _ in "cab"]
+        self.centre = Side(
+            "c", "a", urls[0], service=above, names=("orders", "third"), settings=told[0], **shared
+        )
+        a = Side("a", "c", urls[1], service=below, settings=told[1], **shared)
+        b = Side("third-c", "c-third", urls[2], service=below, settings=told[2], **shared)
         self.sides = (self.centre, a, b)
         for side in self.sides:
             side.execute("CREATE TABLE stock (id TEXT PRIMARY KEY, value TEXT)")

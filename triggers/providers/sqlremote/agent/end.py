@@ -7,15 +7,17 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from history.bridge import settled
 from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection
 from history.sql.links.history import LinkHistory
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import ORIGIN, Offset, broken_rules
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.agent.hooks import Hooks
+from triggers.providers.sqlremote.capture.installing import refuse_uncaptured
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
@@ -25,6 +27,9 @@ from triggers.providers.sqlremote.protocol.packet import Packet, Report, encode
 from triggers.providers.sqlremote.protocol.publisher import Publisher
 from triggers.providers.sqlremote.protocol.sealing import Seal
 from triggers.providers.sqlremote.settings import LinkSettings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +89,7 @@ class End:
 
         Raises:
             LinkBusyError: another agent has it.
-            ConfigurationError: the link does not exist.
+            ConfigurationError: the link does not exist, or its triggers do not capture its tables.
         """
         watermarks = self.history.watermarks
         found = await watermarks.read(self.link)
@@ -92,6 +97,8 @@ class End:
             raise ConfigurationError(
                 "link", f"link {self.link} does not exist", "create it with: doubtless sqlremote setup"
             )
+        if self.settings.captures:
+            await watermarks.run("checking the triggers", self._check_triggers)
         dead = found.agent if found.agent is not None and _is_dead(found.agent) else ""
         row = await watermarks.take(self.link, self.token, LEASE, dead=dead)
         if row is None:
@@ -111,6 +118,10 @@ class End:
         if not self.begun:
             self.begun = True
             self.hooks.begin(self.link)
+
+    async def _check_triggers(self, connection: AnyConnection) -> None:
+        blocking = cast("Connection", connection)  # links have blocking engines
+        refuse_uncaptured(blocking, self.settings.publication, self.settings.tables)
 
     async def store(self) -> None:
         """Store the changes.

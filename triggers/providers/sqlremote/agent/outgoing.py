@@ -88,6 +88,9 @@ class OutgoingHalf:
         if end.settings.direction == "receive" or end.publisher.alarm is not None:
             return False
         end.hooks.send_begin(end.link)
+        collected = await self.log.collect()
+        if collected is not None:
+            end.log_end = Offset(collected)
         await self._open_gate()
         await end.store()
         for _ in range(PAGES):

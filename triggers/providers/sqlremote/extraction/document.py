@@ -60,8 +60,8 @@ class Writer:
     rows: int = 0
     _digest: Any = field(default_factory=blake2b)
 
-    def begin(self, begin: Begin) -> None:
-        """Write the description of the extract."""
+    def begin(self, begin: BaseModel) -> None:
+        """Write the description of the file."""
         self._line(begin.model_dump(mode="json"))
 
     def row(self, table: int, values: Sequence[Any]) -> None:
@@ -102,14 +102,25 @@ class Extract:
 
 
 def opened(path: Path) -> Extract:
-    """Check a file from its first to its last line.
+    """Check an extract from its first to its last line.
 
     Raises:
         ConfigurationError: it is not an extract, was cut off or was changed.
     """
-    with _as_problems_of(path), path.open("rb") as file:
+    with _as_problems_of(path):
+        first, rows = checked(path)
+        return Extract(path, Begin.model_validate_json(first), rows)
+
+
+def checked(path: Path) -> tuple[bytes, int]:
+    """Read a file to its end; return its first line, and how many rows it has.
+
+    Raises:
+        ConfigurationError: it was cut off or changed.
+        OSError, ValueError: it cannot be read, or is not such a file.
+    """
+    with path.open("rb") as file:
         first = file.readline()
-        begin = Begin.model_validate_json(first)
         digest, rows, last = blake2b(first), 0, b""
         for line in file:
             if last:
@@ -119,7 +130,7 @@ def opened(path: Path) -> Extract:
         end = json.loads(last or b"null")
         if end != {"rows": rows, "digest": digest.hexdigest()}:
             raise _unusable(path, "was cut off or changed")
-    return Extract(path, begin, rows)
+    return first, rows
 
 
 @contextmanager

@@ -20,20 +20,16 @@ from sqlalchemy import Connection, Table
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, fetch
 from history.sql.links.watermark import LinkRow, reset_on, row_of
-from history.sql.statements.dialects import statement
 from history.sql.statements.watermark import LOCK
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
+from triggers.providers.sqlremote.capture.declared import Declared
 from triggers.providers.sqlremote.extraction.document import Begin, Writer
 from triggers.providers.sqlremote.extraction.tables import rows_of, shape_of, tables_of, take_time
 from triggers.providers.sqlremote.links import Links, fresh_epoch
+from triggers.providers.sqlremote.publication.collecting import collect
 
 #: The jump of the peer's log when it loads an extract: further than anybody commits unnoticed.
 JUMP: Final = 2**32
-
-# Nobody publishes until this transaction ends.
-LOCK_END: Final = statement(
-    "UPDATE doubtless_link_end SET last_offset = last_offset WHERE id = 1 RETURNING last_offset"
-)
 
 
 async def extract(
@@ -78,7 +74,7 @@ async def _extract(
     row, last = await locked(connection, link)
     outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
     peer_epoch, peer_offset = max((incoming.epoch, incoming.log_received), beyond or ("", 0))
-    found = tables_of(blocking, names, raw=True)
+    found = tables_of(blocking, [Declared.parse(name) for name in names], raw=True)
     begin = Begin(
         link=link,
         dialect=connection.dialect.name,
@@ -122,6 +118,8 @@ def _write(connection: Connection, hidden: Path, begin: Begin, tables: Sequence[
 async def locked(connection: AnyConnection, link: str) -> tuple[LinkRow, Offset]:
     """Lock a link's row and the end of the log until the transaction ends, and return both.
 
+    The log then has all changes that triggers have captured; nobody changes a captured table until the end.
+
     Raises:
         ConfigurationError: the link is not set up.
     """
@@ -130,8 +128,8 @@ async def locked(connection: AnyConnection, link: str) -> tuple[LinkRow, Offset]
         raise ConfigurationError(
             "link", f"link {link} does not exist", "create it with: doubtless sqlremote setup"
         )
-    ((last,),) = await fetch(connection, LOCK_END)
-    return row_of(rows[0]), Offset(int(last))
+    row = row_of(rows[0])
+    return row, Offset(await collect(connection, row.publication, alone=True))
 
 
 def later_than(known: Epoch) -> Epoch:

@@ -15,6 +15,7 @@ from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.links.watermark import LinkRow, reset_on
 from history.sql.statements.dialects import statement
+from history.sql.statements.watermark import MARK, NOT_CAPTURED
 from history.store.watermark import Offset
 from triggers.providers.sqlremote.extraction import document
 from triggers.providers.sqlremote.extraction.document import Begin, Extract
@@ -74,7 +75,9 @@ async def _load(
                 "confirmed them: the extract would overwrite them",
                 "save what they did, and load with --discard",
             )
+    await execute(connection, MARK, origin=NOT_CAPTURED)
     replace(blocking, extract)
+    await execute(connection, MARK, origin=None)
     await execute(connection, JUMP_TO, offset=begin.peer_offset)
     await reset_on(connection, link=link, epoch=begin.peer_epoch, peer=(begin.epoch, begin.offset))
 

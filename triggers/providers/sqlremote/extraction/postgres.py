@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as as_type
 
 from history.sql.statements.dialects import quoted_name
+from triggers.providers.sqlremote.capture.declared import column_types
 
 #: Python has the same values for columns of these types.
 _SAME: Final = (Boolean, Integer, Numeric, String, LargeBinary, Uuid)
@@ -48,12 +49,6 @@ SETTINGS: Final = (
     "SET LOCAL datestyle = 'ISO, YMD'",
     "SET LOCAL intervalstyle = 'postgres'",
     "SET LOCAL lc_monetary = 'C'",
-)
-
-# The types of a table's columns, without lengths: a cast to a type with a length would silently cut a text.
-_TYPES: Final = text(
-    "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
-    "WHERE attrelid = to_regclass(quote_ident(:table)) AND attnum > 0 AND NOT attisdropped"
 )
 
 
@@ -90,8 +85,7 @@ def inserting(connection: Connection, table: str, columns: Sequence[str]) -> Tex
 
     Even a column that counts by itself, ALWAYS, gets its value.
     """
-    found: Sequence[Any] = connection.execute(_TYPES, {"table": table}).all()
-    types = dict[str, str](found)
+    types = column_types(connection, table)
     names = ", ".join(map(quoted_name, columns))
     values = ", ".join(f"CAST(:p{index} AS {types[name]})" for index, name in enumerate(columns))
     into = f"INSERT INTO {quoted_name(table)} ({names})".replace(":", "\\:")

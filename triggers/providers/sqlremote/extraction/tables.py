@@ -11,6 +11,7 @@ from sqlalchemy.exc import DataError, IntegrityError, NoSuchTableError, Programm
 
 from history.errors import ConfigurationError
 from history.sql.statements.dialects import Dialect
+from triggers.providers.sqlremote.capture.declared import Declared
 from triggers.providers.sqlremote.extraction import postgres
 from triggers.providers.sqlremote.extraction.document import Extract, Shape
 
@@ -31,18 +32,20 @@ def _is_postgres(connection: Connection) -> bool:
     return connection.dialect.name == Dialect.POSTGRESQL
 
 
-def tables_of(connection: Connection, names: Sequence[str], *, raw: bool) -> Sequence[Table]:
-    """Return tables as the database has them, without columns that it computes itself.
+def tables_of(connection: Connection, names: Sequence[Declared], *, raw: bool) -> Sequence[Table]:
+    """Return tables as the database has them, without columns that it computes itself or that are not named.
 
     ``raw`` takes the values of SQLite as they are stored, whatever the declared types of its columns.
 
     Raises:
         ConfigurationError: a table does not exist.
     """
-    return [_table(connection, name, raw=raw and connection.dialect.name == Dialect.SQLITE) for name in names]
+    raw = raw and connection.dialect.name == Dialect.SQLITE
+    return [_table(connection, name, raw=raw) for name in names]
 
 
-def _table(connection: Connection, name: str, *, raw: bool) -> Table:
+def _table(connection: Connection, declared: Declared, *, raw: bool) -> Table:
+    name = declared.name
     try:
         with catch_warnings():  # of types that SQLAlchemy does not know
             simplefilter("ignore", SAWarning)
@@ -51,7 +54,15 @@ def _table(connection: Connection, name: str, *, raw: bool) -> Table:
         raise ConfigurationError(
             "tables", f"there is no table {name} in this database", "correct the name, or create the table"
         ) from error
-    columns = [column for column in found.columns if column.computed is None]
+    wanted = declared.columns or tuple(found.columns.keys())
+    columns = [column for column in found.columns if column.computed is None and column.name in wanted]
+    if declared.columns and len(columns) < len(wanted):
+        missing = set(wanted) - {column.name for column in columns}
+        raise ConfigurationError(
+            "tables",
+            f"{name} has no column {', '.join(sorted(missing))}",
+            "correct the setting tables",
+        )
     if raw:
         return Table(name, MetaData(), *(Column[Any](column.name) for column in columns))
     # JSON comes as its text.
@@ -83,7 +94,7 @@ def replace(connection: Connection, extract: Extract) -> None:
     """
     shapes = extract.begin.tables
     raw = extract.begin.dialect == Dialect.SQLITE
-    tables = tables_of(connection, [shape.name for shape in shapes], raw=raw)
+    tables = tables_of(connection, [Declared(shape.name) for shape in shapes], raw=raw)
     for shape, table in zip(shapes, tables, strict=True):
         missing = [name for name in shape.columns if name not in table.columns]
         if missing:

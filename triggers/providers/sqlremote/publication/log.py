@@ -15,6 +15,7 @@ from history.sql.statements.watermark import READ_END
 from history.store import milliseconds
 from history.store.watermark import Offset
 from triggers.providers.sqlremote.protocol.parts import Transaction
+from triggers.providers.sqlremote.publication.collecting import collect, waiting
 
 #: About how many bytes of operations are read at a time.
 PAGE_BYTES = 2_000_000
@@ -105,6 +106,18 @@ class Log:
         """Adapt the number of rows, to read about the same number of bytes the next time."""
         size = sum(len(row.operation) for row in rows) // max(1, len(rows)) + 1
         self._limit = min(max(PAGE_BYTES // size, FEWEST), MOST)
+
+    async def collect(self) -> int | None:
+        """Move what triggers have captured into the log; return its new end, or None if nothing waited."""
+        if not await self.waiting():
+            return None
+        work = partial(collect, publication=self.publication)
+        return await self.watermarks.run("moving changes into the log", work, atomic=True)
+
+    async def waiting(self) -> int:
+        """Count the captured operations that are not in the log yet."""
+        work = partial(waiting, publication=self.publication)
+        return await self.watermarks.run("counting changes", work)
 
     async def prune(self, keep: timedelta = timedelta(0)) -> int:
         """Delete what every peer has confirmed and is older than ``keep``; return how many operations."""

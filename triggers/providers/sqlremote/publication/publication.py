@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute_each, fetch
-from history.sql.links.history import APPLYING
+from history.sql.links.history import applying
 from history.sql.statements.dialects import statement
 from history.store.watermark import Offset
 
@@ -87,7 +87,7 @@ class Publication:
                 "offset": offset,
                 "publication": self.name,
                 "position": count - len(texts) + index,
-                "origin": None if to_sender else _origin(sync),
+                "origin": None if to_sender else applying(sync),
                 "operation": text,
             }
             for index, text in enumerate(texts)
@@ -172,9 +172,3 @@ def _forget_at_end(
     ends = word.startswith(("COMMIT", "END", "BEGIN", "ABORT"))
     if ends or (word == "ROLLBACK" and " TO " not in text.upper()):
         connection.info.pop(_NUMBERED, None)
-
-
-def _origin(connection: Connection) -> str | None:
-    """Return the link that is the source of the work in this very transaction: it is not echoed there."""
-    link, within = connection.info.get(APPLYING, (None, None))
-    return link if within is not None and within is connection.get_transaction() else None

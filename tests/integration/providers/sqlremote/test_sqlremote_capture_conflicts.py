@@ -1,0 +1,116 @@
+"""Databases whose tables are captured change the same rows, and are equal in the end."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from history.bridge import drive
+from tests.fixtures.scale import sized
+from tests.integration.providers.sqlremote.link_ends import Side, both, linked
+from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three
+from triggers.providers.sqlremote import Change, apply_changes
+from triggers.providers.sqlremote.comparison import Difference, compare, opened
+
+#: Changes of all kinds, some of which change nothing.
+STATEMENTS = (
+    "DELETE FROM stock WHERE id = :row",
+    "UPDATE stock SET value = :value WHERE id >= :row",
+    "INSERT INTO stock VALUES (:row, :value) ON CONFLICT (id) DO UPDATE SET value = excluded.value",
+)
+
+HISTORIES = sized(10, full=1000)
+
+
+def keep(
+    operations: Sequence[Any], connection: Connection, *, tables: Sequence[str], to_sender: bool = False
+) -> None:
+    changes = [Change.model_validate(operation) for operation in operations]
+    apply_changes(connection, changes, tables=tables, to_sender=to_sender)
+
+
+def compared(x: Side, y: Side, tables: Sequence[str]) -> list[Difference]:
+    with opened(x.url, tables) as here, opened(y.url, tables) as there:
+        return list(compare(here, there))
+
+
+class Captured(Three):
+    """As :class:`Three`, but nobody appends anything."""
+
+    services = partial(keep, tables=["stock"], to_sender=True), partial(keep, tables=["stock"])
+    settings = {"tables": ["stock"], "capture": True}  # noqa: RUF012  (nobody changes it)
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(folder, seed)
+        for side in self.sides:
+            drive(side.links.capture("orders"))
+
+    def update(self, side: Side) -> None:
+        """Change one or two rows, or more."""
+        with side.engine.begin() as connection:
+            for row in self.random.sample(ROWS, self.random.choice([1, 2])):
+                value = self.random.choice(["red", "blue", f"{side.name} {self.random.random()}"])
+                statement = self.random.choice(STATEMENTS)
+                connection.exec_driver_sql(statement, {"row": row, "value": value})
+
+    def is_quiet(self) -> bool:
+        waiting = [side.query("SELECT COUNT(*) FROM doubtless_link_changes")[0][0] for side in self.sides]
+        return not any(waiting) and super().is_quiet()
+
+
+@pytest.fixture(params=range(2))
+def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Captured]:
+    made = Captured(tmp_path, seed=request.param)
+    yield made
+    made.leave()
+
+
+def test_all_captured_databases_end_with_the_same_rows(three: Captured) -> None:
+    for history in range(HISTORIES // 2):
+        three.live()
+        three.settle()
+
+        centre, *remotes = three.sides
+        differences = [one for remote in remotes for one in compared(centre, remote, ["stock"])]
+        assert all(one.is_equal for one in differences), f"after history {history}: {differences}"
+
+
+def test_a_database_that_does_not_get_its_own_results_differs(tmp_path: Path) -> None:
+    three = Captured(tmp_path, seed=0)
+    centre, a, b = three.sides
+    centre.service = partial(keep, tables=["stock"])
+
+    for side in (a, b):
+        side.execute(f"INSERT INTO stock VALUES ('r-1', '{side.name}')")  # noqa: S608
+    three.settle()
+
+    (difference,) = compared(a, b, ["stock"])
+    assert difference.different == ['["r-1"]']
+    three.leave()
+
+
+def test_sqlite_and_postgres_replicate_to_each_other(tmp_path: Path, postgres_url: str) -> None:
+    tables = ["kinds"]
+    columns = (
+        "id BIGINT PRIMARY KEY, t TEXT, flag BOOLEAN, raw {}, n NUMERIC(9, 2), size DOUBLE PRECISION, "
+        "day DATE, at {}"
+    )
+    with linked([f"sqlite:///{tmp_path}/x.db", postgres_url], tables=tables, capture=True) as (x, y):
+        x.execute(f"CREATE TABLE kinds ({columns.format('BLOB', 'TEXT')})")
+        y.execute(f"CREATE TABLE kinds ({columns.format('BYTEA', 'TIMESTAMPTZ')})")
+        for side in (x, y):
+            side.service = partial(keep, tables=tables)
+            drive(side.links.capture("orders"))
+
+        values = r"'Zoë', TRUE, {}, 1.25, 0.1, '2026-05-01', '2026-05-01 12\:00\:00.5+00'"
+        for side, key, raw in ((x, 9007199254740993, "x'00ff'"), (y, 2, r"'\x00ff'")):
+            side.execute(f"INSERT INTO kinds VALUES ({key}, {values.format(raw)})")  # noqa: S608
+        y.execute("INSERT INTO kinds (id) VALUES (3)")
+        both(x, y, rounds=3)
+
+        (difference,) = compared(x, y, tables)
+        assert difference.is_equal
+        assert (difference.rows, difference.other_rows) == (3, 3)

@@ -1,0 +1,98 @@
+"""Both ends of a link are compared: what is missing or different is named by its key."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from history.errors import ConfigurationError
+from tests.integration.providers.sqlremote.link_ends import Side, linked
+from triggers.providers.sqlremote.comparison import (
+    Difference,
+    compare,
+    digests,
+    opened,
+    opened_end,
+    write,
+)
+
+TABLES = ["customers", "lines"]
+CUSTOMERS = "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, n NUMERIC(9, 2))"
+LINES = "CREATE TABLE lines (customer TEXT, line INTEGER, PRIMARY KEY (customer, line))"
+
+
+@pytest.fixture
+def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
+    with linked(link_databases) as sides:
+        for side in sides:
+            side.execute(CUSTOMERS)
+            side.execute(LINES)
+        yield sides
+
+
+def compared(x: Side, y: Side, tables: Sequence[str] = TABLES) -> list[Difference]:
+    with opened(x.url, tables) as here, opened_end(y.url, tables) as there:
+        return list(compare(here, there))
+
+
+def test_each_difference_is_found_and_named(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    for side, rows in (
+        (x, "(1, 'Ann', 1.5), (2, 'Bob', NULL), (3, 'Cy', 0)"),
+        (y, "(4, 'Di', 1), (3, 'Cy', 0), (2, 'bob', NULL)"),
+    ):
+        side.execute(f"INSERT INTO customers VALUES {rows}")  # noqa: S608  (those above)
+        side.execute("INSERT INTO lines VALUES ('a', 1)")
+    x.execute("INSERT INTO lines VALUES ('a', 2)")
+
+    customers, lines = compared(x, y)
+
+    assert (customers.rows, customers.other_rows) == (3, 3)
+    assert (customers.missing_here, customers.missing_there, customers.different) == (
+        ["[4]"],
+        ["[1]"],
+        ["[2]"],
+    )
+    assert (lines.missing_here, lines.missing_there) == ([], ['["a",2]'])
+
+
+def test_many_rows_written_in_another_order_are_equal(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    rows = [f"({number}, 'n{number}', {number}.25)" for number in range(5000)]
+    x.execute(f"INSERT INTO customers VALUES {', '.join(rows)}")  # noqa: S608
+    y.execute(f"INSERT INTO customers VALUES {', '.join(reversed(rows))}")  # noqa: S608
+
+    assert all(one.is_equal for one in compared(x, y))
+    with opened(x.url, TABLES) as here, opened(y.url, TABLES) as there:
+        assert digests(here) == digests(there)
+
+    y.execute("UPDATE customers SET n = n + 1 WHERE id = 4321")
+    assert [one.different for one in compared(x, y)] == [["[4321]"], []]
+
+
+def test_a_file_of_checksums_replaces_the_other_end(pair: tuple[Side, Side], tmp_path: Path) -> None:
+    x, y = pair
+    y.execute("INSERT INTO customers VALUES (1, 'Ann', 1)")
+    file = tmp_path / "y.sums"
+    with opened(y.url, TABLES) as there:
+        write(there, file)
+
+    with opened(x.url, TABLES) as here, opened_end(str(file), TABLES) as there:
+        customers, _ = compare(here, there)
+
+    assert customers.missing_here == ["[1]"]
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(ConfigurationError, match=r"cut off or changed|not a file of checksums"):  # noqa: SIM117
+        with opened_end(str(file), TABLES):
+            pass
+
+
+def test_only_named_columns_are_compared_and_other_columns_are_refused(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    x.execute("INSERT INTO customers VALUES (1, 'Ann', 1)")
+    y.execute("INSERT INTO customers VALUES (1, 'Ada', 1)")
+    y.execute("ALTER TABLE customers ADD COLUMN city TEXT")
+
+    assert compared(x, y, ["customers(id, n)"])[0].is_equal
+    with pytest.raises(ConfigurationError, match="customers has other columns at the other end: city"):
+        compared(x, y)

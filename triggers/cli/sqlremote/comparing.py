@@ -1,0 +1,61 @@
+"""The work of ``doubtless sqlremote compare``; loaded when it runs, because it loads SQLAlchemy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from history.errors import ConfigurationError
+from triggers.cli.shared.output import State
+from triggers.cli.sqlremote.work import opened
+from triggers.providers.sqlremote import comparison
+from triggers.providers.sqlremote.comparison import Difference
+
+#: How many keys of each kind of difference a person sees; JSON has all.
+SHOWN: Final = 10
+
+
+def compare_ends(state: State, settings: Path, link: str, *, other: str | None, to: Path | None) -> None:
+    """Compare the tables of a link, or write or show their checksums.
+
+    Raises:
+        ConfigurationError: the link does not exist or names no tables.
+        typer.Exit: something differs: the exit code is 1.
+    """
+    with opened(settings) as links:
+        tables = links.link(link).tables
+        if not tables:
+            raise ConfigurationError(
+                "tables", f"no table of link {link} is named", "set tables = [...] of the link"
+            )
+        with comparison.opened(links.settings.database, tables) as here:
+            if to is not None:
+                comparison.write(here, to)
+            if other is not None:
+                with comparison.opened_end(other, tables) as there:
+                    _show(state, comparison.compare(here, there))
+                return
+            rows = [
+                {"table": table, "rows": rows, "checksum": checksum}
+                for table, rows, checksum in comparison.digests(here)
+            ]
+    state.show("tables", ["table", "rows", "checksum"], rows)
+
+
+def _show(state: State, found: Sequence[Difference]) -> None:
+    kinds = ("missing_here", "missing_there", "different")
+    rows = [
+        {"table": one.table, "rows": one.rows, "other_rows": one.other_rows}
+        | {kind: getattr(one, kind) if state.as_json else len(getattr(one, kind)) for kind in kinds}
+        for one in found
+    ]
+    state.show("tables", ["table", "rows", "other_rows", *kinds], rows)
+    for one in found:
+        for kind in kinds:
+            keys: Sequence[str] = getattr(one, kind)
+            more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+            if keys:
+                state.note(f"{one.table}, {kind.replace('_', ' ')}: {', '.join(keys[:SHOWN])}{more}")
+    if not all(one.is_equal for one in found):
+        raise typer.Exit(1)

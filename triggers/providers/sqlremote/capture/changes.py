@@ -1,0 +1,176 @@
+"""A captured change of a row, and how the other end applies it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection, TextClause, text
+from sqlalchemy.orm import Session
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.sql.database.engine import execute
+from history.sql.links.history import applying
+from history.sql.statements.dialects import quoted_name
+from history.sql.statements.watermark import MARK
+from triggers.providers.sqlremote.capture.declared import Declared, column_types
+
+#: The values of a row, by the names of columns.
+Values = Mapping[str, Any]
+
+
+class Change(BaseModel):
+    """One change of one row, as a trigger has captured it.
+
+    ``key`` has the primary key before the change. ``old`` and ``new`` have the values before and after it: of
+    all columns for an INSERT or DELETE, of the changed columns for an UPDATE. A TRUNCATE has deleted all
+    rows.
+
+    Bytes are ``{"bytes": "00ff"}``, and infinity of SQLite is ``{"real": "inf"}``. PostgreSQL writes as text
+    what is neither a whole number nor a boolean.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    table: str
+    operation: Literal["INSERT", "UPDATE", "DELETE", "TRUNCATE"]
+    key: Values = {}
+    old: Values = {}
+    new: Values = {}
+
+
+def apply_changes(
+    connection: Connection | Session,
+    changes: Sequence[Change],
+    *,
+    tables: Sequence[str],
+    to_sender: bool = False,
+) -> None:
+    """Apply captured changes to the tables here, whatever their rows hold: the last change wins.
+
+    An INSERT whose key exists already overwrites the row. An UPDATE or DELETE without a row does nothing.
+    ``tables`` are those that the peer may change, as in the setting ``tables``. With ``to_sender``, triggers
+    here capture these changes as this database's own: every peer gets them, the sender included.
+
+        @trigger("link:orders", name="apply-orders", transacted=True)
+        def apply(operations: list[Change], connection: Connection) -> None:
+            apply_changes(connection, operations, tables=["orders"])
+
+    Raises:
+        ConfigurationError: a change is of another table or column.
+        SQLAlchemyError: the database refuses a change.
+    """
+    blocking = connection.connection() if isinstance(connection, Session) else connection
+    origin = applying(blocking) if to_sender else None
+    if origin is not None:
+        drive(execute(blocking, MARK, origin=None))
+    applier = _Applier(blocking, {one.name: one for one in map(Declared.parse, tables)})
+    for change in changes:
+        applier.apply(change)
+    if origin is not None:
+        drive(execute(blocking, MARK, origin=origin))
+
+
+def service_for(
+    tables: Sequence[str], *, to_sender: bool = False
+) -> Callable[[list[Change], Connection], None]:
+    """Return the service of a trigger that applies changes to these tables."""
+
+    def apply(operations: list[Change], connection: Connection) -> None:
+        apply_changes(connection, operations, tables=tables, to_sender=to_sender)
+
+    return apply
+
+
+@dataclass(slots=True)
+class _Applier:
+    connection: Connection
+    tables: Mapping[str, Declared]
+    _types: dict[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    _texts: dict[tuple[object, ...], TextClause] = field(default_factory=dict[tuple[object, ...], TextClause])
+
+    def apply(self, change: Change) -> None:
+        declared = self.tables.get(change.table)
+        if declared is None:
+            raise ConfigurationError(
+                "tables",
+                f"{change.table} is not one of this link",
+                "add it to the setting tables, or to tables=",
+            )
+        self._refuse_unknown(declared, change)
+        shape = change.table, change.operation, tuple(change.key), tuple(change.new)
+        clause = self._texts.get(shape)
+        if clause is None:
+            clause = self._texts[shape] = text(self._written(change))
+        self.connection.execute(clause, self._bound(change))
+
+    def _refuse_unknown(self, declared: Declared, change: Change) -> None:
+        if change.table not in self._types:
+            self._types[change.table] = column_types(self.connection, change.table)
+        known = declared.columns or tuple(self._types[change.table])
+        unknown = [name for name in (*change.key, *change.new) if known and name not in known]
+        if unknown or (change.operation != "TRUNCATE" and not change.key):
+            raise ConfigurationError(
+                "tables",
+                f"a change of {change.table} has no key, or unknown columns: {', '.join(unknown)}",
+                "add them here, or name the same columns at both ends",
+            )
+
+    def _written(self, change: Change) -> str:
+        table, columns = _name(change.table), list(change.new)
+        values = [self._value(change.table, name, f"n{place}") for place, name in enumerate(columns)]
+        where = " AND ".join(
+            f"{_name(name)} = {self._value(change.table, name, f'k{place}')}"
+            for place, name in enumerate(change.key)
+        )
+        match change.operation:
+            case "INSERT":
+                overriding = "OVERRIDING SYSTEM VALUE " if self._types[change.table] else ""
+                rest = [
+                    f"{_name(name)} = excluded.{_name(name)}" for name in columns if name not in change.key
+                ]
+                doing = f"UPDATE SET {', '.join(rest)}" if rest else "NOTHING"
+                return (
+                    f"INSERT INTO {table} ({', '.join(map(_name, columns))}) {overriding}"
+                    f"VALUES ({', '.join(values)}) "
+                    f"ON CONFLICT ({', '.join(map(_name, change.key))}) DO {doing}"
+                )
+            case "UPDATE":
+                sets = ", ".join(
+                    f"{_name(name)} = {value}" for name, value in zip(columns, values, strict=True)
+                )
+                return f"UPDATE {table} SET {sets} WHERE {where}"  # noqa: S608
+            case "DELETE":
+                return f"DELETE FROM {table} WHERE {where}"  # noqa: S608
+            case "TRUNCATE":
+                return f"DELETE FROM {table}"  # noqa: S608
+
+    def _value(self, table: str, column: str, place: str) -> str:
+        kind = self._types[table].get(column)
+        return f":{place}" if kind is None else f"CAST(:{place} AS {kind.replace(':', chr(92) + ':')})"
+
+    def _bound(self, change: Change) -> dict[str, Any]:
+        as_text = bool(self._types[change.table])
+        values = {f"n{place}": value for place, value in enumerate(change.new.values())}
+        if change.operation != "INSERT":
+            values |= {f"k{place}": value for place, value in enumerate(change.key.values())}
+        else:
+            values = {name: value for name, value in values.items() if name.startswith("n")}
+        return {name: _read(value, as_text=as_text) for name, value in values.items()}
+
+
+#: How to read values that JSON does not have.
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {"bytes": bytes.fromhex, "real": float}
+
+
+def _read(value: Any, *, as_text: bool) -> Any:
+    """Return a value for the driver; PostgreSQL reads all of them but bytes from text."""
+    if isinstance(value, dict):
+        ((kind, written),) = cast("dict[str, str]", value).items()
+        value = _READ[kind](written)
+    return value if value is None or isinstance(value, bytes) or not as_text else str(value)
+
+
+def _name(name: str) -> str:
+    return quoted_name(name).replace(":", "\\:")

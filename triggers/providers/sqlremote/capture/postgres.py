@@ -1,0 +1,129 @@
+"""The trigger function of PostgreSQL: it writes a change as JSON, with values as PostgreSQL's own text."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from history.sql.statements.dialects import quoted_name
+from triggers.providers.sqlremote.capture.declared import Captured
+
+#: JSON has equal values for columns of these types.
+_SAME: Final = ("boolean", "smallint", "integer", "bigint")
+
+#: How values become text: PostgreSQL reads it back without a change, whatever the settings of a session are.
+_SETTINGS: Final = (
+    "search_path = pg_catalog",
+    "datestyle = 'ISO, YMD'",
+    "intervalstyle = 'postgres'",
+    "timezone = 'UTC'",
+    "extra_float_digits = 1",
+    "lc_monetary = 'C'",
+)
+
+#: Its author may write into the table of changes, so everybody who may change the application's table can.
+CREATE_FUNCTION: Final = """CREATE OR REPLACE FUNCTION {name}() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER {settings} AS $doubtless${body}$doubtless$"""
+
+_BODY: Final = """
+DECLARE
+    origin CONSTANT text := NULLIF(current_setting('doubtless.origin', TRUE), '');
+    names CONSTANT text[] := {names};
+    keys CONSTANT text[] := {keys};
+    change jsonb := {change} || jsonb_build_object('operation', TG_OP);
+    was jsonb[];
+    becomes jsonb[];
+BEGIN
+    IF origin = ':' THEN
+        RETURN NULL;
+    END IF;
+    IF TG_OP IN ('UPDATE', 'DELETE') THEN
+        was := ARRAY[{old}]::jsonb[];
+    END IF;
+    IF TG_OP IN ('INSERT', 'UPDATE') THEN
+        becomes := ARRAY[{new}]::jsonb[];
+    END IF;
+    IF TG_OP = 'UPDATE' AND was = becomes THEN
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'TRUNCATE' THEN
+        change := change || jsonb_build_object('key', (
+            SELECT jsonb_object_agg(name, value)
+            FROM unnest(names, COALESCE(was, becomes)) AS r (name, value) WHERE name = ANY (keys)
+        ));
+    END IF;
+    IF TG_OP IN ('UPDATE', 'DELETE') THEN
+        change := change || jsonb_build_object('old', (
+            SELECT jsonb_object_agg(name, o) FROM unnest(names, was, becomes) AS r (name, o, n)
+            WHERE TG_OP = 'DELETE' OR o IS DISTINCT FROM n
+        ));
+    END IF;
+    IF TG_OP IN ('INSERT', 'UPDATE') THEN
+        change := change || jsonb_build_object('new', (
+            SELECT jsonb_object_agg(name, n) FROM unnest(names, was, becomes) AS r (name, o, n)
+            WHERE TG_OP = 'INSERT' OR o IS DISTINCT FROM n
+        ));
+    END IF;
+    INSERT INTO {into} (publication, work, origin, operation)
+    VALUES ({publication}, txid_current(), origin, change::text);
+    RETURN NULL;
+END
+"""
+
+
+def body_of(schema: str, publication: str, table: Captured) -> str:
+    """Return the body of a table's trigger function. ``schema`` has the tables of the links."""
+    return _BODY.format(
+        names=_array(table.columns),
+        keys=_array(table.key),
+        change=_literal(json.dumps({"table": table.name})) + "::jsonb",
+        old=_values("OLD", table),
+        new=_values("NEW", table),
+        into=f"{quoted_name(schema)}.doubtless_link_changes",
+        publication=_literal(publication),
+    )
+
+
+def statements_of(schema: str, name: str, table: Captured, body: str) -> Sequence[str]:
+    """Return the statements that create a table's triggers, and the function that they run."""
+    function, on = f"{quoted_name(schema)}.{quoted_name(name)}", quoted_name(table.name)
+    settings = " ".join(f"SET {setting}" for setting in _SETTINGS)
+    events = {name: "INSERT OR UPDATE OR DELETE", truncating(name): "TRUNCATE"}
+    each = {name: "ROW", truncating(name): "STATEMENT"}
+    triggers = [
+        f"CREATE TRIGGER {quoted_name(one)} AFTER {event} ON {on} FOR EACH {each[one]} "
+        f"EXECUTE FUNCTION {function}()"
+        for one, event in events.items()
+    ]
+    return [CREATE_FUNCTION.format(name=function, settings=settings, body=body), *triggers]
+
+
+def truncating(name: str) -> str:
+    """Return the name of the trigger for TRUNCATE."""
+    return f"{name}_truncate"
+
+
+def wanted(name: str, body: str) -> Mapping[str, str]:
+    """Return the bodies of a table's triggers, by the names of the triggers."""
+    return {name: body, truncating(name): body}
+
+
+def _values(row: str, table: Captured) -> str:
+    return ", ".join(_value(f"{row}.{quoted_name(name)}", table.types[name]) for name in table.columns)
+
+
+def _value(value: str, kind: str) -> str:
+    if kind in _SAME:
+        return f"to_jsonb({value})"
+    if kind == "bytea":
+        return f"CASE WHEN {value} IS NOT NULL THEN jsonb_build_object('bytes', encode({value}, 'hex')) END"
+    return f"to_jsonb({value}::text)"
+
+
+def _array(names: Sequence[str]) -> str:
+    return f"ARRAY[{', '.join(map(_literal, names))}]"
+
+
+def _literal(value: str) -> str:
+    # Also safe in a database where standard_conforming_strings is off.
+    quoted = value.replace("'", "''")
+    return f"E'{quoted.replace(chr(92), chr(92) * 2)}'" if "\\" in value else f"'{quoted}'"

@@ -1,0 +1,300 @@
+"""Compare the tables of both ends of a link, row by row, by checksums.
+
+An end is a database, or the file of checksums that ``doubtless sqlremote compare --to`` wrote there. The
+first reading adds up the checksums of groups of keys, in any order. The second one looks at the keys of the
+groups that differ, so it needs memory for these only.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Context, Decimal
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from sqlalchemy import Connection, Engine, select
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import open_engine
+from history.sql.statements.dialects import Dialect
+from triggers.providers.sqlremote.capture.declared import Captured, Declared, captured
+from triggers.providers.sqlremote.extraction import postgres
+from triggers.providers.sqlremote.extraction.document import Shape, Writer, checked
+from triggers.providers.sqlremote.extraction.tables import AT_ONCE, tables_of, take_time
+from triggers.providers.sqlremote.settings import RemoteSettings
+
+#: Into how many groups the keys of a table are divided.
+GROUPS: Final = 4096
+
+#: A database sees the same rows in both readings.
+_BEGIN: Final = {
+    Dialect.SQLITE: ["BEGIN"],
+    Dialect.POSTGRESQL: ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL timezone = 'UTC'"],
+}
+
+#: More digits than a number of PostgreSQL can have.
+_DIGITS: Final = Context(prec=150_000)
+
+
+class Checksums(BaseModel):
+    """The first line of a file of checksums; a row has the number of its table, its key and its checksum."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    doubtless_checksums: Literal[1] = 1
+    tables: tuple[Shape, ...]
+
+
+class End(Protocol):
+    """One end of the comparison."""
+
+    @property
+    def tables(self) -> Sequence[Shape]:
+        """The tables, with their columns in the order of their names."""
+        ...
+
+    def rows(self) -> Iterator[tuple[int, str, int]]:
+        """Return the number of the table, the key and the checksum of each row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileEnd:
+    """An end as its file of checksums describes it."""
+
+    path: Path
+    tables: Sequence[Shape]
+    count: int
+
+    @classmethod
+    def opened(cls, path: Path) -> "FileEnd":
+        """Open a file of checksums.
+
+        Raises:
+            ConfigurationError: it is not one, was cut off or was changed.
+        """
+        try:
+            first, count = checked(path)
+            return cls(path, Checksums.model_validate_json(first).tables, count)
+        except (OSError, ValueError, ValidationError) as error:
+            raise ConfigurationError(
+                str(path), "is not a file of checksums", "write one with: doubtless sqlremote compare --to"
+            ) from error
+
+    def rows(self) -> Iterator[tuple[int, str, int]]:
+        """Return its rows."""
+        with self.path.open("rb") as file:
+            next(file)
+            for _, line in zip(range(self.count), file, strict=False):
+                table, key, checksum = json.loads(line)
+                yield table, key, checksum
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseEnd:
+    """An end as its database is when the comparison begins."""
+
+    connection: Connection
+    found: Sequence[Captured]
+
+    @property
+    def tables(self) -> Sequence[Shape]:
+        """The tables, with their columns in the order of their names."""
+        return [Shape(name=one.name, columns=tuple(sorted(one.columns))) for one in self.found]
+
+    def rows(self) -> Iterator[tuple[int, str, int]]:
+        """Return its rows."""
+        for number, one in enumerate(self.found):
+            (table,) = tables_of(self.connection, [Declared(one.name, one.columns)], raw=True)
+            names = list(table.columns.keys())
+            keys = [names.index(name) for name in one.key]
+            order = sorted(range(len(names)), key=names.__getitem__)
+            is_sqlite = self.connection.dialect.name == Dialect.SQLITE
+            reading = select(table) if is_sqlite else postgres.reading(table)
+            for row in self.connection.execute(reading, execution_options={"yield_per": AT_ONCE}):
+                values = [_same(value) for value in row]
+                yield (
+                    number,
+                    _text([values[place] for place in keys]),
+                    _sum([values[place] for place in order]),
+                )
+
+
+@contextmanager
+def opened(url: str, tables: Sequence[str]) -> Generator[DatabaseEnd]:
+    """Open a database for a comparison of these tables, as in the setting ``tables``.
+
+    Raises:
+        ConfigurationError: a table, or its primary key, is missing.
+        SQLAlchemyError: the database does not answer.
+    """
+    engine = cast("Engine", open_engine(url, asyncio=False))
+    try:
+        with engine.connect() as connection:
+            for statement in _BEGIN[Dialect(connection.dialect.name)]:
+                connection.exec_driver_sql(statement)
+            take_time(connection)
+            yield DatabaseEnd(connection, [captured(connection, Declared.parse(table)) for table in tables])
+    finally:
+        engine.dispose()
+
+
+@dataclass(slots=True)
+class Difference:
+    """How a table differs: the keys of missing rows and of rows with other values, some of them by name."""
+
+    table: str
+    rows: int = 0
+    other_rows: int = 0
+    missing_here: list[str] = field(default_factory=list[str])
+    missing_there: list[str] = field(default_factory=list[str])
+    different: list[str] = field(default_factory=list[str])
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both ends have the same rows."""
+        return not (self.missing_here or self.missing_there or self.different)
+
+
+@dataclass(slots=True)
+class _Sums:
+    rows: Counter[int] = field(default_factory=Counter[int])
+    groups: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
+
+    @classmethod
+    def of(cls, end: End) -> "_Sums":
+        sums = cls()
+        for table, key, checksum in end.rows():
+            sums.rows[table] += 1
+            sums.groups[table, _group(key)] += checksum
+        return sums
+
+
+@contextmanager
+def opened_end(words: str, tables: Sequence[str]) -> Generator[End]:
+    """Open the end that a person names: a database's URL, a settings file, or a file of checksums.
+
+    Raises:
+        ConfigurationError: it is none of these, or lacks a table.
+    """
+    file = Path(words)
+    if "://" not in words and not file.name.endswith(".toml"):
+        yield FileEnd.opened(file)
+        return
+    with opened(words if "://" in words else RemoteSettings.load(file).database, tables) as end:
+        yield end
+
+
+def compare(here: End, there: End) -> Sequence[Difference]:
+    """Return the difference of each table; the keys are JSON lists.
+
+    Raises:
+        ConfigurationError: the ends have other tables or columns.
+    """
+    _refuse_others(here.tables, there.tables)
+    mine, theirs = _Sums.of(here), _Sums.of(there)
+    wanted = {one for one in {*mine.groups, *theirs.groups} if mine.groups[one] != theirs.groups[one]}
+    own, other = _keys(here, wanted), _keys(there, wanted)
+    found = [
+        Difference(shape.name, mine.rows[number], theirs.rows[number])
+        for number, shape in enumerate(here.tables)
+    ]
+    for table, key in sorted({*own, *other}):
+        if (table, key) not in own:
+            found[table].missing_here.append(key)
+        elif (table, key) not in other:
+            found[table].missing_there.append(key)
+        elif own[table, key] != other[table, key]:
+            found[table].different.append(key)
+    return found
+
+
+def digests(end: End) -> Sequence[tuple[str, int, str]]:
+    """Return the name of each table, how many rows it has, and a checksum of all of them in any order."""
+    sums = _Sums.of(end)
+    totals = Counter[int]()
+    for (table, _), total in sums.groups.items():
+        totals[table] += total
+    return [
+        (shape.name, sums.rows[number], f"{totals[number] % 2**64:016x}")
+        for number, shape in enumerate(end.tables)
+    ]
+
+
+def write(end: End, path: Path) -> None:
+    """Write a new file of checksums. Only its owner can read it: it has the keys of all rows.
+
+    Raises:
+        ConfigurationError: the file exists already.
+    """
+    if path.exists():
+        raise ConfigurationError("file", f"{path} is there already", "name another file")
+    path.touch(mode=0o600)
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.begin(Checksums(tables=tuple(end.tables)))
+        for table, key, checksum in end.rows():
+            writer.row(table, [key, checksum])
+        writer.end()
+
+
+def _refuse_others(here: Sequence[Shape], there: Sequence[Shape]) -> None:
+    known = {shape.name: shape.columns for shape in there}
+    for shape in here:
+        columns = known.get(shape.name)
+        if columns is None:
+            raise ConfigurationError(
+                "tables",
+                f"{shape.name} is not compared there",
+                "name the same tables at both ends",
+            )
+        if columns != shape.columns:
+            others = ", ".join(sorted(set(columns) ^ set(shape.columns)))
+            raise ConfigurationError(
+                "tables",
+                f"{shape.name} has other columns at the other end: {others}",
+                f"name those to compare, as in {shape.name}(id, name)",
+            )
+    if [shape.name for shape in here] != [shape.name for shape in there]:
+        raise ConfigurationError(
+            "tables", "the other end compares other tables", "name the same tables in the same order"
+        )
+
+
+def _keys(end: End, wanted: set[tuple[int, int]]) -> Mapping[tuple[int, str], int]:
+    if not wanted:
+        return {}
+    return {(table, key): checksum for table, key, checksum in end.rows() if (table, _group(key)) in wanted}
+
+
+def _group(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(), digest_size=4).digest()) % GROUPS
+
+
+def _sum(values: Sequence[Any]) -> int:
+    return int.from_bytes(blake2b(_text(values).encode(), digest_size=8).digest())
+
+
+def _text(values: Sequence[Any]) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def _same(value: Any) -> Any:
+    """Return a value in a form that SQLite and PostgreSQL share, as far as they have equal values."""
+    match value:
+        case None | str():
+            return value
+        case bytes() | bytearray() | memoryview():
+            return {"bytes": bytes(value).hex()}
+        case bool() | int():
+            return int(value)
+        case float() | Decimal():
+            number = value if isinstance(value, Decimal) else Decimal(repr(value))
+            whole = number.is_finite() and number == number.to_integral_value()
+            return int(number) if whole else str(_DIGITS.normalize(number))
+        case _:
+            return str(value)
