@@ -1,5 +1,6 @@
 """Write the pages of the public names, one a package, from the names' docstrings; ``site.py`` shows them."""
 
+import ast
 import inspect
 import pkgutil
 import re
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +26,9 @@ FOLDER = Path("docs", "reference")
 CODE, ROLE = re.compile("``(.+?)``", re.DOTALL), re.compile(r":\w+:`~?(?:[\w.]*\.)?(\w+)`")
 SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
 LISTED = re.compile(r"^    (\S.*?): (.*)$")
+
+#: An indented block in what became of a docstring.
+INDENTED = re.compile(r"(?:^ {4}.*\n?(?:\n(?= {4}))*)+", re.MULTILINE)
 
 #: A path before a name that says for itself what it is; what memory address an object has, no reader needs.
 PATHS = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Z~])")
@@ -133,7 +138,20 @@ def fenced(code: str) -> str:
 def prose(text: str) -> str:
     """Return a docstring as Markdown."""
     text = ROLE.sub(r"`\1`", CODE.sub(lambda found: f"`{' '.join(found[1].split())}`", text))
-    return "\n".join(_lines(text.splitlines()))
+    return INDENTED.sub(_highlighted, "\n".join(_lines(text.splitlines())).replace("::\n", ":\n"))
+
+
+def _highlighted(indented: re.Match[str]) -> str:
+    """Return an indented block; as a block of Python, if it is one."""
+    code = dedent(indented[0]).strip()
+    return f"{fenced(code)}\n" if _is_python(code) else indented[0]
+
+
+def _is_python(code: str) -> bool:
+    try:
+        return bool(ast.parse(code).body)
+    except SyntaxError:
+        return False
 
 
 def _lines(lines: Sequence[str]) -> Iterator[str]:

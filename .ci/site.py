@@ -22,6 +22,9 @@ SOURCES = ("README.md", "CHANGELOG.md", "RELEASING.md", "LICENSE", "docs", "exam
 #: The beginning of a block of code. What follows its language is for our tests, and unknown to Markdown.
 FENCE = re.compile(r"^( *```\w+) [\w -]+$", re.MULTILINE)
 
+#: A block of code with the name of its file, as our pages write it.
+FILE = re.compile(r"^<!-- file: (?P<file>\S+) -->\n(?P<fence>```\w+)$", re.MULTILINE)
+
 #: In docs/index.md: the title of a tab or of a part of it, a line of a list, and in that a link to a page.
 TITLE, LISTED = re.compile(r"^##(?P<part>#?) (?P<title>.+)$"), re.compile(r"^(- |  )")
 LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[^)#]+)\.md(?P<anchor>#[^)]+)?\)")
@@ -50,6 +53,9 @@ AFTER = {"Reference": [{"Changelog": "CHANGELOG.md"}]}
 #: The tab of what is in a package, by its docstrings; the title of the packages after the first.
 REFERENCE, PACKAGES = "Reference", "Packages behind it"
 
+#: Where the navigation may break a long name.
+BREAK = "\N{ZERO WIDTH SPACE}"
+
 
 def copy_pages(pages: Path) -> None:
     """Copy what is shown to an empty folder."""
@@ -63,7 +69,8 @@ def copy_pages(pages: Path) -> None:
             shutil.copy(ROOT / source, target)
     shutil.copy(Path(__file__).with_name("site.css"), pages)
     for page in pages.rglob("*.md"):
-        page.write_text(FENCE.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
+        text = FENCE.sub(r"\1", page.read_text(encoding="utf-8"))
+        page.write_text(FILE.sub(r'\g<fence> title="\g<file>"', text), encoding="utf-8")
 
 
 def navigation(packages: Sequence[tuple[str, Path]]) -> list[dict[str, Any]]:
@@ -85,7 +92,7 @@ def navigation(packages: Sequence[tuple[str, Path]]) -> list[dict[str, Any]]:
             pages += [{link["title"]: _address(link)} for link in LINK.finditer(line)]
     for tab, more in AFTER.items():
         tabs[tab] += more
-    first, *others = [{name: page.as_posix()} for name, page in packages]
+    first, *others = [{name.replace(".", f".{BREAK}"): page.as_posix()} for name, page in packages]
     tabs[REFERENCE] = [first, *tabs[REFERENCE], {PACKAGES: others}]
     return [{tab: listed} for tab, listed in tabs.items() if listed]
 

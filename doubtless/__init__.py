@@ -1,4 +1,4 @@
-"""Exactly-once triggers: the public face of this distribution. It defines nothing.
+"""A function with ``@trigger`` runs once for each message. Import the public names from this package.
 
     from doubtless import Delivery, Message, trigger
 
@@ -6,20 +6,20 @@
     def book(order: dict, delivery: Delivery) -> None: ...
 
 ===================  =====================================================================
-``doubtless``        what services use: ``trigger``, ``Message``, ``Consumer``, ``protect``
+``doubtless``        the names for services: ``trigger``, ``Message``, ``Consumer``, ``protect``
 ``history``          the document histories: :func:`~history.open_history` and its stores
-``resolvers``        the last word on a message that the history cannot decide
-``providers``        the messaging systems, and the protocols to write another one
-``sinks``            where retrieval failure events go
-``guards``           the same for Celery, Dramatiq, FastStream, Taskiq and HTTP
-``spark``            the same for micro-batches of Spark
+``resolvers``        functions that decide when the history cannot know
+``providers``        the messaging systems, and the interfaces to write another one
+``sinks``            destinations of retrieval failure events
+``guards``           duplicate detection for Celery, Dramatiq, FastStream, Taskiq and HTTP
+``spark``            duplicate detection for micro-batches of Spark
 ``testing``          the simulator, private servers and conformance suites, for your tests
 ``patchbay``         components and ports of Patch Bay
 ``configuration``    reads ``doubtless.toml``
 ``pytest_plugin``    the fixture ``simulator``; pytest finds it automatically
 ===================  =====================================================================
 
-Each name is loaded when it is first used. The code is in the packages ``history``, ``resolvers`` and
+Python loads each name at its first use. The code is in the packages ``history``, ``resolvers`` and
 ``triggers``.
 """
 

@@ -59,7 +59,17 @@ def test_blocks_of_code_are_named_by_their_language_alone(site: ModuleType, tmp_
 
     copied = [page.read_text(encoding="utf-8") for page in (tmp_path / "pages").rglob("*.md")]
     assert len(copied) > len(list((ROOT / "docs").rglob("*.md")))
-    assert [line for text in copied for line in re.findall(r"^ *```\w+ .*$", text, re.MULTILINE)] == []
+    assert [
+        line for text in copied for line in re.findall(r"^ *```\w+ (?!title=).*$", text, re.MULTILINE)
+    ] == []
+
+
+def test_a_block_of_code_shows_the_name_of_its_file(site: ModuleType, tmp_path: Path) -> None:
+    site.copy_pages(tmp_path / "pages")
+
+    home = (tmp_path / "pages" / "README.md").read_text(encoding="utf-8")
+    assert '```python title="first.py"\n' in home
+    assert "<!-- file:" not in home
 
 
 def test_each_public_name_is_on_the_page_of_its_package(packages: dict[str, str]) -> None:
@@ -83,8 +93,15 @@ def test_an_option_is_told_with_its_default_and_its_meaning(packages: dict[str, 
 
 
 def test_a_table_of_a_docstring_is_a_table(packages: dict[str, str]) -> None:
-    assert "| `spark` | the same for micro-batches of Spark |" in packages["doubtless"].splitlines()
+    assert (
+        "| `spark` | duplicate detection for micro-batches of Spark |" in packages["doubtless"].splitlines()
+    )
     assert [package for package, page in packages.items() if "====" in page] == []
+
+
+def test_the_code_of_a_docstring_is_known_as_python(packages: dict[str, str]) -> None:
+    assert "```python\nfrom doubtless import" in packages["doubtless"].partition("\n## ")[0]
+    assert [package for package, page in packages.items() if "::\n" in page] == []
 
 
 def test_what_only_python_needs_is_left_out(packages: dict[str, str]) -> None:

@@ -27,12 +27,13 @@ ATOMIC = Guarantee(
     "atomic", "history entry and effects share one SQL transaction", "exactly once, no In Doubt window"
 )
 FENCED = Guarantee(
-    "fenced", "effects elsewhere, uuid and fence handed to a target that checks them", "exactly once"
+    "fenced", "the effects are elsewhere, and their target checks the uuid and the fence", "exactly once"
 )
 IN_DOUBT = Guarantee(
     "in doubt",
-    "effects elsewhere, unchecked",
-    "never twice by itself; after a crash the resolver or a person decides, nothing is lost",
+    "the effects are elsewhere, and nothing checks them",
+    "doubtless never runs a message twice on its own; after a crash, the resolver or a person decides, "
+    "and nothing is lost",
 )
 
 #: The levels, strongest first.
