@@ -446,7 +446,7 @@ def test_what_is_live_leaves_the_keyboard_where_it_is(page: Page, store: History
 def test_what_is_live_stands_still_while_text_is_selected(page: Page) -> None:
     chosen = "getSelection().toString()"
     wait_for_news(page)
-    page.locator("[data-live] caption").select_text()
+    page.locator("[data-live] caption").last.select_text()
 
     expect(page.locator("#line")).to_have_text("live, and still while text is selected")
     curve, text = page.evaluate(CURVE), page.evaluate(chosen)
