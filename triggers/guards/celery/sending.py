@@ -106,7 +106,7 @@ def _heir(signature: Any) -> Any:
             return signature
 
 
-def retry(celery: Any, task: Any, args: tuple[Any, ...], terms: dict[str, Any]) -> Any:
+def retry_noting(celery: Any, task: Any, args: tuple[Any, ...], terms: dict[str, Any]) -> Any:
     """Do the same as ``Task.retry``, and note in the request that the task was sent again.
 
     It is sent again under its id, maybe with other arguments, and ``self.retry()`` need not raise.

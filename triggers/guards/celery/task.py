@@ -38,6 +38,7 @@ from triggers.guards.celery.sending import (
     is_sent_again,
     mark,
     named,
+    retry_noting,
     send_again,
     uuid_of,
 )
@@ -129,7 +130,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         return celery.Task.replace(task, sig)
 
     def retry(task: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return retry(celery, task, args, kwargs)
+        return retry_noting(celery, task, args, kwargs)
 
     members: dict[str, Any] = {
         "__doc__": "A task that runs once for each id or key.",
