@@ -38,6 +38,7 @@ from triggers.guards.celery.sending import (
     is_sent_again,
     mark,
     named,
+    retry_noting,
     send_again,
     uuid_of,
 )
