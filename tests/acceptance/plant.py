@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener, urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import JsonValue
 
 from history.bridge import drive
 from history.message import Message, Uuid
@@ -113,7 +114,7 @@ class Plant:
         """The folder in which the trigger bill parks."""
         return self.folder / "disk"
 
-    def send(self, place: str, body: dict[str, str], uuid: str) -> None:
+    def send(self, place: str, body: JsonValue, uuid: str) -> None:
         """Send one order."""
         provider = open_provider(self.broker.url)
         try:

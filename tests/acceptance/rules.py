@@ -39,7 +39,7 @@ def firing(
         {"series": _name(key), "values": _before(key, value) + " " + _during(key, scraped, seconds)}
         for key, value in healthy.items()
     ]
-    test = {
+    test: dict[str, Any] = {
         "interval": f"{INTERVAL}s",
         "input_series": series,
         "promql_expr_test": [
@@ -50,7 +50,11 @@ def firing(
             }
         ],
     }
-    document = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL}s", "tests": [test]}
+    document: dict[str, Any] = {
+        "rule_files": ["alerts.yml"],
+        "evaluation_interval": f"{INTERVAL}s",
+        "tests": [test],
+    }
     file = folder / "tests.json"  # which is YAML
     file.write_text(json.dumps(document))
     judged = subprocess.run([program, "test", "rules", file], capture_output=True, text=True, check=False)

@@ -122,7 +122,7 @@ class Failing:
 
 def _of_thread(ident: int) -> Iterator[FrameType]:
     """Yield the frames of a thread, the outermost first."""
-    frame = sys._current_frames().get(ident)  # noqa: SLF001  (documented, and there is no other way)
+    frame = sys._current_frames().get(ident)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (documented)
     found: list[FrameType] = []
     while frame is not None:
         found.append(frame)

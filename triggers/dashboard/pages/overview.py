@@ -111,7 +111,7 @@ def _row(
     operations: Operations, name: str, overview: Overview, parked: int, waiting: Waiting | None
 ) -> TriggerRow:
     said, source = list(status_rows(name, overview)), operations.pulse.source_of(name)
-    worst = min(said, key=lambda row: _WORST.index(row["state"]))
+    worst: dict[str, Any] = min(said, key=lambda row: _WORST.index(row["state"]))
     if source.problem is not None:
         worst = {"state": HISTORY_AWAY, "reason": None, "since": source.away_since}
     rates, sizes = operations.pulse.rates(name), operations.surveyor.sizes.get(name)

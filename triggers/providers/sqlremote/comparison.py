@@ -288,8 +288,10 @@ def _same(value: Any) -> Any:
     match value:
         case None | str():
             return value
-        case bytes() | bytearray() | memoryview():
-            return {"bytes": bytes(value).hex()}
+        case bytes() | bytearray():
+            return {"bytes": value.hex()}
+        case memoryview():
+            return {"bytes": cast("memoryview[int]", value).hex()}
         case bool() | int():
             return int(value)
         case float() | Decimal():

@@ -1,7 +1,7 @@
 """A purge of PostgreSQL: behind an old snapshot, beside other purges, and beside services that hold rows."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -50,7 +50,7 @@ def fill(url: str, expires: sql.SQL, rows: int = PIECES * PIECE) -> None:
 
 
 @contextmanager
-def old_snapshot(url: str) -> Iterator[None]:
+def old_snapshot(url: str) -> Generator[None]:
     """Keep a snapshot open, as pg_dump does."""
     with psycopg.connect(url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

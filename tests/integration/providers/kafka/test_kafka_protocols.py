@@ -85,7 +85,10 @@ def group(apache_kafka: ApacheKafkaServer, tmp_path: Path) -> Group:
 
 
 def become(monkeypatch: pytest.MonkeyPatch, change: Callable[[Settings], Settings]) -> None:
-    monkeypatch.setattr(providers, "consuming", lambda *words: change(consuming(*words)))
+    def changed(*arguments: Any) -> Settings:
+        return change(consuming(*arguments))
+
+    monkeypatch.setattr(providers, "consuming", changed)
 
 
 def came_and_went(caplog: pytest.LogCaptureFixture) -> list[str]:
