@@ -15,6 +15,7 @@
 ``patchbay/``          components that a file wires to destinations
 ``metrics/``           numbers for monitoring; ``security/``: the security log
 ``configuration/``     ``doubtless.toml`` and the environment
+``operations/``        what people do with triggers: look, decide, run again
 ``cli/``               the command line; ``dashboard/``: the same in a browser; ``demo/``: its main job
 ``testing/``           tools with which users test their triggers
 =====================  ==============================================================================

@@ -310,7 +310,7 @@ MUTANTS = (
         "if not decision.runs or run.finding.found is None or await self._take_over(run):",
         "if not decision.runs or run.finding.found is None or True:",
         (
-            "tests/unit/triggers/cli/test_rerun.py::TestInDoubt::"
+            "tests/unit/triggers/operations/test_running.py::TestInDoubt::"
             "test_it_runs_under_a_new_fence_and_its_copy_is_removed"
         ),
     ),

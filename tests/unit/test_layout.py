@@ -14,8 +14,7 @@ MOST = 16
 #: Folders that may have more: rooms, types and helpers that every store needs, files for many subjects.
 FULLER = {
     "history": 17,
-    "triggers": 20,
-    "triggers/cli": 17,
+    "triggers": 21,
     "triggers/pipeline": 19,
     "history/store": 21,
     "history/support": 17,

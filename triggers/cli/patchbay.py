@@ -22,11 +22,11 @@ from triggers.cli.shared.options import (
     LOG_VERDICTS_OPTION,
     METRICS_OPTION,
     PROCESSES_OPTION,
-    named,
 )
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.supervisor import supervise
+from triggers.operations.looking import named
 from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile

@@ -24,14 +24,13 @@ from triggers.cli.shared.options import (
     ONLY_OPTION,
     PROCESSES_OPTION,
     PROVIDER_OPTION,
-    named,
-    refuse_memory,
 )
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.core import AsyncConsumer, Consumer
 from triggers.consumer.options import AnyTrigger
 from triggers.consumer.supervisor import supervise
+from triggers.operations.looking import named, refuse_memory
 from triggers.providers.opening import PROVIDER_URLS
 
 #: What became of the messages of each trigger, and how many of them were parked.

@@ -1,40 +1,23 @@
 """``doubtless why``: explain the facts about a message, and its next delivery."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import typer
 
-from history.bridge import drive
-from history.entry import Entry
-from history.message import Message
 from history.opening import local_parking_file
-from history.store import HistoryStore
 from history.store.journal import JournalLine
-from history.store.parking import ParkedLabel, Parking, oldest_first
-from triggers.cli.history.commands import entry_row
-from triggers.cli.parked.deciding import decided_about, decider
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.journals import Journals, known_triggers, refuse_unknown_trigger
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened, opened_local
 from triggers.cli.shared.output import State, moment
 from triggers.detection.sentences import explain, without_verdict
-from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
-from triggers.pipeline.finding import Finding
-from triggers.pipeline.run import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """How the trigger judges: its settings, and whether it has a resolver."""
-
-    policy: Policy
-    asks: bool
+from triggers.detection.table import Policy
+from triggers.operations.decisions import decider
+from triggers.operations.journals import Journals, refuse_unknown_trigger
+from triggers.operations.stories import Judging, next_decision, stories
 
 
 @with_general_options
@@ -87,47 +70,9 @@ def why(
     for row in found:
         _print(state, row)
     if not found:
-        verdict = explain(_next(None, known.get(trigger or "", usual)))
+        verdict = explain(next_decision(None, known.get(trigger or "", usual)))
         state.say(f"nothing is known of {uuid}; next delivery: {verdict}")
         raise typer.Exit(1)
-
-
-def stories(
-    store: HistoryStore,
-    uuid: str,
-    judging: Callable[[str], Judging],
-    *,
-    trigger: str | None = None,
-    lots: Sequence[Parking] = (),
-    lines_of: Callable[[str], Sequence[JournalLine]] | None = None,
-) -> list[dict[str, Any]]:
-    """Return the facts about a uuid in each trigger that has any: in one, or in all.
-
-    It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger.
-    ``lines_of`` returns the lines of a journal, by default the history's. The latest decisions are searched
-    for it.
-    """
-    read = lines_of or partial(Journals(store).read, uuid=uuid)
-    lots_of_all = [store.parking, *lots]
-    parked = [
-        (label.trigger_name, _parked_row(label, local=lot in lots))
-        for lot in lots_of_all
-        for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
-    ]
-    names = [trigger] if trigger is not None else known_triggers(store, drive(store.control.overview()))
-    rows = (
-        _story(
-            store,
-            name,
-            uuid,
-            judging(name),
-            parked=[row for of, row in parked if of == name],
-            lines=read(name),
-            decisions=decided_about(lots_of_all, name, uuid=uuid),
-        )
-        for name in dict.fromkeys([*names, *(of for of, _ in parked)])
-    )
-    return [row for row in rows if row is not None]
 
 
 def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
@@ -139,54 +84,6 @@ def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequ
     elif place is not None:
         state.note(f"the journal of {trigger} was read at {place}")
     return lines
-
-
-def _story(
-    store: HistoryStore,
-    trigger: str,
-    uuid: str,
-    judging: Judging,
-    *,
-    parked: Sequence[dict[str, Any]],
-    lines: Sequence[JournalLine],
-    decisions: Sequence[dict[str, Any]],
-) -> dict[str, Any] | None:
-    """Return one trigger's facts about a uuid and its next delivery; None if there are none."""
-    entry = drive(store.lookup(trigger, [uuid]))[0]
-    if entry is None and not parked and not lines and not decisions:
-        return None
-    shown = None if entry is None else entry_row(trigger, b"", entry)
-    return {
-        "trigger": trigger,
-        "uuid": uuid,
-        "entry": None
-        if shown is None
-        else {key: shown[key] for key in shown if key not in {"trigger", "digest"}},
-        "next": explain(_next(entry, judging)),
-        "parked": parked,
-        "journal": [
-            {
-                "at": line.at,
-                "verdict": line.verdict,
-                "reason": line.reason,
-                "delivery_count": line.delivery_count,
-                "fence": line.fence,
-                "by": line.by,
-            }
-            for line in lines
-        ],
-        "decisions": decisions,
-    }
-
-
-def _parked_row(label: ParkedLabel, *, local: bool) -> dict[str, Any]:
-    return {"id": label.id, "kind": label.kind, "reason": label.reason, "at": label.parked_at, "local": local}
-
-
-def _next(entry: Entry | None, judging: Judging) -> Decision:
-    """Decide about a next delivery as the pipeline would."""
-    run = Run(Message(body="", uuid="-"), Finding(HistoryUse.ON, found=entry))
-    return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if judging.asks else Word.NONE), judging.policy)
 
 
 def _print(state: State, row: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from history.errors import ConfigurationError
 from triggers.declaration.decorator import Trigger
+from triggers.providers.backlog import Place
 from triggers.service.checking import (
     check_able,
     check_callable,
@@ -24,6 +25,11 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 
 AnyTrigger = Trigger[..., Any]
+
+
+def places_of(triggers: Sequence[AnyTrigger]) -> list[Place]:
+    """Return where triggers receive from, each place once."""
+    return list(dict.fromkeys((place, one.name) for one in triggers for place in one.destinations))
 
 
 def check_options(

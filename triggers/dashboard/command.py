@@ -18,12 +18,13 @@ from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, URL, history_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.options import HISTORY_OPTION, opened, refuse_absent_file
+from triggers.cli.shared.options import HISTORY_OPTION, opened
 from triggers.cli.shared.output import State
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.settings import Access, ProxyHeader, Token, TokenFile
+from triggers.operations.looking import refuse_absent_file
 from triggers.security.recorder import SecurityLogging
 
 try:

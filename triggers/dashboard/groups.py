@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import NamedTuple, overload
 
 from history.store.parking import Evidence, ParkedKind, ParkedLabel
-from triggers.cli.parked.choosing import host_of
+from triggers.operations.choosing import host_of
 
 #: For how many messages a survey keeps a line; the others are only counted.
 LISTED = 250_000

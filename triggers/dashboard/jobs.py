@@ -14,9 +14,9 @@ from history.store import CLAIM_BATCH, HistoryStore
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
 from history.support.rendering import exception_info, text_of
-from triggers.cli.parked.running import BROKE_OFF, run_row
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.survey import Surveyor
+from triggers.operations.running import BROKE_OFF, run_row
 from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
 _log = logging.getLogger(__name__)

@@ -7,9 +7,6 @@ from functools import partial
 from history.store import HistoryStore
 from history.store.security import security_log_of
 from history.support.urls import origin
-from triggers.cli.checks.size import STORES, StoreCost, bytes_of
-from triggers.cli.shared.journals import Journals
-from triggers.cli.shared.options import open_to_look
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs import Jobs
@@ -17,6 +14,9 @@ from triggers.dashboard.places import Places
 from triggers.dashboard.pulse import Pulse, Reading, Source
 from triggers.dashboard.questions import Questions
 from triggers.dashboard.survey import Survey, Surveyor
+from triggers.operations.journals import Journals
+from triggers.operations.looking import open_to_look
+from triggers.operations.sizes import STORES, StoreCost, bytes_of
 from triggers.security.recorder import Recorder
 
 

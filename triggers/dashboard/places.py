@@ -10,8 +10,7 @@ from typing import Any
 from history.bridge import drive
 from history.support.rendering import first_line
 from history.support.urls import origin
-from triggers.cli.checks.backlog import places_of
-from triggers.consumer.options import AnyTrigger
+from triggers.consumer.options import AnyTrigger, places_of
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, capabilities_of

@@ -18,7 +18,7 @@ from history.errors import UnavailableError
 from history.store import HistoryStore
 from history.store.control import GONE_AFTER, Beat, Counts, Overview
 from history.support.rendering import first_line, reason_of
-from triggers.cli.shared.journals import known_triggers
+from triggers.operations.journals import known_triggers
 
 #: How old shown data may be, in seconds.
 FRESH = 1.0

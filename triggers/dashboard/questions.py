@@ -5,8 +5,8 @@ from concurrent.futures import Future, wait
 from threading import Lock, Thread
 
 from history.store.parking import Parked
-from triggers.cli.parked.resolving import ResolverAnswer, answer_now
 from triggers.consumer.options import AnyTrigger
+from triggers.operations.resolving import ResolverAnswer, answer_now
 
 #: How long a page waits for the answer of a resolver, in seconds.
 PATIENCE = 10.0
@@ -26,7 +26,7 @@ class Questions:
         """Return the present answer of the resolver of a parked message's trigger, or that it has none.
 
         Raises:
-            ConfigurationError: the same as :func:`~triggers.cli.parked.resolving.answer_now`.
+            ConfigurationError: the same as :func:`~triggers.operations.resolving.answer_now`.
         """
         name = parked.trigger_name
         with self._lock:

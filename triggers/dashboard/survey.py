@@ -20,8 +20,8 @@ from history.store import HistoryStats, HistoryStore
 from history.store.inspection import size_of
 from history.store.parking import ParkedLabel
 from history.support.rendering import text_of
-from triggers.cli.parked.choosing import Selection, walk
 from triggers.dashboard.groups import Counting, Group
+from triggers.operations.choosing import Selection, walk
 
 _log = logging.getLogger(__name__)
 

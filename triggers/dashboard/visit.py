@@ -15,7 +15,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from history.support.rendering import reason_of
-from triggers.cli.shared.journals import UnknownNameError, refuse_unknown_trigger
 from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role
@@ -23,6 +22,7 @@ from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.groups import cause_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.rendering import render, url
+from triggers.operations.journals import UnknownNameError, refuse_unknown_trigger
 from triggers.security.commands import recorded_by
 
 #: The largest form that is read, in bytes, and the most fields of a form.

@@ -194,9 +194,8 @@ def _in_shadow(pipeline: MessagePipeline) -> MessagePipeline:
     from triggers.declaration import shadow  # noqa: PLC0415  (few want it)
 
     parts: dict[str, Any] = {field.name: getattr(pipeline, field.name) for field in fields(pipeline)}
-    judge = {field.name: getattr(pipeline.judge, field.name) for field in fields(pipeline.judge)}
     completion = shadow.ShadowCompletion(
         settings=pipeline.settings, store=pipeline.store, sleep=pipeline.shell.sleep
     )
-    parts |= {"judge": shadow.ShadowJudge(**judge), "completion": completion}
+    parts |= {"judge": shadow.ShadowJudge(**pipeline.judge.parts), "completion": completion}
     return shadow.ShadowPipeline(**parts, tally=shadow.Tally(pipeline.settings.name))

@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
+from typing import Any
 
 from history.circuit import CircuitOpenError
 from history.entry import Claim, Entry, EntryOutcome
@@ -70,6 +71,11 @@ class Judge:
     turns: Turns | None = None
     gathered: GatheredCalls | None = None
     bodies: Bodies | None = None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Return its fields, to make another kind: ``pipeline.judged(lambda judge: Mine(**judge.parts))``."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     async def claim(self, runs: Sequence[Run], *, expect: Callable[[], None] | None = None) -> None:
         """Claim in one call every uuid that the table may look at. Calls ``expect`` right before."""

@@ -13,8 +13,8 @@ from history.store.parking import Evidence, Parked, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
-from triggers.cli.parked.deciding import decision_rows
 from triggers.dashboard import Access, Role
+from triggers.operations.decisions import decision_rows
 
 Fields = dict[str, str | list[str]]
 

@@ -12,12 +12,12 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
-from triggers.cli.parked.deciding import decision_rows
-from triggers.cli.why import Judging, stories
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, jobs
 from triggers.dashboard.jobs import Job, Jobs
 from triggers.detection.table import Policy
+from triggers.operations.decisions import decision_rows
+from triggers.operations.stories import Judging, stories
 from triggers.pipeline.parking.decisions import decide
 
 

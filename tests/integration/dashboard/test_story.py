@@ -15,12 +15,12 @@ from history.store.journal import JournalLine, journal_of
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
-from triggers.cli.why import Judging, stories
 from triggers.configuration import Configuration
 from triggers.configuration.layers import Layer
 from triggers.dashboard import Access, Role, create_app
 from triggers.dashboard.survey import Surveyor
 from triggers.detection.table import Policy
+from triggers.operations.stories import Judging, stories
 
 
 def test_the_lines_of_the_journal_are_shown_and_are_text(site: Site) -> None:

@@ -17,7 +17,7 @@ from history.opening import open_history
 from history.store import HistoryStore
 from history.store.results import KeptResult, results_of
 from tests.fixtures.servers.redis import connected
-from triggers.cli.checks.size import STORES
+from triggers.operations.sizes import STORES
 
 COST = {store.name: store for store in STORES}
 

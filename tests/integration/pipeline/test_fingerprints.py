@@ -23,8 +23,8 @@ from history.store.parking import ParkedLabel
 from tests import ROOT
 from tests.fixtures.waiting import eventually
 from triggers import Cause, FatalError, Message, Outcome, trigger
-from triggers.cli.parked.running import run_parked
 from triggers.detection.table import HistoryUse
+from triggers.operations.running import run_parked
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.parking.decisions import decide

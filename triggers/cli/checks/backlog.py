@@ -1,6 +1,5 @@
 """``doubtless backlog``: the messages that wait at the provider."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
 import typer
@@ -11,18 +10,13 @@ from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.options import ONLY_OPTION, PROVIDER_OPTION, connected, refuse_absent_file
+from triggers.cli.shared.options import ONLY_OPTION, PROVIDER_OPTION, connected
 from triggers.cli.shared.output import State
-from triggers.consumer.options import AnyTrigger
-from triggers.providers.backlog import Place
+from triggers.consumer.options import places_of
+from triggers.operations.looking import refuse_absent_file
 from triggers.providers.provider import capabilities_of
 
 _COLUMNS = ["destination", "subscription", "waiting", "held", "later", "consumers", "oldest"]
-
-
-def places_of(triggers: Sequence[AnyTrigger]) -> list[Place]:
-    """Return where triggers receive from, each place once."""
-    return list(dict.fromkeys((place, one.name) for one in triggers for place in one.destinations))
 
 
 @with_general_options

@@ -21,18 +21,13 @@ from triggers.cli.checks.stores import of_history
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, URL
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.guarantee_levels import GUARANTEES, guarantee_of
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.options import (
-    DEFAULT_HISTORY_OPTION,
-    MOST_PROCESSES,
-    ONLY_OPTION,
-    PROVIDER_OPTION,
-    named,
-)
+from triggers.cli.shared.options import DEFAULT_HISTORY_OPTION, MOST_PROCESSES, ONLY_OPTION, PROVIDER_OPTION
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION
 from triggers.consumer.options import AnyTrigger
+from triggers.operations.guarantees import GUARANTEES, guarantee_of
+from triggers.operations.looking import named
 
 if TYPE_CHECKING:
     from triggers.configuration import Configuration

@@ -8,9 +8,9 @@ import typer
 
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.guarantee_levels import GUARANTEES, checked_guarantee_of, guarantee_of
 from triggers.cli.shared.loading import collect, unguarded
 from triggers.cli.shared.output import State
+from triggers.operations.guarantees import GUARANTEES, checked_guarantee_of, guarantee_of
 
 
 class Level(StrEnum):

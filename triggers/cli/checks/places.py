@@ -17,9 +17,10 @@ from triggers.cli.checks.lines import of_line
 from triggers.cli.checks.rooms import Rooms
 from triggers.cli.checks.stores import of_place
 from triggers.cli.shared.embedded import URL as EMBEDDED
-from triggers.cli.shared.options import connected, open_to_look
+from triggers.cli.shared.options import connected
 from triggers.cli.shared.sinks import opened_sink
 from triggers.consumer.options import AnyTrigger
+from triggers.operations.looking import open_to_look
 from triggers.providers.provider import Provider, capabilities_of
 from triggers.service.settings import Settings
 from triggers.sinks.dead_letter import DeadLetterSink

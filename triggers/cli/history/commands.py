@@ -18,7 +18,6 @@ from triggers.cli.history.importing import Imported, import_rows, read_rows
 from triggers.cli.history.tables import ddl, migrate
 from triggers.cli.shared.arguments import duration_of, reading
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.journals import refuse_unknown_trigger
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
@@ -29,6 +28,8 @@ from triggers.cli.shared.options import (
     trigger_names,
 )
 from triggers.cli.shared.output import State, moment
+from triggers.operations.entries import entry_row, state_of
+from triggers.operations.journals import refuse_unknown_trigger
 from triggers.security.commands import command_record, recorded
 
 app = typer.Typer(
@@ -186,26 +187,6 @@ def _tell_imported(state: State, imported: Imported, *, dry: bool) -> None:
         for name, counts in sorted(imported.counts.items())
     ]
     state.show("would be imported" if dry else "imported", _IMPORTED, rows, none="there is no row")
-
-
-def entry_row(trigger: str, key: bytes, entry: Entry) -> dict[str, Any]:
-    """Return the printed form of an entry."""
-    return {
-        "trigger": trigger,
-        "digest": key.hex(),
-        "state": state_of(entry),
-        "owner": entry.owner,
-        "fence": entry.fence,
-        "started": entry.started_at,
-        "expires": entry.expires_at,
-        "lease_until": entry.lease_until,
-        "lease_alive": entry.lease_alive,
-    }
-
-
-def state_of(entry: Entry) -> str:
-    """Return state and outcome in the decision table's words: "COMPLETED ok"."""
-    return entry.state.value.upper() + (f" {entry.outcome}" if entry.outcome else "")
 
 
 def _of_uuid(store: HistoryStore, trigger: str | None, uuid: str) -> Iterator[tuple[str, bytes, Entry]]:

@@ -1,6 +1,4 @@
-"""``doubtless parked``: ``commands.py`` has the commands, and ``choosing.py`` finds their messages.
+"""``doubtless parked``: ``commands.py`` has the commands, and ``options.py`` their options.
 
-``deciding.py`` asks, carries a decision out, and shows earlier decisions; ``running.py`` runs the service.
-``resolving.py`` asks the trigger's resolver and changes nothing. ``options.py`` has the options of these
-commands.
+``deciding.py`` asks about a decision and carries it out. What it calls is in ``triggers/operations/``.
 """

@@ -13,24 +13,10 @@ from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from history.store.sealing import why_locked
-from triggers.cli.parked.choosing import Selection, chosen, get, nothing_like, summary, walk
-from triggers.cli.parked.deciding import (
-    COLUMNS,
-    SHOWN,
-    carry_out,
-    decided_under,
-    decider,
-    decision_of,
-    decision_rows,
-    lot_names,
-    note,
-    preview,
-    row_of,
-)
+from triggers.cli.parked.deciding import COLUMNS, SHOWN, carry_out, decision_of, note, preview, row_of
 from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.journals import refuse_unknown_trigger
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -42,6 +28,9 @@ from triggers.cli.shared.options import (
     trigger_names,
 )
 from triggers.cli.shared.output import State
+from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
+from triggers.operations.decisions import decided_under, decider, decision_rows, lot_names
+from triggers.operations.journals import refuse_unknown_trigger
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
@@ -126,8 +115,8 @@ def run(
     message has completed in the meantime, it is a DUPLICATE and is closed. If filters select a message that
     the module cannot run, it stays parked. The exit code is 1 if a message stays parked.
     """
-    from triggers.cli.parked.running import left_row, planned, run_each  # noqa: PLC0415  (others run nothing)
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
+    from triggers.operations.running import left_row, planned, run_each  # noqa: PLC0415  (others run nothing)
     from triggers.pipeline.parking.decisions import Outcomes  # noqa: PLC0415  (as above)
 
     state = State.of(context)
@@ -224,9 +213,9 @@ def resolve(
 
     The resolver gets the parked evidence. The exit code is 1 if the resolver fails.
     """
-    from triggers.cli.parked.resolving import answer_now  # noqa: PLC0415  (the others ask no resolver)
-    from triggers.cli.parked.running import trigger_of  # noqa: PLC0415  (as above)
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
+    from triggers.operations.resolving import answer_now  # noqa: PLC0415  (the others ask no resolver)
+    from triggers.operations.running import trigger_of  # noqa: PLC0415  (as above)
 
     state = State.of(context)
     triggers = collect(module, configuration=configuration_of(state), tasks=True)

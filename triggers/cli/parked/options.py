@@ -7,10 +7,10 @@ from typing import Any
 
 import typer
 
-from triggers.cli.parked.choosing import KindWord, Selection
 from triggers.cli.shared.arguments import duration_of
 from triggers.cli.shared.general_options import Options, take
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, YES_OPTION
+from triggers.operations.choosing import KindWord, Selection
 
 LOCAL_OPTION: Any = typer.Option(
     False, "--local", help="Use the messages in this machine's file, not those of the history."

@@ -8,7 +8,6 @@
 ``embedded.py``          the SQLite file of users who name no server
 ``loading.py``           the triggers of a user's module
 ``output.py``            tables, JSON and questions; ``messages.py``: messages; ``logs.py``: the log
-``sinks.py``             ``--sink``; ``journals.py``: where journals are, and unknown names
-``guarantee_levels.py``  which of the three levels a trigger reaches
+``sinks.py``             ``--sink``
 =======================  ============================================================================
 """

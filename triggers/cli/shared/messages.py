@@ -3,23 +3,13 @@
 import base64
 from typing import Any
 
-from history.errors import ConfigurationError
 from history.message import Message
-from history.store.parking import Parked
-from history.store.sealing import why_locked
 
 
 def whole(message: Message) -> dict[str, Any]:
     """Return the JSON form of a message: headers, and the body as text if possible."""
     kind, body = _shown(message)
     return {"headers": message.headers(), "body-kind": kind, "body": body}
-
-
-def without_message(parked: Parked, setting: str, problem: str) -> ConfigurationError:
-    """Return the error for a parked copy without a message to run."""
-    if (locked := why_locked(parked)) is not None:
-        return ConfigurationError(setting, f"{parked.id} cannot be read", locked)
-    return ConfigurationError(setting, problem, "send it mended, or discard it")
 
 
 def _shown(message: Message) -> tuple[str, Any]:

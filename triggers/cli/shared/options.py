@@ -3,31 +3,29 @@
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult
 
 import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.opening import HISTORY_URLS, cipher_of_url, local_parking_file, open_history, open_local_parking
+from history.opening import HISTORY_URLS, cipher_of_url, local_parking_file, open_local_parking
 from history.store import HistoryStore
 from history.store.parking import Parking
-from history.support.references import dereferenced
 from history.support.rendering import printable
-from history.support.urls import origin, split_url
 from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.logs import LogFormat
 from triggers.cli.shared.output import State
 from triggers.configuration.limits import LARGEST
-from triggers.providers.opening import PROVIDER_URLS, open_provider
-from triggers.providers.provider import Provider
-
-#: Schemes that outlive a process: a command would find its own memory empty.
-_LASTING_HISTORIES, _LASTING_PROVIDERS = (
-    urls.replace(" or memory://", "") for urls in (HISTORY_URLS, PROVIDER_URLS)
+from triggers.operations.looking import (
+    LASTING_HISTORIES,
+    LASTING_PROVIDERS,
+    named,
+    open_to_look,
+    refuse_memory,
 )
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider
 
 #: How many processes one supervisor can have: more are a typing error, and would overload the machine.
 MOST_PROCESSES = 1_024
@@ -38,7 +36,7 @@ HISTORY_OPTION: Any = typer.Option(
     "--history",
     envvar="DOUBTLESS_HISTORY",
     help=f"URL of the history. By default: the file {FILE} in this folder, if it exists. "
-    f"Forms: {_LASTING_HISTORIES}",
+    f"Forms: {LASTING_HISTORIES}",
 )
 
 #: The option that names the provider.
@@ -46,7 +44,7 @@ PROVIDER_OPTION: Any = typer.Option(
     None,
     "--provider",
     envvar="DOUBTLESS_PROVIDER",
-    help=f"URL of the provider. By default: the file {FILE} in this folder. Forms: {_LASTING_PROVIDERS}",
+    help=f"URL of the provider. By default: the file {FILE} in this folder. Forms: {LASTING_PROVIDERS}",
 )
 
 #: The option that names the history for triggers that do not name one.
@@ -114,7 +112,7 @@ def opened(history: str | None, *, makes: bool = False) -> Generator[HistoryStor
     """
     history = history_or_file(history, State())
     if not history:
-        remedy = f"give {_LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
+        remedy = f"give {LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
         problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
         raise ConfigurationError("--history", problem, remedy)
     store = open_to_look("--history", history, makes=makes)
@@ -122,28 +120,6 @@ def opened(history: str | None, *, makes: bool = False) -> Generator[HistoryStor
         yield store
     finally:
         drive(store.close())
-
-
-def open_to_look(option: str, url: str, *, makes: bool = False) -> HistoryStore:
-    """Open the history at a URL, which an option named, to look into it.
-
-    Raises:
-        ConfigurationError: it cannot be opened, or its file is missing; naming the option. With ``makes`` the
-            file may be missing.
-    """
-    with named(option, _LASTING_HISTORIES):
-        url = dereferenced(url, option)
-        if not makes:
-            refuse_absent_file(option, url)
-        return open_history(_at_once(url))
-
-
-def _at_once(history: str) -> str:
-    """Disable the circuit of a server: a command asks once, and reports the problem itself."""
-    parts = split_url(history)
-    if parts.scheme.startswith("sqlite") or "circuit=" in parts.query:
-        return history
-    return parts._replace(query="&".join(filter(None, [parts.query, "circuit=off"]))).geturl()
 
 
 @contextmanager
@@ -156,7 +132,7 @@ def opened_local(history: str | None) -> Generator[Parking | None]:
     if not file.exists():
         yield None
         return
-    with named("--history", _LASTING_HISTORIES):
+    with named("--history", LASTING_HISTORIES):
         store = open_local_parking(file, cipher_of_url(history))
     try:
         yield store.parking
@@ -172,53 +148,15 @@ def connected(provider: str | None) -> Generator[Provider]:
         ConfigurationError: none was named, or it cannot be opened.
     """
     if not provider:
-        remedy = f"give {_LASTING_PROVIDERS}, or set DOUBTLESS_PROVIDER"
+        remedy = f"give {LASTING_PROVIDERS}, or set DOUBTLESS_PROVIDER"
         raise ConfigurationError("--provider", "is missing", remedy)
-    with named("--provider", _LASTING_PROVIDERS):
+    with named("--provider", LASTING_PROVIDERS):
         refuse_memory("--provider", provider)
         link = open_provider(provider)
     try:
         yield link
     finally:
         drive(link.close())
-
-
-@contextmanager
-def named(option: str, remedy: str) -> Generator[None]:
-    """Name the option in the errors about its value."""
-    try:
-        yield
-    except ConfigurationError as error:
-        if error.setting in {"history", "provider"}:
-            raise ConfigurationError(option, error.problem, error.remedy) from error
-        raise
-    except ValueError as error:
-        raise ConfigurationError(option, str(error), f"use {remedy}") from error
-
-
-def refuse_memory(option: str, url: str) -> None:
-    """Refuse the memory of a process: it would be empty, and nothing would stay in it."""
-    parts = _split(option, url)
-    of_sqlite = parts.scheme.startswith("sqlite") and not parts.netloc  # with a host: refused for that
-    if parts.scheme == "memory" or (of_sqlite and parts.path in {"", "/", "/:memory:"}):
-        problem = f"{origin(url)} lives in one process only"
-        raise ConfigurationError(option, problem, "give a server or a file")
-
-
-def refuse_absent_file(option: str, url: str) -> None:
-    """Refuse a SQLite file that does not exist: opening it would create an empty one."""
-    refuse_memory(option, url)
-    parts = _split(option, url)
-    file = Path(parts.path.removeprefix("/"))
-    if parts.scheme.startswith("sqlite") and not parts.netloc and not file.exists():
-        raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")
-
-
-def _split(option: str, url: str) -> SplitResult:
-    try:
-        return split_url(url)
-    except ValueError as error:  # without the URL, which may hold a password
-        raise ConfigurationError(option, f"is not a URL: {error}", "correct it") from None
 
 
 def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:

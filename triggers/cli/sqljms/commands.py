@@ -9,7 +9,6 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.journals import refuse_unknown
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
@@ -28,6 +27,7 @@ from triggers.cli.sqljms.options import (
     show_changed,
     show_done,
 )
+from triggers.operations.journals import refuse_unknown
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.views import SourceView

@@ -10,8 +10,9 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
-from triggers.cli.shared.options import limit_option, named, refuse_absent_file
+from triggers.cli.shared.options import limit_option
 from triggers.cli.shared.output import State
+from triggers.operations.looking import named, refuse_absent_file
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.admin import Admin

@@ -15,7 +15,6 @@ from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import Epoch, Offset
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.journals import refuse_unknown
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 from triggers.cli.sqlremote.running import applying_changes, run_once, run_sender, trigger_of
@@ -23,6 +22,7 @@ from triggers.consumer.core import Consumer
 from triggers.consumer.drain import DrainSignals
 from triggers.consumer.options import AnyTrigger
 from triggers.metrics.answering import answering
+from triggers.operations.journals import refuse_unknown
 from triggers.providers.opening import open_provider
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load

@@ -7,8 +7,8 @@ from operator import itemgetter
 from starlette.responses import Response
 
 from history.bridge import drive
-from triggers.cli.parked.deciding import decision_rows
 from triggers.dashboard.visit import Visit
+from triggers.operations.decisions import decision_rows
 
 #: How many decisions a page shows, and how far back the pages go.
 ROWS, FURTHEST = 50, 5_000

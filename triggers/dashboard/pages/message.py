@@ -10,13 +10,13 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
 from history.store.sealing import why_locked
 from history.store.security import SecurityEvent
-from triggers.cli.history.commands import state_of
-from triggers.cli.parked.deciding import decided_about
-from triggers.cli.parked.resolving import ResolverAnswer
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
 from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
+from triggers.operations.decisions import decided_about
+from triggers.operations.entries import state_of
+from triggers.operations.resolving import ResolverAnswer
 
 
 def message(visit: Visit) -> Response:

@@ -15,12 +15,12 @@ from starlette.responses import PlainTextResponse, Response
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
-from triggers.cli.control import AWAY, status_rows
 from triggers.dashboard.access.gate import Gate
 from triggers.dashboard.access.records import denial_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import Reading
 from triggers.metrics.exposition import VERDICTS
+from triggers.operations.status import AWAY, status_rows
 
 
 class Metrics:

@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
-from triggers.cli.control import AWAY, NO_CONSUMER, NOT_RUNNING, status_rows
 from triggers.dashboard.operations import Forecast, Operations
 from triggers.dashboard.pages.problems import problems_of
 from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import RATES
 from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
+from triggers.operations.status import AWAY, NO_CONSUMER, NOT_RUNNING, status_rows
 
 #: The state of a trigger whose history does not answer the dashboard.
 HISTORY_AWAY = "HISTORY AWAY"

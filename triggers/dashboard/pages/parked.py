@@ -6,10 +6,10 @@ from starlette.responses import Response
 
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
-from triggers.cli.shared.journals import refuse_unknown
 from triggers.configuration.nearest import listed
 from triggers.dashboard.groups import Group, hosts_of
 from triggers.dashboard.visit import Visit
+from triggers.operations.journals import refuse_unknown
 
 #: How many groups, how many hosts with all their groups, and how many messages of one group, a page shows.
 GROUPS, HOSTS, LINES = 100, 25, 50

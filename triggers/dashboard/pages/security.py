@@ -9,8 +9,8 @@ from starlette.responses import Response
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.security import SecurityEvent, SecurityLog, SecurityRecord, security_log_of
-from triggers.cli.shared.journals import refuse_unknown
 from triggers.dashboard.visit import Visit
+from triggers.operations.journals import refuse_unknown
 
 #: How many records a page shows at least, if they exist, and how many it looks through at most.
 ROWS, LOOKED_THROUGH = 50, 2_000

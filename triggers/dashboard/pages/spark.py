@@ -4,8 +4,8 @@ from starlette.responses import Response
 
 from history.bridge import drive
 from history.store.progress import BatchRecord
-from triggers.cli.shared.journals import refuse_unknown
 from triggers.dashboard.visit import Visit
+from triggers.operations.journals import refuse_unknown
 
 #: How many batches of a query a page shows.
 BATCHES = 100

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from history.store.journal import JournalLine
-from triggers.cli.why import Judging, stories
 from triggers.dashboard.visit import Visit
 from triggers.detection.table import Policy
+from triggers.operations.stories import Judging, stories
 
 
 def story_of(visit: Visit) -> Response:

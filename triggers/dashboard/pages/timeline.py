@@ -8,7 +8,7 @@ from typing import Any
 from history.entry import Entry, State
 from history.store.journal import JournalLine
 from history.store.parking import Parked, ParkedKind
-from triggers.cli.parked.deciding import decider
+from triggers.operations.decisions import decider
 
 #: How owners' tokens of unusual runs begin, and what that means.
 _ORIGINS = {"decided:": "by somebody's decision", "done:": "to settle it as done"}

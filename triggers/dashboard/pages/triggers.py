@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from history.store.control import Counts, Verb
 from history.store.security import SecurityEvent
-from triggers.cli.control import NO_CONSUMER, named_counts, order_and_wait, status_rows
-from triggers.cli.shared.guarantee_levels import guarantee_of
-from triggers.cli.shared.journals import UnknownNameError
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.pages.overview import facts
 from triggers.dashboard.visit import Visit
+from triggers.operations.guarantees import guarantee_of
+from triggers.operations.journals import UnknownNameError
+from triggers.operations.status import NO_CONSUMER, named_counts, order_and_wait, status_rows
 
 #: How long a command waits for the consumers, in seconds.
 WAIT = 3.0

@@ -14,8 +14,8 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import Parked
 from tests.fixtures.servers.redis import connected
 from triggers import Message, trigger
-from triggers.cli.parked.running import run_parked
 from triggers.declaration.decorator import Trigger
+from triggers.operations.running import run_parked
 from triggers.pipeline.parking.decisions import decide
 
 #: How far fences move. A server that comes back steps to the microseconds since 1970; claims count by one.

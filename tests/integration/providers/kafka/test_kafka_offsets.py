@@ -23,7 +23,7 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, parked_in, with_store
 from tests.integration.providers.kafka.shop import Shop, opened
 from triggers import Consumer, FatalError, TransientError, trigger
-from triggers.cli.parked.running import run_parked
+from triggers.operations.running import run_parked
 from triggers.providers.kafka import forget_offsets
 
 ORDERS = 20

@@ -17,9 +17,9 @@ from resolvers.bulk import asking_in_bulk
 from resolvers.resolution import Resolution
 from tests.unit.helpers.in_memory import AT_ONCE, made, message, parked_of, started_by_another, store_of
 from triggers import Joined, trigger
-from triggers.cli.parked.running import run_parked
 from triggers.declaration.decorator import Trigger
 from triggers.events import Handler, RetrievalFailureEvent, on_retrieval_failure
+from triggers.operations.running import run_parked
 from triggers.patchbay.components import bound_to
 from triggers.patchbay.context import MessageContext
 from triggers.producer.delivery_failure import DeliveryFailureEvent, on_delivery_failure

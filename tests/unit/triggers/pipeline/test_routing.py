@@ -16,11 +16,11 @@ from history.memory import MemoryHistory
 from history.message import Message
 from history.store.parking import ParkedKind
 from tests.unit.helpers.in_memory import AT_ONCE, NO_FILE, Effects, made, message, parked_of, state_of
-from triggers.cli.parked.running import run_parked
 from triggers.consumer.gate import Gate
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.detection.table import Status
 from triggers.events import Cause
+from triggers.operations.running import run_parked
 from triggers.pipeline.pipeline import Step
 from triggers.service.delivery import Delivery
 from triggers.service.failures import Retry, TransientError

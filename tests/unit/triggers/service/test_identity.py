@@ -11,8 +11,8 @@ from history.errors import ConfigurationError
 from history.store.parking import Parked
 from resolvers import Resolution
 from triggers import Cause, Delivery, Joined, Message, Outcome, Status, on_retrieval_failure, trigger
-from triggers.cli.parked.running import run_parked
 from triggers.declaration.trigger import Trigger
+from triggers.operations.running import run_parked
 from triggers.providers.outgoing import compose_reply
 
 DIGITS = "17"

@@ -23,8 +23,8 @@ from tests.unit.triggers.pipeline.joining.joining import (
     sweep,
 )
 from triggers import Cause, Joined, Message, Outcome, Retry, Status, TransientError
-from triggers.cli.parked.running import run_parked
 from triggers.detection.table import Status as Verdict
+from triggers.operations.running import run_parked
 from triggers.pipeline.joining.parts import NoActivationError, PlaceTakenError
 
 

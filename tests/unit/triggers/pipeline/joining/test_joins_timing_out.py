@@ -12,7 +12,7 @@ from history.store.joining import PeriodState
 from history.store.parking import ParkedKind
 from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, Runs, sent, sweep
 from triggers import Cause, Status, on_retrieval_failure
-from triggers.cli.parked.running import run_parked
+from triggers.operations.running import run_parked
 
 
 def test_what_waits_in_vain_is_parked_with_an_event() -> None:

@@ -13,7 +13,7 @@ from tests import ROOT
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.ports import closed_port
 from triggers import Delivery, Message, trigger
-from triggers.cli.shared.guarantee_levels import GUARANTEES, Reached, guarantee_of
+from triggers.operations.guarantees import GUARANTEES, Reached, guarantee_of
 
 
 def plain(message: Message) -> None:

@@ -10,8 +10,8 @@ from history.errors import ConfigurationError
 from history.store.parking import Parked
 from history.support.rendering import told_of
 from resolvers.resolution import Asked, Resolved
-from triggers.cli.shared.messages import without_message
 from triggers.consumer.options import AnyTrigger
+from triggers.operations.choosing import without_message
 
 
 @dataclass(frozen=True, slots=True)

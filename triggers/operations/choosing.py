@@ -17,6 +17,7 @@ from history.store.parking import (
     label_pages,
     oldest_first,
 )
+from history.store.sealing import why_locked
 from triggers.configuration.nearest import listed
 
 #: How many labels one call reads.
@@ -153,3 +154,10 @@ def host_of(label: ParkedLabel) -> str | None:
     """Return the host that started a message; tokens of owners begin with it, except those of batches."""
     host, colon, _ = (label.evidence.owner or "").removeprefix("decided:").partition(":")
     return host if host and colon else None
+
+
+def without_message(parked: Parked, setting: str, problem: str) -> ConfigurationError:
+    """Return the error for a parked copy without a message to run."""
+    if (locked := why_locked(parked)) is not None:
+        return ConfigurationError(setting, f"{parked.id} cannot be read", locked)
+    return ConfigurationError(setting, problem, "send it mended, or discard it")

@@ -7,7 +7,7 @@ first to change that entry, by comparing its fence, runs the message; the others
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,10 +20,10 @@ from history.store.sealing import why_locked
 from history.support.redaction import Redaction
 from history.support.rendering import repr_of, text_of
 from resolvers.resolution import Resolution, Resolved, asking
-from triggers.cli.shared.messages import without_message
 from triggers.consumer.options import AnyTrigger
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import Decision, Found, HistoryUse, Word, decide
+from triggers.operations.choosing import without_message
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.decisions import Outcomes
 from triggers.pipeline.run import Run
@@ -241,9 +241,8 @@ async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -
 
 
 def _deciding(parked: Evidence, usual: Judge) -> DecidedJudge:
-    known: dict[str, Any] = {field.name: getattr(usual, field.name) for field in fields(usual)}
-    known["resolver"] = asking(_decided(parked))
-    return DecidedJudge(**known, parked_fence=parked.fence)
+    parts = usual.parts | {"resolver": asking(_decided(parked))}
+    return DecidedJudge(**parts, parked_fence=parked.fence)
 
 
 def _replaces(trigger: str, message: Message, parked: Parked) -> bool:

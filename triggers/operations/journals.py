@@ -10,9 +10,9 @@ from history.store import HistoryStore
 from history.store.control import Overview
 from history.store.journal import JournalLine, journal_of
 from history.support.rendering import text_of
-from triggers.cli.shared.options import open_to_look
 from triggers.configuration.hiding import hidden
 from triggers.configuration.nearest import cut, instead_of
+from triggers.operations.looking import open_to_look
 
 if TYPE_CHECKING:
     from triggers.configuration import Configuration

@@ -23,8 +23,8 @@ from tests.unit.helpers.in_memory import (
     take_over,
 )
 from triggers import FatalError, Message, TransientError
-from triggers.cli.parked.running import run_parked
 from triggers.declaration.decorator import Trigger
+from triggers.operations.running import run_parked
 from triggers.pipeline.parking.sweep import close_settled
 from triggers.service.outcome import Outcome
 

@@ -1,0 +1,13 @@
+"""What people do with triggers: look, decide, run again. The command line and the dashboard call it.
+
+=================  ========================================================================
+``choosing.py``    which parked messages are meant; ``running.py`` runs them
+``decisions.py``   what people have decided, and what became of it
+``resolving.py``   asks a trigger's resolver now, and changes nothing
+``stories.py``     the facts about one message; ``entries.py``: its entry as it is shown
+``status.py``      what consumers report, and commands for them
+``guarantees.py``  which of the three levels a trigger reaches
+``journals.py``    where journals are; it also refuses unknown names
+``looking.py``     opens a store only to look into it; ``sizes.py``: what a store needs
+=================  ========================================================================
+"""

@@ -1,0 +1,78 @@
+"""Open what a person wants to look into: a store that outlives a process, and exists."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import SplitResult
+
+from history.errors import ConfigurationError
+from history.opening import HISTORY_URLS, open_history
+from history.store import HistoryStore
+from history.support.references import dereferenced
+from history.support.urls import origin, split_url
+from triggers.providers.opening import PROVIDER_URLS
+
+#: Schemes that outlive a process: a command would find its own memory empty.
+LASTING_HISTORIES, LASTING_PROVIDERS = (
+    urls.replace(" or memory://", "") for urls in (HISTORY_URLS, PROVIDER_URLS)
+)
+
+
+def open_to_look(option: str, url: str, *, makes: bool = False) -> HistoryStore:
+    """Open the history at a URL, which an option named, to look into it.
+
+    Raises:
+        ConfigurationError: it cannot be opened, or its file is missing; naming the option. With ``makes`` the
+            file may be missing.
+    """
+    with named(option, LASTING_HISTORIES):
+        url = dereferenced(url, option)
+        if not makes:
+            refuse_absent_file(option, url)
+        return open_history(_at_once(url))
+
+
+def _at_once(history: str) -> str:
+    """Disable the circuit of a server: a command asks once, and reports the problem itself."""
+    parts = split_url(history)
+    if parts.scheme.startswith("sqlite") or "circuit=" in parts.query:
+        return history
+    return parts._replace(query="&".join(filter(None, [parts.query, "circuit=off"]))).geturl()
+
+
+@contextmanager
+def named(option: str, remedy: str) -> Generator[None]:
+    """Name the option in the errors about its value."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if error.setting in {"history", "provider"}:
+            raise ConfigurationError(option, error.problem, error.remedy) from error
+        raise
+    except ValueError as error:
+        raise ConfigurationError(option, str(error), f"use {remedy}") from error
+
+
+def refuse_memory(option: str, url: str) -> None:
+    """Refuse the memory of a process: it would be empty, and nothing would stay in it."""
+    parts = _split(option, url)
+    of_sqlite = parts.scheme.startswith("sqlite") and not parts.netloc  # with a host: refused for that
+    if parts.scheme == "memory" or (of_sqlite and parts.path in {"", "/", "/:memory:"}):
+        problem = f"{origin(url)} lives in one process only"
+        raise ConfigurationError(option, problem, "give a server or a file")
+
+
+def refuse_absent_file(option: str, url: str) -> None:
+    """Refuse a SQLite file that does not exist: opening it would create an empty one."""
+    refuse_memory(option, url)
+    parts = _split(option, url)
+    file = Path(parts.path.removeprefix("/"))
+    if parts.scheme.startswith("sqlite") and not parts.netloc and not file.exists():
+        raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")
+
+
+def _split(option: str, url: str) -> SplitResult:
+    try:
+        return split_url(url)
+    except ValueError as error:  # without the URL, which may hold a password
+        raise ConfigurationError(option, f"is not a URL: {error}", "correct it") from None

@@ -1,0 +1,103 @@
+"""What the consumers of triggers report, and commands for them."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from history.bridge import drive
+from history.store.control import Beat, Control, Counts, Overview, TriggerState, Verb
+
+#: How often to check the consumers while the command waits for them, in seconds.
+LOOK_INTERVAL = 0.1
+
+#: The status of a trigger after its consumers have ended, and of a trigger that never had any: guards and
+#: Spark use triggers without a consumer, and report nothing.
+NOT_RUNNING, NO_CONSUMER = "NOT RUNNING", "NO CONSUMER REPORTS"
+
+#: The status of a trigger that would receive if its provider answered.
+AWAY = "PROVIDER AWAY"
+
+#: The state that proves obedience, in addition to the report of it; an error may suspend again immediately.
+_PROOFS = {
+    Verb.SUSPEND: {TriggerState.SUSPENDED, TriggerState.DISABLED},
+    Verb.DISABLE: {TriggerState.DISABLED},
+}
+
+
+def order_and_wait(
+    control: Control, verb: Verb, names: Sequence[str], reason: str | None, wait: float
+) -> list[dict[str, Any]]:
+    """Send a command, wait for the running consumers at most ``wait`` seconds, and return their answers."""
+    number = drive(control.order(verb, names, reason=reason))
+    deadline = time.monotonic() + wait
+    while True:
+        beats = [beat for beat in drive(control.overview()).beats if beat.report.trigger in names]
+        rows = [_answer_row(beat, verb, number) for beat in sorted(beats, key=_by_name)]
+        if all(row["obeyed"] for row in rows) or time.monotonic() >= deadline:
+            return rows
+        time.sleep(LOOK_INTERVAL)
+
+
+def _answer_row(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
+    report = beat.report
+    return {
+        "trigger": report.trigger,
+        "consumer": report.consumer,
+        "obeyed": report.obeyed >= number and report.state in _PROOFS.get(verb, TriggerState),
+        "state": report.state,
+        "busy": report.busy,
+        "reason": report.reason,
+    }
+
+
+def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
+    """Yield the report of each running consumer of a trigger; one row if there is none."""
+    beats = sorted((beat for beat in overview.beats if beat.report.trigger == trigger), key=_by_name)
+    for beat in beats:
+        report = beat.report
+        waits = report.state is TriggerState.RUNNING and report.away is not None
+        yield {
+            "trigger": trigger,
+            "consumer": report.consumer,
+            "state": AWAY if waits else report.state,
+            "busy": report.busy,
+            "reason": report.away if waits else report.reason,
+            "by_command": report.by_command,
+            "since": beat.away_since if waits else beat.since,
+            "away": report.away,
+            "away_since": beat.away_since,
+            "last_beat": beat.beat_at,
+            "counts": named_counts(report.counts),
+        }
+    if not beats:
+        disabled, held = overview.disabled(trigger), overview.held(trigger)
+        idle = NOT_RUNNING if overview.had_consumer(trigger) else NO_CONSUMER
+        closed = disabled or held
+        state = TriggerState.SUSPENDED if disabled is None else TriggerState.DISABLED
+        yield {
+            "trigger": trigger,
+            "consumer": None,
+            "state": idle if closed is None else state,
+            "busy": 0,
+            "reason": None if closed is None else closed.reason,
+            "by_command": disabled is not None,
+            "since": None if closed is None else closed.given_at,
+            "away": None,
+            "away_since": None,
+            "last_beat": None,
+            "counts": named_counts(Counts()),
+        }
+
+
+def _by_name(beat: Beat) -> tuple[str, str]:
+    return beat.report.trigger, beat.report.consumer
+
+
+def named_counts(counts: Counts) -> dict[str, Any]:
+    """Return counts as they are printed: the time in seconds, and per run in milliseconds."""
+    mean = counts.mean_milliseconds
+    return {
+        **counts.model_dump(exclude={"microseconds"}),
+        "seconds": round(counts.seconds, 3),
+        "mean_ms": None if mean is None else round(mean, 3),
+    }

@@ -1,0 +1,114 @@
+"""The facts about a message in each trigger, and its next delivery."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from history.bridge import drive
+from history.entry import Entry
+from history.message import Message
+from history.store import HistoryStore
+from history.store.journal import JournalLine
+from history.store.parking import ParkedLabel, Parking, oldest_first
+from triggers.detection.sentences import explain
+from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
+from triggers.operations.decisions import decided_about
+from triggers.operations.entries import entry_row
+from triggers.operations.journals import Journals, known_triggers
+from triggers.pipeline.finding import Finding
+from triggers.pipeline.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """How the trigger judges: its settings, and whether it has a resolver."""
+
+    policy: Policy
+    asks: bool
+
+
+def stories(
+    store: HistoryStore,
+    uuid: str,
+    judging: Callable[[str], Judging],
+    *,
+    trigger: str | None = None,
+    lots: Sequence[Parking] = (),
+    lines_of: Callable[[str], Sequence[JournalLine]] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the facts about a uuid in each trigger that has any: in one, or in all.
+
+    It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger.
+    ``lines_of`` returns the lines of a journal, by default the history's. The latest decisions are searched
+    for it.
+    """
+    read = lines_of or partial(Journals(store).read, uuid=uuid)
+    lots_of_all = [store.parking, *lots]
+    parked = [
+        (label.trigger_name, _parked_row(label, local=lot in lots))
+        for lot in lots_of_all
+        for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
+    ]
+    names = [trigger] if trigger is not None else known_triggers(store, drive(store.control.overview()))
+    rows = (
+        _story(
+            store,
+            name,
+            uuid,
+            judging(name),
+            parked=[row for of, row in parked if of == name],
+            lines=read(name),
+            decisions=decided_about(lots_of_all, name, uuid=uuid),
+        )
+        for name in dict.fromkeys([*names, *(of for of, _ in parked)])
+    )
+    return [row for row in rows if row is not None]
+
+
+def _story(
+    store: HistoryStore,
+    trigger: str,
+    uuid: str,
+    judging: Judging,
+    *,
+    parked: Sequence[dict[str, Any]],
+    lines: Sequence[JournalLine],
+    decisions: Sequence[dict[str, Any]],
+) -> dict[str, Any] | None:
+    """Return one trigger's facts about a uuid and its next delivery; None if there are none."""
+    entry = drive(store.lookup(trigger, [uuid]))[0]
+    if entry is None and not parked and not lines and not decisions:
+        return None
+    shown = None if entry is None else entry_row(trigger, b"", entry)
+    return {
+        "trigger": trigger,
+        "uuid": uuid,
+        "entry": None
+        if shown is None
+        else {key: shown[key] for key in shown if key not in {"trigger", "digest"}},
+        "next": explain(next_decision(entry, judging)),
+        "parked": parked,
+        "journal": [
+            {
+                "at": line.at,
+                "verdict": line.verdict,
+                "reason": line.reason,
+                "delivery_count": line.delivery_count,
+                "fence": line.fence,
+                "by": line.by,
+            }
+            for line in lines
+        ],
+        "decisions": decisions,
+    }
+
+
+def _parked_row(label: ParkedLabel, *, local: bool) -> dict[str, Any]:
+    return {"id": label.id, "kind": label.kind, "reason": label.reason, "at": label.parked_at, "local": local}
+
+
+def next_decision(entry: Entry | None, judging: Judging) -> Decision:
+    """Decide about a next delivery as the pipeline would."""
+    run = Run(Message(body="", uuid="-"), Finding(HistoryUse.ON, found=entry))
+    return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if judging.asks else Word.NONE), judging.policy)
