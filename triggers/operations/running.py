@@ -241,7 +241,7 @@ async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -
 
 
 def _deciding(parked: Evidence, usual: Judge) -> DecidedJudge:
-    parts = usual.parts | {"resolver": asking(_decided(parked))}
+    parts: dict[str, Any] = usual.parts | {"resolver": asking(_decided(parked))}
     return DecidedJudge(**parts, parked_fence=parked.fence)
 
 
