@@ -81,19 +81,31 @@ class BrokerUrl:
     options: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def read(cls, url: str, *, example: str, ports: tuple[int, int], known: set[str]) -> Self:
+    def read(
+        cls,
+        url: str,
+        *,
+        example: str,
+        ports: tuple[int, int],
+        known: set[str],
+        dotted: bool = False,
+    ) -> Self:
         """Read a URL; ``ports`` are those without and with TLS, ``known`` the options of the provider.
+
+        With ``dotted``, options with a dot in their names are for the broker's client.
 
         Raises:
             ConfigurationError: the URL is not valid, or has an unknown option.
         """
         with guarded(url, "provider"):
-            return cls._checked(url, example, ports, known)
+            return cls._checked(url, example, ports, known, dotted=dotted)
 
     @classmethod
-    def _checked(cls, url: str, example: str, ports: tuple[int, int], known: set[str]) -> Self:
+    def _checked(
+        cls, url: str, example: str, ports: tuple[int, int], known: set[str], *, dotted: bool
+    ) -> Self:
         try:
-            return cls._read(url, example.partition(":")[0], ports, known)
+            return cls._read(url, example.partition(":")[0], ports, known, dotted=dotted)
         except ValueError as error:
             if isinstance(error, ConfigurationError):
                 raise
@@ -102,13 +114,15 @@ class BrokerUrl:
             ) from error
 
     @classmethod
-    def _read(cls, url: str, scheme: str, ports: tuple[int, int], known: set[str]) -> Self:
+    def _read(cls, url: str, scheme: str, ports: tuple[int, int], known: set[str], *, dotted: bool) -> Self:
         parts = split_url(url)
         secure = parts.scheme == f"{scheme}s"
         account, _, hosts = parts.netloc.rpartition("@")
         user, colon, password = account.partition(":")
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
         for name in options.keys() - known - _OPTIONS:
+            if dotted and "." in name:
+                continue
             remedy = f"leave it out, or use one of {', '.join(sorted(known | _OPTIONS))}"
             raise ConfigurationError("provider", f"the option {name!r} in its URL is unknown", remedy)
         files = {name: options.pop(name) for name in ("cafile", "certfile", "keyfile") if name in options}

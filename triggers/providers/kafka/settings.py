@@ -1,7 +1,8 @@
 """The settings of the Kafka provider, and the names that it makes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from history.errors import ConfigurationError
 from triggers.providers.brokers.trust import KAFKA_SHARE, FirstCount, weighed
@@ -10,7 +11,7 @@ from triggers.providers.brokers.url import BrokerUrl, TlsFiles, whole_number
 Start = Literal["earliest", "latest"]
 
 #: The mechanism of the login, as Kafka spells it.
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 _EXAMPLE = "kafka://user:password@host:9092"
 
@@ -33,7 +34,49 @@ _KNOWN = {*_OF_ALL, *_OF_SHARING, "transactional_id"}
 #: The least value of each number: with a limit of one delivery, nothing could be redelivered.
 _LEAST = {"fetch": 1, "record_lock": 1, "delivery_limit": 2}
 
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_MECHANISMS = get_args(Mechanism)
+
+_TAKEN_FROM_URL = "leave it out: hosts, account and TLS are parts of the URL"
+_COMMITS = "leave it out: the consumer commits what is settled"
+
+#: Settings of the client that a URL cannot change, and what to do instead.
+_OURS = {
+    "bootstrap.servers": _TAKEN_FROM_URL,
+    "metadata.broker.list": _TAKEN_FROM_URL,
+    "security.protocol": _TAKEN_FROM_URL,
+    "sasl.username": _TAKEN_FROM_URL,
+    "sasl.password": _TAKEN_FROM_URL,
+    "sasl.mechanism": "use mechanism=",
+    "sasl.mechanisms": "use mechanism=",
+    "ssl.ca.location": "use cafile=",
+    "ssl.certificate.location": "use certfile=",
+    "ssl.key.location": "use keyfile=",
+    "client.id": "leave it out: it is the consumer's name",
+    "group.id": "use group=",
+    "enable.auto.commit": _COMMITS,
+    "enable.auto.offset.store": _COMMITS,
+    "auto.commit.enable": _COMMITS,
+    "auto.commit.interval.ms": _COMMITS,
+    "auto.offset.reset": "use start=",
+    "isolation.level": "leave it out: messages of aborted transactions never run",
+    "partition.assignment.strategy": "leave it out, or use group.protocol=consumer",
+    "session.timeout.ms": "use heartbeat=",
+    "heartbeat.interval.ms": "use heartbeat=",
+    "max.poll.records": "use fetch=",
+    "enable.idempotence": "leave it out: a message that the client repeats arrives once",
+    "request.required.acks": "leave it out: all replicas in sync have a message when it is sent",
+    "transactional.id": "use transactional_id=",
+    "transaction.timeout.ms": "leave it out: it depends on the time of a delivery",
+    "delivery.timeout.ms": "leave it out: a send waits for 30 seconds",
+    "message.timeout.ms": "leave it out: a send waits for 30 seconds",
+    "message.max.bytes": "leave it out: the topic has its own limit",
+}
+
+#: The protocol of a group in which the brokers decide who has which partition (KIP-848).
+_NEW_PROTOCOL = {"group.protocol": "consumer"}
+
+#: Settings of the classic protocol, which the brokers decide in the new one.
+_CLASSIC = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +90,8 @@ class KafkaSettings:
       the topic still has, or ``latest``, with what is sent from now on.
     - ``offsets``: the URL of the SQL database of the effects, which then keeps the offsets: see
       :class:`~triggers.providers.kafka.KafkaWithOffsets`. In a URL, its ``&``, ``#`` and ``%`` are escaped.
-    - ``mechanism`` of the login: ``PLAIN`` (the default), ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
+    - ``mechanism`` of the login: ``PLAIN`` (the default), ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, or
+      ``OAUTHBEARER`` with the client's settings ``sasl.oauthbearer...``.
     - ``share``: ``true`` for a share group (KIP-932), with the settings below; left out, a consumer group.
     - ``fetch``: how many messages a consumer takes from a share group at a time; 10 by default. The next ones
       come when all of these are settled.
@@ -61,6 +105,7 @@ class KafkaSettings:
       brokers decide that for a share group.
     - ``transactional_id``: a name for the producer of this URL; only one process may use it at a time. With
       it, all messages of one call are committed together, or none.
+    - ``client``: options with a dot, such as ``compression.type=zstd``: settings of librdkafka, passed on.
     """
 
     group: str | None = None
@@ -73,6 +118,7 @@ class KafkaSettings:
     delivery_limit: int = 5
     first_count: FirstCount = FirstCount.WEIGHED
     transactional_id: str | None = None
+    client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @classmethod
     def from_url(cls, url: str) -> tuple[Self, BrokerUrl]:
@@ -81,9 +127,11 @@ class KafkaSettings:
         Raises:
             ConfigurationError: it is not valid, or a setting has no such value.
         """
-        read = BrokerUrl.read(url, example=_EXAMPLE, ports=(9092, 9093), known=_KNOWN)
-        settings: dict[str, Any] = dict(read.options)
-        settings |= _sharing(settings)
+        read = BrokerUrl.read(url, example=_EXAMPLE, ports=(9092, 9093), known=_KNOWN, dotted=True)
+        client = {name: value for name, value in read.options.items() if "." in name}
+        settings: dict[str, Any] = {name: value for name, value in read.options.items() if name not in client}
+        check_client(client)
+        settings |= _sharing(dict(read.options))
         if settings.get("start", "earliest") not in {"earliest", "latest"}:
             raise ConfigurationError("start", f"{settings['start']!r} is unknown", "give earliest or latest")
         settings["mechanism"] = settings.get("mechanism", "PLAIN").upper()
@@ -101,7 +149,7 @@ class KafkaSettings:
             )
         if settings.get("transactional_id") == "":
             raise ConfigurationError("transactional_id", "is empty", "give it a name, or leave it out")
-        return cls(**settings), read
+        return cls(**settings, client=client), read
 
     def count_of(self, count: int) -> int:
         """Return the delivery count of a message, from the share group's count."""
@@ -135,6 +183,9 @@ def _sharing(options: dict[str, Any]) -> dict[str, Any]:
     given = sorted(options.keys() & _OF_SHARING - {"share"})
     if share == "false" and given:
         raise ConfigurationError(given[0], "is for a share group", "add share=true, or leave it out")
+    for name in ("group.protocol", "group.instance.id"):
+        if share == "true" and name in options:
+            raise ConfigurationError(name, "is for a consumer group", "leave it, or share=true, out")
     if share == "true" and "start" in options:
         raise ConfigurationError(
             "start",
@@ -149,6 +200,25 @@ def _sharing(options: dict[str, Any]) -> dict[str, Any]:
     return {**found, "share": share == "true"}
 
 
+def check_client(settings: Mapping[str, str]) -> None:
+    """Check settings that are passed on to librdkafka.
+
+    Raises:
+        ConfigurationError: doubtless decides about a setting, or librdkafka does not know it, or its value.
+    """
+    from triggers.providers.kafka.driver import QUIET, driver  # noqa: PLC0415  (settings are also only read)
+
+    for name, value in settings.items():
+        if (remedy := _OURS.get(name)) is not None:
+            raise ConfigurationError(name, "is not yours to set", remedy)
+        try:
+            driver.Producer({name: value, "logger": QUIET})  # it takes the settings of consumers, too
+        except driver.KafkaException as error:
+            problem = error.args[0].str() if isinstance(error.args[0], driver.KafkaError) else str(error)
+            remedy = "see the settings of librdkafka (CONFIGURATION.md)"
+            raise ConfigurationError(name, f"is refused by Kafka's client: {problem}", remedy) from None
+
+
 def dead_letters_of(destination: str) -> str:
     """Name the topic of the dead letters of a topic."""
     return f"DLQ.{destination}"
@@ -159,21 +229,23 @@ def connecting(url: BrokerUrl, settings: KafkaSettings) -> dict[str, Any]:
     found: dict[str, Any] = {
         "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in url.hosts),
         "client.id": "doubtless",
-        "security.protocol": _protocol(url),
+        "security.protocol": _protocol(url, settings),
     }
-    if url.user is not None and not url.external:
-        found |= {
-            "sasl.mechanism": settings.mechanism,
-            "sasl.username": url.user,
-            "sasl.password": url.password or "",
-        }
+    if _logs_in(url, settings):
+        found["sasl.mechanism"] = settings.mechanism
+        if settings.mechanism != "OAUTHBEARER":
+            found["sasl.username"], found["sasl.password"] = url.user, url.password or ""
     if url.tls is not None:
         found |= _files(url.tls)
-    return found
+    return {**found, **settings.client}
 
 
-def _protocol(url: BrokerUrl) -> str:
-    login = url.user is not None and not url.external
+def _logs_in(url: BrokerUrl, settings: KafkaSettings) -> bool:
+    return not url.external and (url.user is not None or settings.mechanism == "OAUTHBEARER")
+
+
+def _protocol(url: BrokerUrl, settings: KafkaSettings) -> str:
+    login = _logs_in(url, settings)
     return ("SASL_" if login else "") + ("PLAINTEXT" if url.tls is None else "SSL")
 
 
@@ -187,9 +259,12 @@ def _files(tls: TlsFiles) -> dict[str, str]:
 
 
 def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> dict[str, Any]:
-    """Return the settings of a member of a group, which commits itself what it has settled."""
+    """Return the settings of a member of a group, which commits itself what it has settled.
+
+    ``name`` ends with the number of the worker, and so does the id of a static member.
+    """
     session = url.heartbeat * 1000
-    return connecting(url, settings) | {
+    found = connecting(url, settings) | {
         "group.id": group,
         "client.id": name,
         # We choose where a new group begins; this only applies when retention deleted that place meanwhile.
@@ -202,7 +277,13 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
         "isolation.level": "read_committed",
         "allow.auto.create.topics": True,
         "queued.min.messages": 1000,
+        **settings.client,
     }
+    if settings.client.items() >= _NEW_PROTOCOL.items():
+        found = {name: value for name, value in found.items() if name not in _CLASSIC}
+    if (seat := settings.client.get("group.instance.id")) is not None:
+        found["group.instance.id"] = f"{seat}-{name.rpartition('-')[2]}"
+    return found
 
 
 def sharing(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> dict[str, Any]:
@@ -223,6 +304,7 @@ def producing(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[
         "partitioner": "murmur2_random",
         "delivery.timeout.ms": round(patience * 1000),
         "message.max.bytes": LARGEST,
+        **settings.client,
     }
 
 

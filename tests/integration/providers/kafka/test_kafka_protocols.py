@@ -1,11 +1,7 @@
-"""Members of a group in other ways than the provider's: the new group protocol, and static membership.
-
-No option of the provider chooses them. These tests show that its members would do the same in them.
-"""
+"""Members of a group as a URL may choose them: in the new group protocol, and with static membership."""
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,28 +15,12 @@ from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running
 from triggers import Consumer, Message, trigger
-from triggers.providers.kafka import provider as providers
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.kafka.settings import consuming
 
 pytestmark = [APACHE_KAFKA, pytest.mark.prove]
 
 #: How many messages are sent at a time, each with a key of its own, to so many partitions.
 SENT, PARTITIONS = 40, 4
-
-#: In the new protocol (KIP-848), the brokers decide these.
-_CLASSIC = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
-
-Settings = dict[str, Any]
-
-
-def new_protocol(settings: Settings) -> Settings:
-    kept = {name: value for name, value in settings.items() if name not in _CLASSIC}
-    return kept | {"group.protocol": "consumer"}
-
-
-def static(settings: Settings) -> Settings:
-    return settings | {"group.instance.id": settings["client.id"]}
 
 
 class Group:
@@ -56,12 +36,14 @@ class Group:
     def described(self) -> Any:
         return self._server.describe(f"{self.topic}:book")
 
-    def member(self, name: str) -> Running:
+    def member(self, name: str, options: str) -> Running:
         @trigger(self.topic, name="book")
         def book(message: Message) -> None:
             self.ran[message.uuid or ""] += 1
 
-        return Running(Consumer([book], self._server.patient_url, history=self._history, name=name))
+        return Running(
+            Consumer([book], f"{self._server.patient_url}&{options}", history=self._history, name=name)
+        )
 
     def send(self) -> None:
         numbers = range(self._sent, self._sent + SENT)
@@ -84,26 +66,19 @@ def group(apache_kafka: ApacheKafkaServer, tmp_path: Path) -> Group:
     return Group(apache_kafka, f"sqlite:///{tmp_path}/history.sqlite3")
 
 
-def become(monkeypatch: pytest.MonkeyPatch, change: Callable[[Settings], Settings]) -> None:
-    def changed(*arguments: Any) -> Settings:
-        return change(consuming(*arguments))
-
-    monkeypatch.setattr(providers, "consuming", changed)
-
-
 def came_and_went(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what members said about partitions."""
     return [message.partition(": ")[2] for message in caplog.messages if ": partitions " in message]
 
 
 def test_members_of_the_new_protocol_share_partitions_and_hand_them_over(
-    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
-    become(monkeypatch, new_protocol)
-    with caplog.at_level(logging.INFO, "triggers.providers.kafka"), group.member("a"):
+    new = "group.protocol=consumer"
+    with caplog.at_level(logging.INFO, "triggers.providers.kafka"), group.member("a", new):
         group.send()
         group.await_all()
-        with group.member("b"):
+        with group.member("b", new):
             eventually(lambda: len(came_and_went(caplog)) >= 3)  # a's first ones, those it loses, and b's
             assert group.described.type is ConsumerGroupType.CONSUMER
             group.send()
@@ -113,18 +88,18 @@ def test_members_of_the_new_protocol_share_partitions_and_hand_them_over(
 
 
 def test_a_static_member_that_restarts_soon_gets_its_partitions_and_nobody_elses_move(
-    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
-    become(monkeypatch, static)
-    with caplog.at_level(logging.INFO, "triggers.providers.kafka"), group.member("a"):
+    a, b = "group.instance.id=a", "group.instance.id=b"
+    with caplog.at_level(logging.INFO, "triggers.providers.kafka"), group.member("a", a):
         eventually(lambda: came_and_went(caplog))
-        with group.member("b"):
+        with group.member("b", b):
             eventually(lambda: len(came_and_went(caplog)) >= 3)
             group.send()
             group.await_all()
             caplog.clear()
         assert len(group.described.members) == 2  # it has not left
-        with group.member("b"):
+        with group.member("b", b):
             eventually(lambda: len(came_and_went(caplog)) >= 2)
             group.send()
             group.await_all()

@@ -117,6 +117,12 @@ def test_an_account_sends_and_receives_without_tls(kafka: SecureKafkaServer, top
     assert received(kafka.open_url(SHOP), topic) == ["one"]
 
 
+def test_a_token_logs_in_in_place_of_a_password(kafka: SecureKafkaServer, topic: str) -> None:
+    send(kafka.token_url(SHOP), topic, "by a token")
+
+    assert received(kafka.token_url(SHOP), topic) == ["by a token"]
+
+
 def test_a_certificate_logs_in_in_place_of_a_password(kafka: SecureKafkaServer, topic: str) -> None:
     url = kafka.certified_url("client")
     rights = [("TOPIC", topic, "READ"), ("TOPIC", topic, "WRITE"), ("GROUP", f"{topic}:book", "READ")]

@@ -4,6 +4,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from triggers.configuration.hiding import hidden
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.settings import (
@@ -53,6 +54,47 @@ def test_what_sends_in_transactions_has_an_id_and_more_time_than_a_delivery_take
     assert (found["transactional.id"], found["enable.idempotence"]) == ("shop-1", True)
     assert found["delivery.timeout.ms"] < found["transaction.timeout.ms"]
     assert "transactional.id" not in producing(read, settings, 30.0)
+
+
+def test_options_with_a_dot_are_passed_on_to_every_client() -> None:
+    settings, read = KafkaSettings.from_url("kafka://one?compression.type=zstd&client.rack=eu-1")
+    passed = {"compression.type": "zstd", "client.rack": "eu-1"}
+
+    for found in (
+        consuming(read, settings, "orders:book", "worker-1"),
+        sharing(read, settings, "orders:book", "worker-1"),
+        producing(read, settings, 30.0),
+    ):
+        assert found.items() >= passed.items()
+
+
+def test_in_the_new_protocol_the_brokers_decide_about_sessions_and_partitions() -> None:
+    settings, read = KafkaSettings.from_url("kafka://one?group.protocol=consumer")
+    found = consuming(read, settings, "orders:book", "worker-1")
+
+    classic = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+    assert (found["group.protocol"], found.keys() & classic) == ("consumer", set())
+    driver.Consumer(found).close()  # librdkafka refuses settings that contradict each other
+
+
+def test_each_worker_has_a_static_id_of_its_own() -> None:
+    settings, read = KafkaSettings.from_url("kafka://one?group.instance.id=shop-1")
+    names = ["host-77-ab-book-1", "host-77-ab-book-2"]
+
+    found = [consuming(read, settings, "orders:book", name)["group.instance.id"] for name in names]
+
+    assert found == ["shop-1-1", "shop-1-2"]
+
+
+def test_oauth_logs_in_without_an_account_and_its_secret_is_in_no_text() -> None:
+    url = "kafkas://one?mechanism=OAUTHBEARER&sasl.oauthbearer.method=oidc&sasl.oauthbearer.client.secret=hunter2"
+    settings, read = KafkaSettings.from_url(url)
+    found = connecting(read, settings)
+
+    assert (found["security.protocol"], found["sasl.mechanism"]) == ("SASL_SSL", "OAUTHBEARER")
+    assert found["sasl.oauthbearer.client.secret"] == "hunter2"
+    assert "sasl.username" not in found
+    assert "hunter2" not in f"{settings} {read} {hidden(url)}"
 
 
 def test_a_share_group_is_told_little_for_its_settings_are_the_brokers() -> None:
@@ -112,6 +154,13 @@ def test_a_client_without_share_groups_is_named_with_the_one_to_install(
         ("kafka://one?share=true&delivery_limit=1", "delivery_limit: must be a whole number from 2"),
         ("kafka://one?share=true&first_count=2", "first_count"),
         ("kafka://one?offsets=", "offsets: is empty"),
+        ("kafka://one?no.such=1", r"no\.such: is refused by Kafka's client"),
+        ("kafka://one?compression.type=best", r"compression\.type: is refused by Kafka's client"),
+        ("kafka://one?group.id=shop", r"group\.id: is not yours to set; use group="),
+        ("kafka://one?enable.auto.commit=true", r"enable\.auto\.commit"),
+        ("kafka://one?isolation.level=read_uncommitted", r"isolation\.level"),
+        ("kafka://one?share=true&group.instance.id=a", r"group\.instance\.id: is for a consumer group"),
+        ("rabbitmq://one?compression.type=zstd", "compression"),
         (
             "kafka://one?share=true&offsets=sqlite:///a.db",
             "offsets: a share group has none; leave share=true",
