@@ -54,11 +54,11 @@ def indexes_of(table: Table, dialect: str) -> Sequence[Index]:
     )
 
 
-def ddl_of(table: Table, dialect: str) -> Iterator[Executable]:
+def ddl_of(table: Table, dialect: str, *, if_not_exists: bool = False) -> Iterator[Executable]:
     """Yield the statements that make a table."""
-    yield CreateTable(table)
+    yield CreateTable(table, if_not_exists=if_not_exists)
     for index in indexes_of(table, dialect):
-        yield CreateIndex(index)
+        yield CreateIndex(index, if_not_exists=if_not_exists)
     if STORAGE in table.info and dialect == Dialect.POSTGRESQL:
         yield storage_ddl(table)
 
@@ -73,10 +73,11 @@ def storage_ddl(table: Table, *, only: Collection[str] | None = None) -> TextCla
 async def make_table(connection: AnyConnection, table: Table) -> None:
     """Make a table and its indexes, inside a transaction, unless it exists.
 
-    An existing table is not touched: even a look for its indexes would lock it against its users.
+    An existing table is not touched: even a look for its indexes would lock it against its users. A
+    serializable transaction that waited for another creator does not see its tables, so each statement looks.
     """
     if not await table_exists(connection, table):
-        for ddl in ddl_of(table, connection.dialect.name):
+        for ddl in ddl_of(table, connection.dialect.name, if_not_exists=True):
             await settled(connection.execute(ddl))
 
 
