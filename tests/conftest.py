@@ -37,6 +37,7 @@ SERVER_FIXTURES = (
     "tests.fixtures.patchbay",
     "tests.fixtures.links",
     "tests.fixtures.servers.activemq",
+    "tests.fixtures.servers.artemis",
     "tests.fixtures.servers.apache_kafka",
     "tests.fixtures.servers.spark",
     "tests.fixtures.servers.spark_cluster",

@@ -9,6 +9,8 @@ import pytest
 from tests.contract.opened import OpenedContract
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import ActiveMqServer
+from tests.fixtures.servers.artemis import ARTEMIS
+from tests.fixtures.servers.artemis_server import ArtemisServer
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.servers.sqs_server import SqsServer
@@ -83,7 +85,7 @@ class OnActiveMq(OpenedContract):
 
     # The count as ActiveMQ tells it, so that the suite can see that it counts.
     settings: ClassVar[str] = "&first_count=as_told"
-    server: ActiveMqServer
+    server: ActiveMqServer | ArtemisServer
 
     @pytest.fixture(autouse=True)
     def _server(self, activemq: ActiveMqServer) -> None:
@@ -110,6 +112,31 @@ class TestJmsThroughAsyncio(OnActiveMq, ProviderContract):
 @ACTIVEMQ
 class TestJmsInTransactions(OnActiveMq, AnsweringContract):
     settings: ClassVar[str] = f"{OnActiveMq.settings}&session=transacted"
+
+
+class OnArtemis(OnActiveMq):
+    @pytest.fixture(autouse=True)
+    def _server(self, artemis: ArtemisServer) -> None:
+        self.server = artemis
+
+    async def send_garbage(self, destination: str, count: int) -> None:
+        over_jms.send(self.server.url, destination, [over_jms.an_object] * count)
+
+
+@ARTEMIS
+class TestJmsOnArtemis(OnArtemis, ProviderContract):
+    pass
+
+
+@ARTEMIS
+@pytest.mark.prove
+class TestJmsOnArtemisThroughAsyncio(OnArtemis, ProviderContract):
+    asyncio = True
+
+
+@ARTEMIS
+class TestJmsOnArtemisInTransactions(OnArtemis, AnsweringContract):
+    settings: ClassVar[str] = f"{OnArtemis.settings}&session=transacted"
 
 
 @pytest.fixture(scope="module")

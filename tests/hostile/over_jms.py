@@ -43,6 +43,13 @@ def text_of_no_unicode(session: Any) -> Any:
     return made
 
 
+def an_object(session: Any) -> Any:
+    """Make a message with a serialized Java object, which nobody may read."""
+    made = session.createObjectMessage()
+    made.setObject(jms_jvm.java_value("an object"))
+    return made
+
+
 class _Maker:
     def __init__(self, seed: int) -> None:
         self._dice = dice_of(seed)

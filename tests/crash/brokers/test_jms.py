@@ -1,4 +1,4 @@
-"""Consumers on ActiveMQ are killed at every step and at random, and so is the broker; effects are counted.
+"""Consumers on ActiveMQ and Artemis are killed at every step; on ActiveMQ at random, as is the broker.
 
 With ``DOUBTLESS_FULL=1`` the Java producer sends 20,000 messages, and there are 20 kills.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.conftest import Once
 from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, fleet_of, kill_now_and_then
 from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledWhileItSends
@@ -18,6 +19,7 @@ from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.servers.activemq_server import ActiveMqServer
+from tests.fixtures.servers.artemis_server import ArtemisServer
 from tests.integration.helpers.jms_queues import depth
 
 pytestmark = [ACTIVEMQ, pytest.mark.crash, pytest.mark.timeout(600)]
@@ -26,18 +28,23 @@ pytestmark = [ACTIVEMQ, pytest.mark.crash, pytest.mark.timeout(600)]
 COPIES = MESSAGES // 10
 
 
-def broker_on(server: ActiveMqServer) -> Broker:
+def broker_on(server: ActiveMqServer | ArtemisServer) -> Broker:
     return Broker(url=server.url, depth=partial(depth, server.url))
 
 
-@pytest.fixture(scope="module")
-def deaths_left(activemq: ActiveMqServer, tmp_path_factory: pytest.TempPathFactory) -> dict[Death, Left]:
-    return broker_on(activemq).deaths(tmp_path_factory.mktemp("deaths"))
+@pytest.fixture(scope="module", params=["activemq", pytest.param("artemis", marks=pytest.mark.prove)])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    return broker_on(request.getfixturevalue(request.param))
 
 
 @pytest.fixture(scope="module")
-def sends_left(activemq: ActiveMqServer, tmp_path_factory: pytest.TempPathFactory) -> SendsLeft:
-    return broker_on(activemq).sends(tmp_path_factory.mktemp("sends"))
+def deaths_left(broker: Broker, tmp_path_factory: pytest.TempPathFactory, once: Once) -> dict[Death, Left]:
+    return once(f"deaths {broker.url}", lambda: broker.deaths(tmp_path_factory.mktemp("deaths")))
+
+
+@pytest.fixture(scope="module")
+def sends_left(broker: Broker, tmp_path_factory: pytest.TempPathFactory, once: Once) -> SendsLeft:
+    return once(f"sends {broker.url}", lambda: broker.sends(tmp_path_factory.mktemp("sends")))
 
 
 class TestJms(KilledAtAnyStep, KilledWhileItSends):

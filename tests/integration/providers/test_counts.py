@@ -21,6 +21,9 @@ from tests.fixtures.servers.activemq import need_activemq
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
+from tests.fixtures.servers.artemis import ARTEMIS as ON_ARTEMIS
+from tests.fixtures.servers.artemis import need_artemis
+from tests.fixtures.servers.artemis_server import ArtemisServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
@@ -32,6 +35,7 @@ from triggers.providers.brokers.trust import (
     ACTIVEMQ,
     AMQP_CLASSIC,
     AMQP_QUORUM,
+    ARTEMIS,
     KAFKA,
     KAFKA_SHARE,
     NATS,
@@ -161,6 +165,13 @@ def activemq(folder: Path) -> Generator[Laboratory]:
 
 
 @contextmanager
+def artemis(folder: Path) -> Generator[Laboratory]:
+    need_artemis()
+    with ArtemisServer(folder / "artemis") as server:
+        yield Laboratory(url=f"{server.url}&first_count=as_told", server=server)
+
+
+@contextmanager
 def kafka(folder: Path) -> Generator[Laboratory]:
     with ApacheKafkaServer(folder / "kafka") as server:
 
@@ -231,6 +242,7 @@ ON_RABBITMQ = pytest.mark.xdist_group("rabbitmq")
 BROKERS: dict[str, tuple[TrustProfile, Start, Any]] = {
     "nats": (NATS, nats, [pytest.mark.prove, pytest.mark.xdist_group("nats")]),
     "activemq": (ACTIVEMQ, activemq, [pytest.mark.prove, ON_ACTIVEMQ]),
+    "artemis": (ARTEMIS, artemis, [pytest.mark.prove, ON_ARTEMIS]),
     "kafka": (KAFKA, kafka, [APACHE_KAFKA]),
     "kafka-share": (KAFKA_SHARE, kafka_share, [APACHE_KAFKA]),
     "rabbitmq-quorum": (RABBITMQ_QUORUM, partial(rabbitmq, wire="rabbitmq", kind="quorum"), [ON_RABBITMQ]),

@@ -144,6 +144,9 @@ AMQP_CLASSIC = TrustProfile(
 ACTIVEMQ = TrustProfile(
     broker="ActiveMQ Classic 5.17", wire="JMS (OpenWire)", queue="queue", effects=_BROKER_FORGETS
 )
+ARTEMIS = TrustProfile(
+    broker="Apache Artemis 2.40", wire="JMS (Core)", queue="queue", effects=_BROKER_FORGETS
+)
 #: Kafka has no number: this consumer, or the text beside the group's offset, remembers the count.
 KAFKA = TrustProfile(
     broker="Apache Kafka 4.4",
@@ -180,6 +183,7 @@ PROFILES: Sequence[TrustProfile] = (
     AMQP_QUORUM,
     AMQP_CLASSIC,
     ACTIVEMQ,
+    ARTEMIS,
     KAFKA,
     KAFKA_SHARE,
     NATS,

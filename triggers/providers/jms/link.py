@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from history.errors import ConfigurationError, NotPermittedError
-from triggers.providers.brokers.trust import ACTIVEMQ, OTHER_JMS, TrustProfile, weighed
+from triggers.providers.brokers.trust import ACTIVEMQ, ARTEMIS, OTHER_JMS, TrustProfile, weighed
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.settings import JmsSettings
 from triggers.providers.jms.targets import Target, public_name_of
@@ -25,6 +25,12 @@ ACTIVEMQ_PROPERTIES: dict[str, str] = {
     "redeliveryPolicy.initialRedeliveryDelay": "0",
     "watchTopicAdvisories": "false",
 }
+
+#: The same on the factory of Artemis. There, the broker's address settings say when it gives a message up.
+ARTEMIS_PROPERTIES: dict[str, str] = {"consumerWindowSize": "0"}
+
+_ACTIVEMQ_FACTORY = "org.apache.activemq.ActiveMQConnectionFactory"
+_ARTEMIS_FACTORY = "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory"
 
 #: How many temporary destinations to remember, to which somebody expects replies.
 MOST_TEMPORARY = 1000
@@ -112,7 +118,7 @@ class JmsLink:
             )
         for name, value in {**self._own_properties(factory), **settings.properties}.items():
             jms_jvm.set_property(factory, name, value)
-        self.pulls = self.profile is ACTIVEMQ and factory.getPrefetchPolicy().getQueuePrefetch() == 0
+        self.pulls = _pulls(factory)
         return factory
 
     def _new_factory(self, name: str) -> Any:
@@ -129,11 +135,14 @@ class JmsLink:
 
     def _own_properties(self, factory: Any) -> dict[str, str]:
         """Return the properties that this kind of factory needs for the promises of :class:`JmsProvider`."""
-        if not jms_jvm.is_a(factory, "org.apache.activemq.ActiveMQConnectionFactory"):
+        if jms_jvm.is_a(factory, _ARTEMIS_FACTORY):
+            properties, self.profile = ARTEMIS_PROPERTIES, ARTEMIS
+        elif jms_jvm.is_a(factory, _ACTIVEMQ_FACTORY):
+            properties, self.profile = ACTIVEMQ_PROPERTIES, ACTIVEMQ
+        else:
             return {}
-        self.profile = ACTIVEMQ
         said = " ".join((self.settings.broker or "", *self.settings.properties))
-        return {name: value for name, value in ACTIVEMQ_PROPERTIES.items() if name.split(".")[0] not in said}
+        return {name: value for name, value in properties.items() if name.split(".")[0] not in said}
 
     def count_of(self, count: int, *, redelivered: bool) -> int:
         """Return the delivery count to report for the provider's number."""
@@ -205,3 +214,10 @@ class JmsLink:
         """Return a provider's text, without the password, for a log."""
         password = self.settings.password
         return text.replace(password, "***") if password else text
+
+
+def _pulls(factory: Any) -> bool:
+    """Whether the broker sends a consumer only what it asks for."""
+    if jms_jvm.is_a(factory, _ACTIVEMQ_FACTORY):
+        return bool(factory.getPrefetchPolicy().getQueuePrefetch() == 0)
+    return jms_jvm.is_a(factory, _ARTEMIS_FACTORY) and bool(factory.getConsumerWindowSize() == 0)
