@@ -247,11 +247,13 @@ class JmsReceiver:
             self._connection.setExceptionListener(listener)
 
     def _durable(self) -> tuple[str | None, str | None]:
-        """Return the client id and the name of a durable subscription: both name subscription and topic."""
+        """Return the client id and the name of a subscription: both name subscription and topic."""
         target = self._target
+        own = f"{self._subscription}:{target.name}"
+        if target.shared:
+            return None, target.subscriber or own
         if target.kind != "topic" or not target.durable:
             return None, None
-        own = f"{self._subscription}:{target.name}"
         return target.client_id or f"{self._link.settings.client_id}:{own}", target.subscriber or own
 
     def _open_window(self) -> Window:

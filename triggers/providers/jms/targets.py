@@ -23,12 +23,13 @@ class Target:
     address: str
     selector: str | None = None
     durable: bool = True
+    shared: bool = False
     client_id: str | None = None
     subscriber: str | None = None
 
     @classmethod
     def parse(cls, destination: str) -> Self:
-        """Read ``[queue:|topic:]NAME[?selector=...&durable=false&client_id=...&subscriber=...]``.
+        """Read ``[queue:|topic:]NAME[?selector=...&durable=false&shared=true&client_id=...&subscriber=...]``.
 
         Other words after the ``?`` belong to the JMS provider, such as ``consumer.priority=10`` of ActiveMQ.
 
@@ -42,20 +43,26 @@ class Target:
         ours: dict[str, str] = {}
         rest: list[str] = []
         for word, value in parse_qsl(query, keep_blank_values=True):
-            if word in {"selector", "durable", "client_id", "subscriber"}:
+            if word in {"selector", "durable", "shared", "client_id", "subscriber"}:
                 ours[word] = value
             else:
                 rest.append(f"{quote(word)}={quote(value)}")
-        durable = ours.get("durable", "true")
-        if durable not in {"true", "false"} or (kind != "topic" and ours.keys() - {"selector"}):
+        durable, shared = ours.get("durable", "true"), ours.get("shared", "false")
+        known = {durable, shared} <= {"true", "false"}
+        if not known or (kind != "topic" and ours.keys() - {"selector"}):
             problem = f"{destination!r} has options that only a topic can have"
             raise ConfigurationError("destination", problem, "write durable=true or false, after topic:NAME")
+        if shared == "true" and "client_id" in ours:
+            raise ConfigurationError(
+                "client_id", "would let only one connection share the subscription", "leave it out"
+            )
         return cls(
             kind,
             unquote(name),
             "?".join([unquote(name), "&".join(rest)]) if rest else unquote(name),
             selector=ours.get("selector"),
             durable=durable == "true",
+            shared=shared == "true",
             client_id=ours.get("client_id"),
             subscriber=ours.get("subscriber"),
         )
@@ -68,7 +75,7 @@ class Target:
     @property
     def is_shared(self) -> bool:
         """Whether several may receive from it and each message goes to one of them."""
-        return self.kind != "topic"
+        return self.shared or self.kind != "topic"
 
     @property
     def dead_letters(self) -> str:

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from history.errors import ConfigurationError
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.targets import Target
@@ -34,14 +35,15 @@ class Window:
 
     @classmethod
     def open(cls, link: JmsLink, connection: Any, target: Target, subscriber: str | None) -> "Window":
-        """Open a session and its consumer; ``subscriber`` is the name of a durable subscription."""
+        """Open a session and its consumer; ``subscriber`` is the name of a subscription.
+
+        Raises:
+            ConfigurationError: it is shared, and the client has only JMS 1.1.
+        """
         session = link.session(connection, transacted=link.settings.session == "transacted")
         try:
             destination, selector = link.destination(session, target), target.selector or ""
-            if subscriber is not None:
-                consumer = session.createDurableSubscriber(destination, subscriber, selector, _OWN_TOO)
-            else:
-                consumer = session.createConsumer(destination, selector)
+            consumer = _consumer(session, destination, target, subscriber, selector)
         except BaseException:
             jms_jvm.close_quietly(session)
             raise
@@ -87,3 +89,15 @@ class Delivery:
     opaque: bool = False
     answered: bool = False
     due: float = 0.0
+
+
+def _consumer(session: Any, destination: Any, target: Target, subscriber: str | None, selector: str) -> Any:
+    """Open the consumer of a session."""
+    if target.shared:
+        name = "createSharedDurableConsumer" if target.durable else "createSharedConsumer"
+        if not hasattr(session, name):
+            raise ConfigurationError("shared", "needs a client of JMS 2.0 or later", "leave it out")
+        return getattr(session, name)(destination, subscriber, selector)
+    if subscriber is not None:
+        return session.createDurableSubscriber(destination, subscriber, selector, _OWN_TOO)
+    return session.createConsumer(destination, selector)

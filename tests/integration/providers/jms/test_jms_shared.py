@@ -1,0 +1,126 @@
+"""Shared subscriptions of topics (JMS 2.0), on Artemis: several consumers, each message for one of them."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message
+from tests.fixtures.servers.activemq import ACTIVEMQ
+from tests.fixtures.servers.activemq_server import ActiveMqServer
+from tests.fixtures.servers.artemis import ARTEMIS
+from tests.fixtures.servers.artemis_server import ArtemisServer
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import Running
+from triggers import Consumer, trigger
+from triggers.providers.jms import JmsProvider
+from triggers.providers.provider import Arrival, Receiver
+
+SOON = timedelta(seconds=PATIENCE)
+
+
+@pytest.fixture
+def provider(artemis: ArtemisServer) -> Iterator[JmsProvider]:
+    provider = JmsProvider.from_url(artemis.url)
+    yield provider
+    drive(provider.close())
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic:jms-{uuid4().hex[:12]}?shared=true"
+
+
+def opened(provider: JmsProvider, destination: str, subscription: str = "s") -> Receiver:
+    return drive(provider.open_receiver(destination, subscription=subscription, name="a"))
+
+
+def take(receiver: Receiver) -> Arrival:
+    [one] = drive(receiver.receive(1, SOON))
+    assert isinstance(one, Arrival)
+    return one
+
+
+def send(provider: JmsProvider, topic: str, count: int) -> None:
+    messages = [Message(body="", uuid=f"u{number}") for number in range(count)]
+    drive(provider.send(topic.partition("?")[0], messages))
+
+
+@ARTEMIS
+def test_two_connections_share_what_was_sent_while_both_were_away(
+    artemis: ArtemisServer, provider: JmsProvider, topic: str
+) -> None:
+    elsewhere = JmsProvider.from_url(artemis.url)
+    drive(opened(provider, topic).close())  # from now on, the subscription is there
+    send(provider, topic, 4)
+
+    one, other = opened(provider, topic), opened(elsewhere, topic)
+    first, second = take(one), take(other)
+    drive(one.acknowledge([first]))
+    drive(other.close())  # its message comes again, to the one that is left
+    uuids = [first.message.uuid]
+    for _ in range(3):
+        taken = take(one)
+        drive(one.acknowledge([taken]))
+        uuids.append(taken.message.uuid)
+
+    assert sorted(map(str, uuids)) == ["u0", "u1", "u2", "u3"]
+    assert second.message.uuid in uuids[1:]
+    drive(one.close())
+    drive(elsewhere.close())
+
+
+@ARTEMIS
+def test_a_subscription_that_is_not_durable_is_shared_while_somebody_listens(
+    provider: JmsProvider, topic: str
+) -> None:
+    one, other = (opened(provider, f"{topic}&durable=false") for _ in range(2))
+
+    send(provider, topic, 2)
+
+    taken = [take(one).message.uuid, take(other).message.uuid]
+    assert sorted(map(str, taken)) == ["u0", "u1"]
+    drive(one.close())
+    drive(other.close())
+
+
+@ARTEMIS
+def test_the_workers_of_a_trigger_share_its_subscription(
+    artemis: ArtemisServer, provider: JmsProvider, topic: str, tmp_path: Path
+) -> None:
+    ran: list[str] = []
+
+    @trigger(topic, name="book", history=f"sqlite:///{tmp_path}/history.sqlite3", concurrency=3)
+    def book(message: Message) -> None:
+        ran.append(message.uuid or "")
+
+    drive(opened(provider, topic, "book").close())
+    send(provider, topic, 20)
+    with Running(Consumer([book], artemis.url)):
+        eventually(lambda: len(ran) >= 20)
+
+    assert sorted(ran) == sorted(f"u{number}" for number in range(20))
+
+
+@ACTIVEMQ
+def test_a_client_of_jms_1_1_is_named(activemq: ActiveMqServer, topic: str) -> None:
+    provider = JmsProvider.from_url(activemq.url)
+
+    with pytest.raises(ConfigurationError) as refused:
+        opened(provider, topic)
+
+    assert refused.value.setting == "shared"
+    drive(provider.close())
+
+
+def test_a_shared_subscription_has_no_client_id() -> None:
+    provider = JmsProvider.from_url("jms+tcp://127.0.0.1:1?factory=a.B")
+
+    with pytest.raises(ConfigurationError) as refused:
+        opened(provider, "topic:prices?shared=true&client_id=books")
+
+    assert refused.value.setting == "client_id"
