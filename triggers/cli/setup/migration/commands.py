@@ -19,6 +19,8 @@ from triggers.cli.setup.migration.mapping import (
     parameters_of,
     quoted,
 )
+from triggers.cli.setup.migration.statements import cell, links_of, read_statements, report_of
+from triggers.cli.shared.arguments import reading
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 
@@ -26,6 +28,9 @@ app = typer.Typer(no_args_is_help=True, help="Make triggers from the definitions
 
 #: The module with the services, and the file of the configuration.
 SERVICES, CONFIGURATION, REPORT = "jms_services", "doubtless.toml", "report.md"
+
+#: The settings of links.
+LINKS: Final = "links.toml"
 
 _MODULE: Final = '''"""Triggers of the connection alias {alias}, from its JMS triggers.
 
@@ -82,9 +87,30 @@ def webmethods(
     state.note(f"written: {', '.join(str(file) for file in files)}; read {to / REPORT} first")
 
 
-@app.callback()
-def _migrate() -> None:
-    """Keep the name of the one command."""
+@app.command()
+@with_general_options
+def sqlremote(
+    context: typer.Context,
+    file: Path = typer.Argument(metavar="FILE", help="A file with the SQL statements of one database."),
+    to: Path = typer.Option(Path(), "--to", help="The folder to write to. By default: this folder."),
+) -> None:
+    """Make the settings of links from the statements of SQL Remote.
+
+    The command reads CREATE PUBLICATION, CREATE SUBSCRIPTION, CREATE REMOTE TYPE, GRANT PUBLISH, GRANT REMOTE
+    and GRANT CONSOLIDATE. It writes links.toml and report.md, and executes nothing. The report lists what is
+    the same here, to be checked or missing. The command overwrites no file.
+    """
+    state = State.of(context)
+    with reading(file) as source:
+        found = read_statements(source.read().decode("utf-8-sig", "replace"))
+    files = write_new(to, {LINKS: links_of(found), REPORT: report_of(found)})
+    row = {
+        "publications": len(found.publications),
+        "remotes": len(found.remotes),
+        "left out": len(found.left_out),
+    }
+    state.show("migrated", list(row), [row])
+    state.note(f"written: {', '.join(str(file) for file in files)}; read {to / REPORT} first")
 
 
 def files_of(triggers: Sequence[Mapped], found: Found) -> Mapping[str, str]:
@@ -216,13 +242,13 @@ def _report(triggers: Sequence[Mapped], found: Found) -> str:
     lines = ["# JMS triggers", "", f"{len(triggers)} triggers are migrated.", ""]
     if found.left_out:
         lines += ["## Left out", "", "| file | why |", "|---|---|"]
-        lines += [f"| `{file}` | {_cell(why)} |" for file, why in found.left_out] + [""]
+        lines += [f"| `{file}` | {cell(why)} |" for file, why in found.left_out] + [""]
     for made in triggers:
         lines += [f"## {made.source.name}", "", f"From `{made.source.file}`.", ""]
         lines += ["| | there | here |", "|---|---|---|"]
         order = list(Kind)
         for note in sorted(made.notes, key=lambda note: -order.index(note.kind)):
-            lines.append(f"| {note.kind} | {_cell(note.there)} | {_cell(note.here)} |")
+            lines.append(f"| {note.kind} | {cell(note.there)} | {cell(note.here)} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -230,7 +256,3 @@ def _report(triggers: Sequence[Mapped], found: Found) -> str:
 def _plain(text: str) -> str:
     """Return text for a docstring: it comes from a file of somebody else, and must not end it."""
     return " ".join(text.replace("\\", "/").replace('"', "'").split())
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

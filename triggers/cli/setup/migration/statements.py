@@ -1,0 +1,252 @@
+"""Statements of SQL Remote, as an export of a database has them, and the links that replace them.
+
+Source: the reference pages of CREATE PUBLICATION, CREATE SUBSCRIPTION, CREATE REMOTE TYPE, GRANT PUBLISH,
+GRANT REMOTE and GRANT CONSOLIDATE of SQL Anywhere. No export of a real database was seen.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from triggers.cli.setup.migration.mapping import Kind, Note
+
+_FLAGS: Final = re.IGNORECASE | re.DOTALL
+
+_NAME: Final = r'(?:"[^"]+"|\[[^\]]+\]|[\w$#@]+)'
+_TEXT: Final = r"'((?:[^']|'')*)'"
+
+_NO_CODE: Final = re.compile(r"('(?:[^']|'')*')|--[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_END: Final = re.compile(r"('(?:[^']|'')*')|;|^\s*go\s*$", re.IGNORECASE | re.MULTILINE)
+
+_PUBLICATION: Final = re.compile(rf"CREATE\s+PUBLICATION\s+({_NAME}(?:\.{_NAME})?)\s*\((.*)\)\s*", _FLAGS)
+_TABLE: Final = re.compile(
+    rf"TABLE\s+({_NAME}(?:\.{_NAME})?)\s*(?:\(([^()]*)\))?\s*(WHERE\b.*?)?\s*(SUBSCRIBE\s+BY\b.*)?",
+    _FLAGS,
+)
+_SUBSCRIPTION: Final = re.compile(
+    rf"CREATE\s+SUBSCRIPTION\s+TO\s+({_NAME}(?:\.{_NAME})?)\s*(?:\(\s*(.+?)\s*\))?\s*FOR\s+(.+)",
+    _FLAGS,
+)
+_GRANT: Final = re.compile(
+    rf"GRANT\s+(REMOTE|CONSOLIDATE)\s+TO\s+(.+?)\s+TYPE\s+({_NAME})\s+ADDRESS\s+(.+?)"
+    rf"(?:\s+SEND\s+(EVERY|AT)\s+{_TEXT})?",
+    _FLAGS,
+)
+_PUBLISH: Final = re.compile(rf"GRANT\s+PUBLISH\s+TO\s+({_NAME})", re.IGNORECASE)
+_TYPE: Final = re.compile(
+    rf"(?:CREATE|ALTER)\s+REMOTE\s+(?:MESSAGE\s+)?TYPE\s+({_NAME})\s+ADDRESS\s+{_TEXT}", re.IGNORECASE
+)
+_STARTS: Final = re.compile(r"(START|STOP|SYNCHRONIZE)\s+SUBSCRIPTION\b|REMOTE\s+RESET\b", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Publication:
+    """The tables of a publication, each as ``tables=`` of a link names it."""
+
+    tables: list[str] = field(default_factory=list[str])
+    notes: list[Note] = field(default_factory=list[Note])
+
+
+@dataclass(slots=True)
+class Remote:
+    """The other end: a user with REMOTE or CONSOLIDATE, and the publications that it gets."""
+
+    address: str
+    consolidated: bool
+    kind: str
+    send: str | None
+    publications: list[str] = field(default_factory=list[str])
+    notes: list[Note] = field(default_factory=list[Note])
+
+
+@dataclass(slots=True)
+class Statements:
+    """What a file says; ``left_out`` has the statements that say nothing about links."""
+
+    publications: dict[str, Publication] = field(default_factory=dict[str, Publication])
+    remotes: dict[str, Remote] = field(default_factory=dict[str, Remote])
+    addresses: dict[str, str] = field(default_factory=dict[str, str])
+    publisher: str | None = None
+    left_out: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+
+def read_statements(text: str) -> Statements:
+    """Read the statements of a file, in any order of theirs; none is executed."""
+    found = Statements()
+    subscriptions: list[re.Match[str]] = []
+    for statement in _split(text):
+        if made := _PUBLICATION.fullmatch(statement):
+            found.publications[_last(made[1])] = _publication(made[2])
+        elif made := _SUBSCRIPTION.fullmatch(statement):
+            subscriptions.append(made)
+        elif made := _GRANT.fullmatch(statement):
+            _grant(found, made)
+        elif made := _TYPE.fullmatch(statement):
+            found.addresses[_last(made[1]).lower()] = _text(made[2])
+        elif made := _PUBLISH.fullmatch(statement):
+            found.publisher = _last(made[1])
+        elif _STARTS.match(statement):
+            found.left_out.append(
+                (statement, "doubtless sqlremote setup, or extract and load, starts a link")
+            )
+        else:
+            found.left_out.append((statement, "it says nothing about links"))
+    for made in subscriptions:
+        _subscribe(found, made)
+    return found
+
+
+def _split(text: str) -> Iterator[str]:
+    code = _NO_CODE.sub(lambda found: found[1] or " ", text)
+    begun = 0
+    for end in [*(found for found in _END.finditer(code) if found[1] is None), None]:
+        statement = code[begun : end.start() if end else len(code)].strip()
+        begun = end.end() if end else begun
+        if statement:
+            yield statement
+
+
+def _publication(inside: str) -> Publication:
+    made = Publication()
+    for part in _parts(inside):
+        table = _TABLE.fullmatch(part)
+        if table is None:
+            made.notes.append(Note(Kind.MISSING, part, "name the table in tables="))
+            continue
+        name, columns = _last(table[1]), [_last(one) for one in (table[2] or "").split(",") if one.strip()]
+        made.tables.append(f"{name}({', '.join(columns)})" if columns else name)
+        if table[3]:
+            made.notes.append(
+                Note(Kind.MISSING, f"{name}: {_line(table[3])}", "all rows of the table are sent")
+            )
+        if table[4]:
+            made.notes.append(
+                Note(Kind.MISSING, f"{name}: {_line(table[4])}", "every link gets all rows of the table")
+            )
+    return made
+
+
+def _parts(inside: str) -> Iterator[str]:
+    """Yield the tables of a publication: what commas outside of parentheses and texts separate."""
+    depth, begun, quoted = 0, 0, False
+    for at, sign in enumerate(inside):
+        quoted ^= sign == "'"
+        depth += 0 if quoted else (sign == "(") - (sign == ")")
+        if sign == "," and depth == 0 and not quoted:
+            yield inside[begun:at].strip()
+            begun = at + 1
+    yield inside[begun:].strip()
+
+
+def _grant(found: Statements, made: re.Match[str]) -> None:
+    send = None if made[5] is None else f"{made[5].lower()} {_text(made[6])}"
+    for user, address in zip(_names(made[2]), re.findall(_TEXT, made[4]), strict=False):
+        found.remotes[user] = Remote(
+            _text(address), made[1].upper() == "CONSOLIDATE", _last(made[3]).lower(), send
+        )
+
+
+def _subscribe(found: Statements, made: re.Match[str]) -> None:
+    for user in _names(made[3]):
+        remote = found.remotes.get(user)
+        if remote is None:
+            found.left_out.append((_line(made[0]), f"no GRANT REMOTE names {user}"))
+            continue
+        remote.publications.append(_last(made[1]))
+        if made[2]:
+            remote.notes.append(Note(Kind.MISSING, f"subscription value {made[2]}", "the link gets all rows"))
+
+
+def links_of(found: Statements) -> str:
+    """Return the settings file of the links."""
+    lines = [
+        "# The links of one database; see docs/how-to/replicate-over-a-link.md.",
+        "# Write its URL, and a folder that both ends reach, or another carrier.",
+        'database = "postgresql://user@host/database"',
+        "",
+    ]
+    for name, user, remote, publication in _links(found):
+        tables = found.publications.get(publication, Publication()).tables
+        settings: Mapping[str, object] = {
+            "publication": publication or name,
+            "carrier": "file:///mnt/exchange",
+            "inbox": _address(found.addresses.get(remote.kind) or found.publisher or "here"),
+            "outbox": _address(remote.address or user),
+            **({"consolidated": True} if remote.consolidated else {}),
+            **({"send": remote.send} if remote.send else {}),
+            **({"tables": tables, "capture": True} if tables else {}),
+            **({"to_sender": True} if tables and not remote.consolidated else {}),
+        }
+        lines.append(f"[links.{json.dumps(name, ensure_ascii=False)}]")
+        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _links(found: Statements) -> Iterator[tuple[str, str, Remote, str]]:
+    """Yield the name of each link, its user, and its publication: one link for each subscription."""
+    for user, remote in found.remotes.items():
+        for publication in remote.publications or [""]:
+            name = user if len(remote.publications) < 2 else f"{user}-{publication}"  # noqa: PLR2004
+            yield name, user, remote, publication
+
+
+def report_of(found: Statements) -> str:
+    """Return the report in Markdown."""
+    lines = ["# Links of SQL Remote", "", f"{sum(1 for _ in _links(found))} links are made.", ""]
+    for name, user, remote, publication in _links(found):
+        notes = [
+            Note(
+                Kind.SAME if _address(remote.address) == remote.address else Kind.CHECK,
+                f"TYPE {remote.kind} ADDRESS '{remote.address}'",
+                f"outbox = {_address(remote.address)!r}",
+            ),
+            Note(Kind.CHECK, f"message system {remote.kind}", "choose the carrier"),
+            *([Note(Kind.SAME, f"SEND {remote.send}", f"send = {remote.send!r}")] if remote.send else []),
+            *remote.notes,
+            *found.publications.get(publication, Publication()).notes,
+        ]
+        if len(remote.publications) > 1:
+            notes.append(
+                Note(Kind.CHECK, f"{user} has several subscriptions", "give each link addresses of its own")
+            )
+        lines += [f"## {name}", "", "| | there | here |", "|---|---|---|", *map(_row, notes), ""]
+    if found.left_out:
+        lines += ["## Left out", "", "| statement | why |", "|---|---|"]
+        lines += [f"| `{cell(_line(statement))}` | {cell(why)} |" for statement, why in found.left_out]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(note: Note) -> str:
+    return f"| {note.kind} | {cell(note.there)} | {cell(note.here)} |"
+
+
+def cell(text: str) -> str:
+    """Return text for a cell of a table in Markdown."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _last(name: str) -> str:
+    """Return a name without its owner and its quotes."""
+    parts: list[str] = re.findall(_NAME, name)
+    return parts[-1].strip('"[]')
+
+
+def _address(text: str) -> str:
+    """Return an address as a carrier takes it: letters, digits and some signs."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)
+
+
+def _names(text: str) -> Sequence[str]:
+    return [_last(one) for one in text.split(",")]
+
+
+def _text(inside: str) -> str:
+    return inside.replace("''", "'")
