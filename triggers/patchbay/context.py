@@ -14,7 +14,7 @@ from history.store import instant
 from triggers.patchbay.local import joined_connection
 from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.wiring.model import DEFAULT_PORT
-from triggers.providers.outgoing import Body, SendOptions, compose
+from triggers.providers.outgoing import Body, SendOptions, compose, running_sends
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
@@ -89,7 +89,10 @@ class MessageContext:
     ) -> str:
         """Send one message under asyncio; the same as :meth:`send`."""
         message = _composed(port, body, options)
-        await self._send(self._async_outputs(), port, message, connection)
+        sends = running_sends()
+        # What a blocking service sends in an event loop of its own leaves after that loop has ended.
+        outputs = self._outputs() if sends is not None and sends.blocking else self._async_outputs()
+        await self._send(outputs, port, message, connection)
         return message.uuid or ""
 
     async def _send(

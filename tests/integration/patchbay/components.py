@@ -1,5 +1,6 @@
 """Components for the tests of the Patch Bay, what they have seen, and the files that wire them."""
 
+import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,6 +81,14 @@ def atomic(message: Message, connection: Connection, context: MessageContext) ->
     context.send("OUT", {"of": message.uuid})
     for act in DOES:
         act(message)
+
+
+def looping(message: Message, context: MessageContext) -> None:
+    """Send on in an event loop that ends before what was sent may leave."""
+    seen("service").append(("", message))
+    for act in DOES:
+        act(message)
+    asyncio.run(context.asend("OUT", {"of": message.uuid}))
 
 
 async def aatomic(message: Message, session: AsyncSession, context: MessageContext) -> None:

@@ -158,7 +158,7 @@ def test_a_blocked_input_keeps_the_order(over: Wire) -> None:
     assert seen("errors") == []
 
 
-@pytest.mark.parametrize("component", ["aservice", "decorated"])
+@pytest.mark.parametrize("component", ["aservice", "decorated", "looping"])
 def test_components_of_other_kinds_work_as_well(local: Wire, component: str) -> None:
     patched = local(component=component, terms='max_attempts = 2, delay = "1s"')
     DOES.append(fails_until(2))
