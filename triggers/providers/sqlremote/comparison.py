@@ -23,7 +23,7 @@ from history.sql.database.engine import open_engine
 from history.sql.statements.dialects import Dialect
 from triggers.providers.sqlremote.capture.declared import Captured, Declared, captured
 from triggers.providers.sqlremote.extraction import postgres
-from triggers.providers.sqlremote.extraction.document import Shape, Writer, checked
+from triggers.providers.sqlremote.extraction.document import Shape, checked, hidden_beside, writing
 from triggers.providers.sqlremote.extraction.tables import AT_ONCE, tables_of, take_time
 from triggers.providers.sqlremote.settings import RemoteSettings
 
@@ -231,15 +231,12 @@ def write(end: End, path: Path) -> None:
     Raises:
         ConfigurationError: the file exists already.
     """
-    if path.exists():
-        raise ConfigurationError("file", f"{path} is there already", "name another file")
-    path.touch(mode=0o600)
-    with path.open("wb") as file:
-        writer = Writer(file)
+    hidden = hidden_beside(path)
+    with writing(hidden) as writer:
         writer.begin(Checksums(tables=tuple(end.tables)))
         for table, key, checksum in end.rows():
             writer.row(table, [key, checksum])
-        writer.end()
+    hidden.rename(path)
 
 
 def _refuse_others(here: Sequence[Shape], there: Sequence[Shape]) -> None:

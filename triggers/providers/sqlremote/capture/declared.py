@@ -72,9 +72,9 @@ def captured(connection: Connection, declared: Declared) -> Captured:
             f"{name} has no primary key, so a change of it cannot name its row",
             "give the table a primary key, or leave it out",
         )
-    _refuse_missing("has no column", declared, [one for one in declared.columns if not found.get(one)])
+    refuse_missing("has no column", declared, [one for one in declared.columns if not found.get(one)])
     columns = declared.columns or tuple(one for one, stored in found.items() if stored)
-    _refuse_missing("needs its primary key, with", declared, [one for one in key if one not in columns])
+    refuse_missing("needs its primary key, with", declared, [one for one in key if one not in columns])
     return Captured(name, columns, key, column_types(connection, name))
 
 
@@ -88,7 +88,12 @@ def column_types(connection: Connection, table: str) -> dict[str, str]:
     return dict(found)
 
 
-def _refuse_missing(problem: str, declared: Declared, missing: Sequence[str]) -> None:
+def refuse_missing(problem: str, declared: Declared, missing: Sequence[str]) -> None:
+    """Refuse a table without some of the declared columns.
+
+    Raises:
+        ConfigurationError: some are ``missing``.
+    """
     if missing:
         raise ConfigurationError(
             "tables", f"{declared.name} {problem} {', '.join(missing)}", "correct the columns in parentheses"

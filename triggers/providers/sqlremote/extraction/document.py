@@ -5,6 +5,7 @@ The last line holds a checksum of all earlier lines: a file that was cut off, or
 
 import base64
 import json
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from history.errors import ConfigurationError
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
+from history.support.private_files import create_private
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -82,6 +84,30 @@ class Writer:
         line = json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
         self._digest.update(line)
         self.file.write(line)
+
+
+def hidden_beside(file: Path) -> Path:
+    """Return the name under which a new file is written, until it is whole.
+
+    Raises:
+        ConfigurationError: the file exists already.
+    """
+    if file.exists():
+        raise ConfigurationError("file", f"{file} is there already", "name another file")
+    return file.with_name(f".{file.name}.part")
+
+
+@contextmanager
+def writing(hidden: Path) -> Generator[Writer]:
+    """Write a file that only this user may read; it is on the disk when the block ends."""
+    hidden.unlink(missing_ok=True)
+    create_private(hidden)
+    with hidden.open("wb") as file:
+        writer = Writer(file)
+        yield writer
+        writer.end()
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @dataclass(frozen=True, slots=True)

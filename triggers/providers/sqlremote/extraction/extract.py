@@ -8,7 +8,6 @@ A process that dies before the commit leaves only a hidden file. If it dies afte
 file has its name, the link's peer stops with EPOCH_MISMATCH until another extract is loaded.
 """
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,7 +22,7 @@ from history.sql.links.watermark import LinkRow, reset_on, row_of
 from history.sql.statements.watermark import LOCK
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
 from triggers.providers.sqlremote.capture.declared import Declared
-from triggers.providers.sqlremote.extraction.document import Begin, Writer
+from triggers.providers.sqlremote.extraction.document import Begin, hidden_beside, writing
 from triggers.providers.sqlremote.extraction.tables import rows_of, shape_of, tables_of, take_time
 from triggers.providers.sqlremote.links import Links, fresh_epoch
 from triggers.providers.sqlremote.publication.collecting import collect
@@ -54,7 +53,7 @@ async def extract(
         raise ConfigurationError(
             "tables", f"no table of link {link} is named", "set tables = [...] of the link, or give --table"
         )
-    hidden = _hidden(file)
+    hidden = hidden_beside(file)
     step = partial(_extract, link=link, hidden=hidden, names=names, beyond=beyond)
     begin = await links.history.watermarks.run("extracting a link", step, atomic=True)
     hidden.rename(file)
@@ -89,30 +88,12 @@ async def _extract(
     return begin
 
 
-def _hidden(file: Path) -> Path:
-    """Return the name under which a file is written.
-
-    Raises:
-        ConfigurationError: it exists already.
-    """
-    if file.exists():
-        raise ConfigurationError("file", f"{file} is there already", "name another file")
-    return file.with_name(f".{file.name}.part")
-
-
 def _write(connection: Connection, hidden: Path, begin: Begin, tables: Sequence[Table]) -> None:
-    hidden.unlink(missing_ok=True)
-    # Other users must not read the contents of the tables.
-    hidden.touch(mode=0o600)
-    with hidden.open("wb") as opened:
-        writer = Writer(opened)
+    with writing(hidden) as writer:
         writer.begin(begin)
         for number, table in enumerate(tables):
             for values in rows_of(connection, table):
                 writer.row(number, values)
-        writer.end()
-        opened.flush()
-        os.fsync(opened.fileno())
 
 
 async def locked(connection: AnyConnection, link: str) -> tuple[LinkRow, Offset]:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DataError, IntegrityError, NoSuchTableError, Programm
 
 from history.errors import ConfigurationError
 from history.sql.statements.dialects import Dialect
-from triggers.providers.sqlremote.capture.declared import Declared
+from triggers.providers.sqlremote.capture.declared import Declared, refuse_missing
 from triggers.providers.sqlremote.extraction import postgres
 from triggers.providers.sqlremote.extraction.document import Extract, Shape
 
@@ -54,15 +54,9 @@ def _table(connection: Connection, declared: Declared, *, raw: bool) -> Table:
         raise ConfigurationError(
             "tables", f"there is no table {name} in this database", "correct the name, or create the table"
         ) from error
-    wanted = declared.columns or tuple(found.columns.keys())
-    columns = [column for column in found.columns if column.computed is None and column.name in wanted]
-    if declared.columns and len(columns) < len(wanted):
-        missing = set(wanted) - {column.name for column in columns}
-        raise ConfigurationError(
-            "tables",
-            f"{name} has no column {', '.join(sorted(missing))}",
-            "correct the setting tables",
-        )
+    stored = {str(column.name): column for column in found.columns if column.computed is None}
+    refuse_missing("has no column", declared, [one for one in declared.columns if one not in stored])
+    columns = [column for one, column in stored.items() if not declared.columns or one in declared.columns]
     if raw:
         return Table(name, MetaData(), *(Column[Any](column.name) for column in columns))
     # JSON comes as its text.
