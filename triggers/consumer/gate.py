@@ -13,7 +13,7 @@ from history.support.rendering import told_of
 from triggers.declaration.decorator import Trigger
 from triggers.detection.suspension import Suspension, Terms, terms_of
 from triggers.detection.table import Status
-from triggers.metrics.troubles import Begun, Failing, hanging
+from triggers.metrics.troubles import Begun, Failing, hanging, oldest
 from triggers.pipeline.parking.lot import ParkingLot
 from triggers.service.outcome import Outcome
 
@@ -81,7 +81,7 @@ class Gate:
     def longest(self) -> float:
         """How many seconds the oldest of them has taken so far; 0 without deliveries."""
         with self._lock:
-            return min(self._begun).age if self._begun else 0.0
+            return oldest(self._begun).age if self._begun else 0.0
 
     @property
     def not_parked(self) -> int:

@@ -4,9 +4,10 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import PurePath
 from types import FrameType
 from typing import Any, NamedTuple
@@ -68,8 +69,13 @@ def hanging(begun: list[Begun], counts: Counts) -> Trouble | None:
     late = [one for one in begun if one.age >= max(LONG, TIMES * usual)]
     if not late:
         return None
-    oldest = min(late)
-    return Trouble(kind=TroubleKind.HANGING, cause=oldest.where(), elapsed=oldest.age, count=len(late))
+    first = oldest(late)
+    return Trouble(kind=TroubleKind.HANGING, cause=first.where(), elapsed=first.age, count=len(late))
+
+
+def oldest(begun: Sequence[Begun]) -> Begun:
+    """Return the delivery that began first; tasks that began at the same time have no order."""
+    return min(begun, key=attrgetter("at"))
 
 
 @dataclass(slots=True)

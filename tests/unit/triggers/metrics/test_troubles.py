@@ -118,3 +118,17 @@ class TestHanging:
         assert found is not None
         assert found.count == 2
         assert found.elapsed > 0
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_tasks_that_began_at_the_same_time_have_no_order() -> None:
+    async def work() -> Begun:
+        return Begun.now()
+
+    begun = await asyncio.gather(work(), work())
+    same = [one._replace(at=begun[0].at) for one in begun]
+
+    found = hanging(same, Counts())
+
+    assert found is not None
+    assert found.count == 2
