@@ -72,9 +72,6 @@ _OURS = {
     "message.max.bytes": "leave it out: the topic has its own limit",
 }
 
-#: The protocol of a group in which the brokers decide who has which partition (KIP-848).
-_NEW_PROTOCOL = {"group.protocol": "consumer"}
-
 #: Settings of the classic protocol, which the brokers decide in the new one.
 _CLASSIC = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
 
@@ -225,7 +222,7 @@ def dead_letters_of(destination: str) -> str:
 
 
 def connecting(url: BrokerUrl, settings: KafkaSettings) -> dict[str, Any]:
-    """Return what librdkafka needs to connect."""
+    """Return what librdkafka needs to connect, and the user's settings of it."""
     found: dict[str, Any] = {
         "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in url.hosts),
         "client.id": "doubtless",
@@ -264,7 +261,10 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
     ``name`` ends with the number of the worker, and so does the id of a static member.
     """
     session = url.heartbeat * 1000
-    found = connecting(url, settings) | {
+    usual = {"allow.auto.create.topics": True, "queued.min.messages": 1000}
+    found: dict[str, Any] = {
+        **usual,
+        **connecting(url, settings),
         "group.id": group,
         "client.id": name,
         # We choose where a new group begins; this only applies when retention deleted that place meanwhile.
@@ -275,11 +275,8 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
         "session.timeout.ms": session,
         "heartbeat.interval.ms": min(_BEAT, session // _BEATS),
         "isolation.level": "read_committed",
-        "allow.auto.create.topics": True,
-        "queued.min.messages": 1000,
-        **settings.client,
     }
-    if settings.client.items() >= _NEW_PROTOCOL.items():
+    if settings.client.get("group.protocol") == "consumer":  # KIP-848
         found = {name: value for name, value in found.items() if name not in _CLASSIC}
     if (seat := settings.client.get("group.instance.id")) is not None:
         found["group.instance.id"] = f"{seat}-{name.rpartition('-')[2]}"
@@ -297,14 +294,14 @@ def sharing(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> d
 
 def producing(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[str, Any]:
     """Return the settings of a producer; messages that it repeats by itself arrive once."""
-    return connecting(url, settings) | {
+    usual = {"linger.ms": 2, "partitioner": "murmur2_random"}
+    return {
+        **usual,
+        **connecting(url, settings),
         "enable.idempotence": True,
         "acks": "all",
-        "linger.ms": 2,
-        "partitioner": "murmur2_random",
         "delivery.timeout.ms": round(patience * 1000),
         "message.max.bytes": LARGEST,
-        **settings.client,
     }
 
 
