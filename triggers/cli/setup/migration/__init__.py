@@ -3,5 +3,6 @@
 ``jms_triggers.py`` reads the XML of Integration Server's packages, and finds the JMS triggers in them.
 ``mapping.py`` says what each property is here: the same, safer, to be checked or missing. ``filters.py``
 translates local filters. ``statements.py`` reads the SQL of SQL Remote, and renders its links.
-``commands.py`` has the commands, and renders the files of triggers.
+``commands.py`` has the commands, and renders the files of triggers. ``reporting.py`` has the parts that all
+reports share.
 """

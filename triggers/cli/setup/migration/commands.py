@@ -19,7 +19,8 @@ from triggers.cli.setup.migration.mapping import (
     parameters_of,
     quoted,
 )
-from triggers.cli.setup.migration.statements import cell, links_of, read_statements, report_of
+from triggers.cli.setup.migration.reporting import left_out_table, notes_table
+from triggers.cli.setup.migration.statements import links_of, read_statements, report_of
 from triggers.cli.shared.arguments import reading
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
@@ -240,16 +241,9 @@ def untranslated(text: str) -> Callable[[Message], bool]:
 
 def _report(triggers: Sequence[Mapped], found: Found) -> str:
     lines = ["# JMS triggers", "", f"{len(triggers)} triggers are migrated.", ""]
-    if found.left_out:
-        lines += ["## Left out", "", "| file | why |", "|---|---|"]
-        lines += [f"| `{file}` | {cell(why)} |" for file, why in found.left_out] + [""]
+    lines += left_out_table("file", found.left_out)
     for made in triggers:
-        lines += [f"## {made.source.name}", "", f"From `{made.source.file}`.", ""]
-        lines += ["| | there | here |", "|---|---|---|"]
-        order = list(Kind)
-        for note in sorted(made.notes, key=lambda note: -order.index(note.kind)):
-            lines.append(f"| {note.kind} | {cell(note.there)} | {cell(note.here)} |")
-        lines.append("")
+        lines += [f"## {made.source.name}", "", f"From `{made.source.file}`.", "", *notes_table(made.notes)]
     return "\n".join(lines)
 
 

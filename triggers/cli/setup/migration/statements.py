@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from triggers.cli.setup.migration.mapping import Kind, Note
+from triggers.cli.setup.migration.reporting import left_out_table, notes_table
 
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
@@ -212,21 +213,9 @@ def report_of(found: Statements) -> str:
             notes.append(
                 Note(Kind.CHECK, f"{user} has several subscriptions", "give each link addresses of its own")
             )
-        lines += [f"## {name}", "", "| | there | here |", "|---|---|---|", *map(_row, notes), ""]
-    if found.left_out:
-        lines += ["## Left out", "", "| statement | why |", "|---|---|"]
-        lines += [f"| `{cell(_line(statement))}` | {cell(why)} |" for statement, why in found.left_out]
-        lines.append("")
+        lines += [f"## {name}", "", *notes_table(notes)]
+    lines += left_out_table("statement", ((_line(text), why) for text, why in found.left_out))
     return "\n".join(lines)
-
-
-def _row(note: Note) -> str:
-    return f"| {note.kind} | {cell(note.there)} | {cell(note.here)} |"
-
-
-def cell(text: str) -> str:
-    """Return text for a cell of a table in Markdown."""
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _line(text: str) -> str:
