@@ -112,7 +112,7 @@ class SqlRecords:
         return held
 
     async def _forget(self, limit: int) -> None:
-        """Delete some expired records, after those that were deleted; sometimes look for earlier ones."""
+        """Delete some expired records, from where the last call ended; at intervals, from the first."""
         if time.monotonic() >= self._look_again:
             self._after, self._look_again = 0, time.monotonic() + LOOK_AGAIN
         purge = partial(fetch, statement=PURGE, after=self._after, limit=limit)

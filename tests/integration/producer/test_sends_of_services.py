@@ -1,4 +1,4 @@
-"""What a transacted service sends leaves by connections that work, and none stays open behind it."""
+"""Messages of a transacted service leave by connections that work. No connection stays open afterwards."""
 
 import asyncio
 from collections.abc import Callable

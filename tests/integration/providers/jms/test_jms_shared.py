@@ -1,7 +1,6 @@
 """Shared subscriptions of topics (JMS 2.0), on Artemis: several consumers, each message for one of them."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,13 +13,11 @@ from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.artemis import ARTEMIS
 from tests.fixtures.servers.artemis_server import ArtemisServer
-from tests.fixtures.waiting import PATIENCE, eventually
+from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running
+from tests.integration.providers.jms.test_jms import opened, take
 from triggers import Consumer, trigger
 from triggers.providers.jms import JmsProvider
-from triggers.providers.provider import Arrival, Receiver
-
-SOON = timedelta(seconds=PATIENCE)
 
 
 @pytest.fixture
@@ -33,16 +30,6 @@ def provider(artemis: ArtemisServer) -> Iterator[JmsProvider]:
 @pytest.fixture
 def topic() -> str:
     return f"topic:jms-{uuid4().hex[:12]}?shared=true"
-
-
-def opened(provider: JmsProvider, destination: str, subscription: str = "s") -> Receiver:
-    return drive(provider.open_receiver(destination, subscription=subscription, name="a"))
-
-
-def take(receiver: Receiver) -> Arrival:
-    [one] = drive(receiver.receive(1, SOON))
-    assert isinstance(one, Arrival)
-    return one
 
 
 def send(provider: JmsProvider, topic: str, count: int) -> None:
@@ -59,12 +46,12 @@ def test_two_connections_share_what_was_sent_while_both_were_away(
     send(provider, topic, 4)
 
     one, other = opened(provider, topic), opened(elsewhere, topic)
-    first, second = take(one), take(other)
+    [first], [second] = take(one), take(other)
     drive(one.acknowledge([first]))
     drive(other.close())  # its message comes again, to the one that is left
     uuids = [first.message.uuid]
     for _ in range(3):
-        taken = take(one)
+        [taken] = take(one)
         drive(one.acknowledge([taken]))
         uuids.append(taken.message.uuid)
 
@@ -82,8 +69,8 @@ def test_a_subscription_that_is_not_durable_is_shared_while_somebody_listens(
 
     send(provider, topic, 2)
 
-    taken = [take(one).message.uuid, take(other).message.uuid]
-    assert sorted(map(str, taken)) == ["u0", "u1"]
+    taken = [*take(one), *take(other)]
+    assert sorted(str(each.message.uuid) for each in taken) == ["u0", "u1"]
     drive(one.close())
     drive(other.close())
 
