@@ -156,7 +156,8 @@ class Plant:
         runs = [counted.get(("doubtless_service_seconds_count", ("trigger", name)), 0) for name in PLACES]
         page = self.overview()
         has_asked = len(re.findall(r'"/providers">\d', page)) == len(PLACES)
-        return min(runs) > 0 and has_asked and not self.problems()
+        lists_all = all(f'href="/trigger?name={name}' in page for name in PLACES)
+        return min(runs) > 0 and has_asked and lists_all and not self.problems()
 
     def _server(self, name: str) -> RedisServer:
         folder = self.folder / name

@@ -18,6 +18,7 @@ from triggers.operations.journals import Journals
 from triggers.operations.looking import open_to_look
 from triggers.operations.sizes import STORES, StoreCost, bytes_of
 from triggers.security.recorder import Recorder
+from triggers.service.options import CONSUMERS_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Operations:
         journals = Journals(store, triggers=triggers, configuration=configuration)
         recorder = recorder or Recorder(security_log_of(store), background=background)
         address = store.control.address
-        pulse = Pulse(store, others=_others(history, triggers), background=background)
+        here = [one.name for one in triggers if one.history_source in (CONSUMERS_DEFAULT, history)]
+        pulse = Pulse(store, names=here, others=_others(history, triggers), background=background)
         return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder)
 
     def parked(self, survey: Survey, reading: Reading | None) -> dict[str, int]:

@@ -62,7 +62,7 @@ class Reading:
 class Source:
     """A history, and what is known of it. ``problem`` says why it does not answer, since ``away_since``.
 
-    ``names`` are the triggers of the dashboard's modules that have it; none for the dashboard's own history.
+    ``names`` are the triggers of the dashboard's modules that have it.
     ``is_twin``: another source turned out to be the same history.
     """
 
@@ -91,7 +91,8 @@ class Source:
 class Pulse:
     """Reads, and remembers its readings; safe to share between threads.
 
-    ``others`` are histories of triggers, besides the dashboard's.
+    ``names`` are the triggers of the dashboard's modules with the dashboard's history. ``others`` are the
+    histories of the other triggers.
     """
 
     def __init__(
@@ -99,11 +100,12 @@ class Pulse:
         store: HistoryStore,
         clock: Callable[[], float] = time.monotonic,
         *,
+        names: Sequence[str] = (),
         others: Sequence[Source] = (),
         background: bool = True,
     ) -> None:
         self._clock, self._background = clock, background
-        self._main = Source(store.control.address, lambda: store, store=store)
+        self._main = Source(store.control.address, lambda: store, [*names], store)
         self._all = [self._main, *others]
         self._readings: deque[Reading] = deque(maxlen=REMEMBERED)
         self._lock = Lock()
@@ -197,7 +199,8 @@ class Pulse:
             store = source.store or source.open()
             source.store = store
             if not self._is_twin(source, store.control.address):
-                reading = _reading_of(store, now, counting=source.names)
+                counting = () if source is self._main else source.names
+                reading = _reading_of(store, now, counting=counting)
         except Exception as failure:  # noqa: BLE001  (any error of a store is shown, and it is asked again)
             error = failure
         with self._lock:
@@ -213,8 +216,7 @@ class Pulse:
             for twin in self._all[: self._all.index(source)]:
                 if twin.store is not None and twin.store.control.address == address and not source.is_twin:
                     source.is_twin = True
-                    if twin is not self._main:
-                        twin.names.extend(source.names)
+                    twin.names.extend(source.names)
             return source.is_twin
 
     def _remember(self) -> None:

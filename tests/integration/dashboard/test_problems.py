@@ -21,6 +21,7 @@ from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, Role, create_app, pulse, survey
+from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import Pulse, Source
 from triggers.testing.redis_server import RedisServer
 
@@ -218,6 +219,25 @@ def test_a_second_history_that_cannot_be_opened_is_a_problem_and_the_first_is_sh
 
     assert problems(admin) == [("history away", "ship", "not known")]
     assert "running" in text_of(admin.page("/"))
+
+
+def test_a_history_that_was_away_from_the_start_is_a_problem_of_the_triggers_that_will_use_it(
+    private_redis: RedisServer,
+) -> None:
+    @trigger("orders", name="book")
+    def book(order: dict[str, str]) -> None:
+        raise AssertionError(order)
+
+    store = open_history(f"{private_redis.url}?circuit=off")
+    private_redis.kill()
+    operations = Operations.over(store, private_redis.url, [book], background=False)
+
+    operations.pulse.look()
+    found = operations.pulse.sources[0]
+    operations.close()
+
+    assert found.problem is not None
+    assert found.triggers == ["book"]
 
 
 def test_one_history_under_two_names_is_read_once(site: Site) -> None:
