@@ -22,7 +22,7 @@ from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.kafka.beginnings import Losses, committed_by, resumed
 from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
-from triggers.providers.kafka.errors import Refusals
+from triggers.providers.kafka.errors import AT_END, Refusals
 from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, consumed
 from triggers.providers.kafka.offsets import Partition
 from triggers.providers.kafka.settings import Start
@@ -74,6 +74,8 @@ class Member(Membership):
         self._waiting: list[tuple[float, int, int, Place]] = []
         self._numbers = count()
         self._shared = self._moved = False
+        #: Its first partitions, until each has said that it has no message, or one has brought one.
+        self._unheard: set[int] = set()
         self._joined = self._paused = False
         self._committed_at = time.monotonic()
         self.refusals = Refusals(topic)
@@ -135,15 +137,18 @@ class Member(Membership):
         self._consumer = driver.Consumer(self._settings | callbacks)
         self._find_topic()
         self._join()
-        self._wait_for_a_share()
+        self._look_into_its_share()
 
     def _client(self) -> Any:
         return self._consumer
 
-    def _wait_for_a_share(self) -> None:
-        """Wait until the group has given out its partitions, so that its queue does not look empty before."""
+    def _look_into_its_share(self) -> None:
+        """Wait for partitions of the group, and for their answers: no queue looks empty before.
+
+        A caller who consumes until nothing comes would otherwise end before its broker has answered.
+        """
         deadline = time.monotonic() + SHARING
-        while not (self._shared or self._closing or self._error) and time.monotonic() < deadline:
+        while not (self._has_looked or self._closing or self._error) and time.monotonic() < deadline:
             message = self._consumer.poll(LOOK)
             if message is not None:
                 self._take(message)
@@ -153,6 +158,10 @@ class Member(Membership):
                 self._topic,
                 SHARING,
             )
+
+    @property
+    def _has_looked(self) -> bool:
+        return self._shared and not self._unheard
 
     def _join(self) -> None:
         self._joined = True
@@ -211,8 +220,12 @@ class Member(Membership):
 
     def _take(self, message: Any) -> None:
         if message.error() is not None:
-            self._on_error(message.error())
+            if message.error().code() == AT_END:
+                self._unheard.discard(message.partition())
+            else:
+                self._on_error(message.error())
             return
+        self._unheard.clear()
         partition = self._partitions.get(message.partition())
         if partition is not None:
             if partition.is_begun_anew_by(message.offset()):
@@ -322,7 +335,7 @@ class Member(Membership):
 
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
         """Continue where the group has committed, or the rows say; see :meth:`_resume`, :meth:`_place`."""
-        self._shared = True
+        is_first, self._shared = not self._shared, True
         if not partitions or self._closing or self._error is not None:
             return
         given = (
@@ -332,6 +345,8 @@ class Member(Membership):
         )
         if given is None:
             return  # what librdkafka fetches now is handed out to nobody
+        if is_first:
+            self._unheard = {one.partition for one in given}
         consumer.incremental_assign(given)
         # librdkafka remembers from an earlier assignment whether it fetches a partition.
         (consumer.pause if self._paused else consumer.resume)(given)
@@ -397,6 +412,7 @@ class Member(Membership):
     def _forget(self, partitions: Sequence[Any]) -> None:
         with self._lock:
             for listed in partitions:
+                self._unheard.discard(listed.partition)
                 if (partition := self._partitions.pop(listed.partition, None)) is not None:
                     partition.gone = True
                     if self._positions is not None:

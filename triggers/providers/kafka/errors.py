@@ -16,8 +16,10 @@ _CODES = driver.KafkaError
 #: For how long commits may be refused before the log says so, in seconds: a rebalance refuses a few.
 REFUSING = 5.0
 
-#: None of the brokers is connected. Like all of librdkafka's own errors, the name begins with an underscore.
+#: None of the brokers is connected; a partition has no further message. Names of errors of librdkafka itself
+#: begin with an underscore.
 ALL_BROKERS_DOWN: int = _CODES._ALL_BROKERS_DOWN  # noqa: SLF001
+AT_END: int = _CODES._PARTITION_EOF  # noqa: SLF001
 
 #: The topic does not exist, or not yet, or no longer: the brokers' code, and librdkafka's.
 _NO_TOPIC: tuple[int, ...] = (_CODES.UNKNOWN_TOPIC_OR_PART, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001

@@ -128,6 +128,35 @@ def test_records_of_another_cluster_are_no_duplicates_of_those_in_their_places()
     for body in (b"before", b"after"):
         with KafkaServer() as server:
             produce(server, "orders", body)
-            Consumer([book], server.url).run(until_idle=0.3)
+            Consumer([book], server.url).run(until_idle=0.01)
 
     assert ran == [b"before", b"after"]
+
+
+def test_no_queue_looks_empty_before_a_slow_broker_has_answered() -> None:
+    ran: list[object] = []
+
+    @trigger("orders", name="book", history=MemoryHistory())
+    def book(message: Message) -> None:
+        ran.append(message.body)
+
+    with KafkaServer() as server:
+        produce(server, "orders", b"order")
+        server.take(0.5)
+        Consumer([book], server.url).run(until_idle=0.01)
+
+    assert ran == [b"order"]
+
+
+def test_a_consumer_of_an_empty_topic_ends_when_its_partitions_have_said_so() -> None:
+    ran: list[object] = []
+
+    @trigger("orders", name="book", history=MemoryHistory())
+    def book(message: Message) -> None:
+        ran.append(message.body)
+
+    with KafkaServer() as server:
+        server.create("orders", 3)
+        Consumer([book], server.url).run(until_idle=0.01)
+
+    assert ran == []
