@@ -1,6 +1,6 @@
 """The subscribers of events: called before the message is acknowledged, or later, in the background.
 
-A subscription is process-wide, as in the reference system's event manager; it names triggers by a pattern in
+A subscription is process-wide, as in the event manager of webMethods; it names triggers by a pattern in
 which ``*`` stands for anything.
 """
 

@@ -2,7 +2,7 @@
 
 ===================  ==========================================================================
 id                   the CloudEvents id, the primary key: an event that comes twice is one row
-trigger_name         the seven fields of the event, in the order of the reference system's,
+trigger_name         the seven fields of the event, in the order of webMethods,
 destination_index    with the destination behind its index; ``time`` is a timestamp with time
 delivery_count       zone in PostgreSQL, RFC 3339 text in UTC in SQLite; ``message`` is the
 time                 whole message as JSON, null for an unreadable delivery

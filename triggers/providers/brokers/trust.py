@@ -49,7 +49,7 @@ class FirstCount(StrEnum):
 
     #: -1, undefined, if 1 does not prove that nothing was delivered before.
     WEIGHED = "weighed"
-    #: 1, as the broker says. The reference system does the same.
+    #: 1, as the broker says. webMethods does the same.
     AS_TOLD = "as_told"
 
     @classmethod
