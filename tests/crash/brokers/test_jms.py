@@ -1,8 +1,9 @@
-"""Consumers on ActiveMQ and Artemis are killed at every step; on ActiveMQ at random, as is the broker.
+"""Consumers on ActiveMQ and Artemis are killed at every step and at random, and so is the broker.
 
-With ``DOUBTLESS_FULL=1`` the Java producer sends 20,000 messages, and there are 20 kills.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the broker.
 """
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,14 +12,25 @@ import pytest
 
 from tests.crash.conftest import Once
 from tests.crash.helpers.aftermath import Left
-from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, fleet_of, kill_now_and_then
+from tests.crash.helpers.books import (
+    BROKER_KILLS,
+    KILLS,
+    MESSAGES,
+    MOST_IN_DOUBT,
+    end,
+    fleet_of,
+    kill_both,
+    kill_now_and_then,
+)
 from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledWhileItSends
 from tests.crash.helpers.deaths import Death
+from tests.crash.helpers.producing import produce
 from tests.crash.helpers.sends import SendsLeft
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
-from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
+from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer, need_activemq
 from tests.fixtures.servers.activemq_server import ActiveMqServer
+from tests.fixtures.servers.artemis import need_artemis
 from tests.fixtures.servers.artemis_server import ArtemisServer
 from tests.integration.helpers.jms_queues import depth
 
@@ -67,12 +79,44 @@ def test_each_order_of_a_java_producer_is_booked_once_however_often_its_consumer
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("end", ["killed", "stopped"])
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("server_of", "need"), [(ActiveMqServer, need_activemq), (ArtemisServer, need_artemis)]
+)
+def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
+    server_of: type[ActiveMqServer] | type[ArtemisServer],
+    need: Callable[[], None],
+    tmp_path: Path,
+    redis_url: str,
+    proved: Proved,
+) -> None:
+    need()
+    with server_of(tmp_path / "broker") as server:
+
+        def kill_broker() -> None:
+            server.kill()
+            server.start()
+
+        books = broker_on(server).books(tmp_path, redis_url)
+        producing = threading.Thread(target=produce, args=[server.url])
+        with fleet_of(books) as fleet:
+            producing.start()
+            kills = kill_both(fleet, books, kill_broker)
+            producing.join()
+            end(fleet, books)
+
+        books.check(MOST_IN_DOUBT)
+    assert kills == (KILLS, BROKER_KILLS)
+    proved(messages=MESSAGES, processes_killed=KILLS, brokers_killed=BROKER_KILLS)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("ending", ["killed", "stopped"])
 def test_consumers_reconnect_to_a_broker_that_was_away(
-    end: str, tmp_path: Path, private_activemq: ActiveMqServer, redis_url: str, java_peer: JavaPeer
+    ending: str, tmp_path: Path, private_activemq: ActiveMqServer, redis_url: str, java_peer: JavaPeer
 ) -> None:
     books = broker_on(private_activemq).books(tmp_path, redis_url)
-    take_away: Callable[[], None] = private_activemq.kill if end == "killed" else private_activemq.stop
+    take_away: Callable[[], None] = private_activemq.kill if ending == "killed" else private_activemq.stop
     java_peer(private_activemq, "flood", NAME, MESSAGES, COPIES)
     outages = 0
     with fleet_of(books, 1, lease=LONG_LEASE) as fleet:

@@ -15,8 +15,16 @@ import pytest
 
 from tests.crash.brokers.test_kafka import PARTITIONS, depth_of
 from tests.crash.brokers.test_kafka_share_groups import FORGETFUL, PATIENT, forgetful, url_of
-from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, end, fleet_of
-from tests.crash.helpers.fleet import Fleet
+from tests.crash.helpers.books import (
+    BROKER_KILLS,
+    KILLS,
+    MESSAGES,
+    MOST_IN_DOUBT,
+    Books,
+    end,
+    fleet_of,
+    kill_both,
+)
 from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import NAME
 from tests.fixtures.proof import Proved
@@ -33,9 +41,6 @@ pytestmark = [
 
 #: Starts a broker, and returns it with the URL of a provider.
 Mode = Callable[[Path], AbstractContextManager[tuple[AnyKafka | ApacheKafkaCluster, str]]]
-
-#: How often the broker is killed.
-BROKER_KILLS = max(2, KILLS // 4)
 
 
 @contextmanager
@@ -74,7 +79,7 @@ def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
         producing = threading.Thread(target=produce, args=[url])
         with fleet_of(books) as fleet:
             producing.start()
-            kills = kill_both(fleet, books, server)
+            kills = kill_both(fleet, books, partial(restart, server))
             producing.join()
             end(fleet, books)
 
@@ -83,26 +88,6 @@ def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
     proved(messages=MESSAGES, processes_killed=KILLS, brokers_killed=BROKER_KILLS)
 
 
-def kill_both(fleet: Fleet, books: Books, server: AnyKafka | ApacheKafkaCluster) -> tuple[int, int]:
-    """Kill consumers and the broker, spread over the work, until it is over; return how many of each."""
-    due = sorted(
-        [(spread(one, KILLS), False) for one in range(KILLS)]
-        + [(spread(one, BROKER_KILLS), True) for one in range(BROKER_KILLS)]
-    )
-    consumers = brokers = 0
-    for effects in fleet.watch(lambda: not due and books.over()):
-        if due and effects >= due[0][0]:
-            _, is_the_broker = due.pop(0)
-            if is_the_broker:
-                server.go_away()
-                server.come_back()
-                brokers += 1
-            else:
-                fleet.kill(fleet.running[0])
-                consumers += 1
-    return consumers, brokers
-
-
-def spread(number: int, many: int) -> int:
-    """Return after how many effects something is to happen."""
-    return MESSAGES * (number + 1) // (many + 2)
+def restart(server: AnyKafka | ApacheKafkaCluster) -> None:
+    server.go_away()
+    server.come_back()

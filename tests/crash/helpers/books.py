@@ -16,6 +16,9 @@ MESSAGES = sized(300, full=20_000)
 #: One kill for each 1,000 messages, and at least two.
 KILLS = max(2, MESSAGES // 1000)
 
+#: How often a broker is killed in a soak.
+BROKER_KILLS = max(2, KILLS // 4)
+
 PROCESSES = 2
 
 #: The messages in flight at the kills; a copy waits if its original is in flight.
@@ -99,7 +102,7 @@ def end(fleet: Fleet, books: Books) -> None:
 
 def kill_now_and_then(fleet: Fleet, books: Books) -> int:
     """Kill processes, spread over the work, until it is over; return how many were killed."""
-    due = [MESSAGES * (number + 1) // (KILLS + 2) for number in range(KILLS)]
+    due = [_spread(number, KILLS) for number in range(KILLS)]
     kills = 0
     for effects in fleet.watch(books.over):
         if due and effects >= due[0]:
@@ -107,3 +110,30 @@ def kill_now_and_then(fleet: Fleet, books: Books) -> int:
             del due[0]
             kills += 1
     return kills
+
+
+def kill_both(fleet: Fleet, books: Books, kill_broker: Callable[[], None]) -> tuple[int, int]:
+    """Kill consumers and the broker, spread over the work, until it is over; return how many of each.
+
+    ``kill_broker`` also starts it again.
+    """
+    due = sorted(
+        [(_spread(one, KILLS), False) for one in range(KILLS)]
+        + [(_spread(one, BROKER_KILLS), True) for one in range(BROKER_KILLS)]
+    )
+    consumers = brokers = 0
+    for effects in fleet.watch(lambda: not due and books.over()):
+        if due and effects >= due[0][0]:
+            _, is_the_broker = due.pop(0)
+            if is_the_broker:
+                kill_broker()
+                brokers += 1
+            else:
+                fleet.kill(fleet.running[0])
+                consumers += 1
+    return consumers, brokers
+
+
+def _spread(number: int, many: int) -> int:
+    """Return after how many effects something is to happen."""
+    return MESSAGES * (number + 1) // (many + 2)
