@@ -21,7 +21,7 @@ from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import PATIENCE, too_long
+from tests.fixtures.waiting import PATIENCE, patiently, too_long
 from triggers.providers.opening import open_provider
 
 #: A silent consumer counts as dead soon, so that the tests need not wait.
@@ -117,7 +117,11 @@ def die_and_finish(victim: str, words: Sequence[str], settled: Callable[[], bool
     If something is not settled at the end, this does not fail: the test of that death does.
     """
     command = [sys.executable, "-m", victim]
-    subprocess.run([*command, "kill", *words], check=True, timeout=DEADLINE)
+    with subprocess.Popen([*command, "kill", *words]) as killer:
+        try:
+            assert patiently(killer.wait) == 0
+        finally:
+            killer.kill()
     with subprocess.Popen([*command, "finish", *words]) as finisher:
         begun = time.monotonic()
         try:
