@@ -294,7 +294,7 @@ class Consumer(ConsumerCore):
     Args:
         triggers: the triggers to run. Their names must differ.
         provider: a URL or a provider.
-        history: for triggers that name none. By default: the provider's history, if it has one.
+        history: for triggers that do not name a history. By default: the provider's history, if it has one.
         name: the name of this consumer, unique among running consumers. By default: made of host and process.
         observe: called with each step of each message; the crash tests use it.
         parent: the id of a process. If that process ends, this one drains and ends as well.

@@ -20,7 +20,7 @@ class Ending(Known):
     FATAL = "fatal"
     TRANSIENT = "transient"  # or no retries left, if the trigger is plain
     STOPPED = "failed transiently, and its consumer stops before the next try"
-    LEFT = "failed, and its host runs it again"
+    LEFT = "failed, and its framework runs it again"
     LOST = "stopped: its lease was lost to another owner"
 
 

@@ -28,7 +28,7 @@ _SITUATIONS: Mapping[int, str] = {
     6: "the provider does not count deliveries, and without a history only the resolver can tell",
     7: "not seen before",
     8: "it already ran",
-    9: "it failed for good at an earlier delivery, and was rolled back",
+    9: "it failed with a fatal error at an earlier delivery, and was rolled back",
     10: "an earlier run did not finish",
     11: "an earlier run did not finish",
     12: "an earlier run is still active",
@@ -39,10 +39,10 @@ _SITUATIONS: Mapping[int, str] = {
     17: "the resolver cannot tell now",
     18: "the resolver failed",
     19: "it has no identity, so copies of it cannot be detected",
-    20: "delivered again, and older than what the history remembers",
-    21: "delivered again, and older than what the history remembers",
+    20: "delivered again, and so old that the history may have deleted its entry",
+    21: "delivered again, and so old that the history may have deleted its entry",
     22: "delivered again after it was rolled back, without a history",
-    23: "its uuid came first with another body",
+    23: "an earlier message with this uuid had another body",
     24: "it already ran, failed and was given up",
 }
 
@@ -51,7 +51,7 @@ _ORDINARY = frozenset({2, 7})
 
 _PARKED = "parked"
 _AGAIN = "delivered again later"
-_SUSPENDED = ", and the trigger is suspended"
+_SUSPENDED = "; the trigger is suspended"
 
 
 @cache

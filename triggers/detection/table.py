@@ -54,12 +54,12 @@ class Found(Known):
     """The document history's knowledge of the uuid."""
 
     NOTHING = "absent"
-    FORGOTTEN = "forgotten: absent, redelivered and older than the history remembers"
+    FORGOTTEN = "forgotten: absent, redelivered, and so old that its entry may be deleted"
     COMPLETED_OK = "COMPLETED ok"
     COMPLETED_FAILED = "COMPLETED failed"
     STARTED = "STARTED, lease over or no lease"
     IN_PROGRESS = "STARTED, lease alive"
-    OTHER_BODY = "any, and another body came first, by `fingerprint`"
+    OTHER_BODY = "any, and `fingerprint` shows that an earlier copy had another body"
 
 
 class Word(Known):

@@ -24,7 +24,9 @@ class Guarantee:
 
 
 ATOMIC = Guarantee(
-    "atomic", "history entry and effects share one SQL transaction", "exactly once, no In Doubt window"
+    "atomic",
+    "history entry and effects share one SQL transaction",
+    "exactly once, and never In Doubt after a crash",
 )
 FENCED = Guarantee(
     "fenced", "the effects are elsewhere, and their target checks the uuid and the fence", "exactly once"

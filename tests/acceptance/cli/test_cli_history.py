@@ -101,7 +101,7 @@ def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: InProcess, history: s
             ["history: COMPLETED ok", "next delivery: DUPLICATE: it already ran; not run again (row 8)"],
         ),
         ("u3", [], ["history: COMPLETED failed", "given up; not run again (row 24)"]),
-        ("u3", ["--transacted"], ["REJECTED: it failed for good", "; parked (row 9)"]),
+        ("u3", ["--transacted"], ["REJECTED: it failed with a fatal error", "; parked (row 9)"]),
         ("u4", [], ["history: no entry", "parked abc123 (rejected): row 1", "its service runs (row 7)"]),
     ],
 )

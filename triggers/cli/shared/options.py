@@ -52,7 +52,7 @@ DEFAULT_HISTORY_OPTION: Any = typer.Option(
     None,
     "--history",
     envvar="DOUBTLESS_HISTORY",
-    help=f"URL of the history for triggers that name none. Forms: {HISTORY_URLS}",
+    help=f"URL of the history of triggers that do not name a history. Forms: {HISTORY_URLS}",
 )
 
 #: The option that makes a consumer serve metrics.

@@ -37,12 +37,12 @@ DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8
 SENTENCES = """
 | 0 | any | any, `detect_duplicates=False` | not consulted | not called | NEW | yes | acknowledge | - |
 | 24 | any | on | COMPLETED failed, `transacted=False` | not called | DUPLICATE | no | acknowledge | no |
-| 20 | any | on | forgotten: absent, redelivered and older than the history remembers | none | IN_DOUBT \
+| 20 | any | on | forgotten: absent, redelivered, and so old that its entry may be deleted | none | IN_DOUBT \
 | no | acknowledge, park | no |
-| 21 | any | on | forgotten: absent, redelivered and older than the history remembers | \
+| 21 | any | on | forgotten: absent, redelivered, and so old that its entry may be deleted | \
 NEW / DUPLICATE / IN_DOUBT | as resolver | only NEW | acknowledge (park if In Doubt) | no |
 | 22 | > 1 | off | -, `transacted=True` | none | NEW | yes | acknowledge | - |
-| 23 | any | on | any, and another body came first, by `fingerprint` | not called | rejected \
+| 23 | any | on | any, and `fingerprint` shows that an earlier copy had another body | not called | rejected \
 | no | acknowledge, park | yes |
 """
 

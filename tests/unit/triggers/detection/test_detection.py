@@ -307,7 +307,7 @@ def test_a_reason_names_the_row_and_what_became_of_the_message() -> None:
         "delivered again when that run ends or its lease is over (row 12)"
     )
     assert explain(decide(replace(doubted, history=HistoryUse.UNREACHABLE), Policy())) == (
-        "RECOVERED: the history does not answer; delivered again later, and the trigger is suspended (row 13)"
+        "RECOVERED: the history does not answer; delivered again later; the trigger is suspended (row 13)"
     )
     assert explain(decide(replace(doubted, identified=False), Policy())) == (
         "REJECTED: it has no identity, so copies of it cannot be detected; parked (row 19)"
