@@ -10,7 +10,7 @@ from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending
 from triggers.detection.table import ROWS, Answer, Count, Found, HistoryUse, Row, Word
 
 _ORDER: list[Enum] = [value for kind in (Count, HistoryUse, Found, Word, Ending) for value in kind]
-_DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10). While its lease is alive, row 12 |"
+_DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
 
 
 def _verdict(row: Row) -> str:

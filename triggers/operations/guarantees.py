@@ -24,9 +24,7 @@ class Guarantee:
 
 
 ATOMIC = Guarantee(
-    "atomic",
-    "history entry and effects share one SQL transaction",
-    "exactly once, and never In Doubt after a crash",
+    "atomic", "history entry and effects share one SQL transaction", "exactly once, no In Doubt window"
 )
 FENCED = Guarantee(
     "fenced", "the effects are elsewhere, and their target checks the uuid and the fence", "exactly once"

@@ -117,8 +117,7 @@ class AtomicSink(BatchHandler):
     this process, only the last ones; ``counts`` is their sum. If an attempt was cut off, its written rows
     count as ``new`` in the report of the attempt that ended, provided that both had the same partitions.
 
-    Guarantee: atomic: history entry and effects share one SQL transaction, exactly once, and never In Doubt
-    after a crash.
+    Guarantee: atomic: history entry and effects share one SQL transaction, exactly once, no In Doubt window.
     """
 
     def __init__(self, settings: BatchSettings, write: RowsWriter, resolver: Asked | None, rows: int) -> None:
