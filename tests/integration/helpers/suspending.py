@@ -149,7 +149,7 @@ class Row:
 
     @property
     def wakers(self) -> Sequence[Waker]:
-        """The parties that must agree; in another order if the trigger is transacted, so none is left out."""
+        """The parties that must agree; in the other order if the trigger is transacted."""
         return self.terms.wakers[::-1] if self._transacted else self.terms.wakers
 
     def agree(self, waker: Waker) -> None:
