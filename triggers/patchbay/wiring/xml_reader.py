@@ -225,7 +225,8 @@ class _Reading:
         elif found["type"] == "topic":
             found["durable"] = False
         if (element.get("no-local") or "false").lower() == "true":
-            self._note(element, f"{found['destination']}: no-local left out; there is no such thing here")
+            problem = "no-local left out; exclude your own messages with <message-selector>"
+            self._note(element, f"{found['destination']}: {problem}")
         for redelivery in element.all("redelivery"):
             found["redelivery"] = self._redelivery(redelivery)
         return found

@@ -38,7 +38,7 @@ class JmsClient:
             ConfigurationError: the provider refuses it, and always will.
         """
         del name  # JMS consumers have none
-        target = Target.parse(destination)
+        target = self._link.target(destination)
         left = partial(self._leave, (target.public_name, subscription))
         if not target.is_shared:
             self._enter((target.public_name, subscription))

@@ -34,7 +34,6 @@ from triggers.providers.brokers.codec import instant
 from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.targets import Target
 from triggers.providers.provider import NO_LIMITS, Limits
 
 _log = logging.getLogger(__name__)
@@ -89,7 +88,7 @@ def _set_headers(link: JmsLink, session: Any, made: Any, message: Message) -> No
     if message.type is not None:
         made.setJMSType(message.type)
     if message.reply_to is not None:
-        made.setJMSReplyTo(link.destination(session, Target.parse(message.reply_to)))
+        made.setJMSReplyTo(link.destination(session, link.target(message.reply_to)))
     if message.group_id is not None:
         made.setStringProperty("JMSXGroupID", message.group_id)
     if message.group_sequence is not None:

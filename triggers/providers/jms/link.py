@@ -11,7 +11,7 @@ from history.errors import ConfigurationError, NotPermittedError
 from triggers.providers.brokers.trust import ACTIVEMQ, ARTEMIS, OTHER_JMS, TrustProfile, weighed
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.settings import JmsSettings
-from triggers.providers.jms.targets import Target, public_name_of
+from triggers.providers.jms.targets import Target, TargetKind, public_name_of
 from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -39,6 +39,12 @@ _WHAT = "the JMS provider"
 
 #: JMS's constants.
 CLIENT_ACKNOWLEDGE, TRANSACTED = 2, 0
+
+#: The kinds of destinations: here, the interface of JMS, and its method that returns the name.
+_NAMED: tuple[tuple[TargetKind, str, str], ...] = (
+    ("queue", "Queue", "getQueueName"),
+    ("topic", "Topic", "getTopicName"),
+)
 
 #: Exceptions that mean that the user may not do this.
 _FORBIDDEN = {"JMSSecurityException", "SecurityException"}
@@ -69,6 +75,7 @@ class JmsLink:
         self.pulls = False
         self.profile: TrustProfile = OTHER_JMS
         self._temporary: OrderedDict[str, Any] = OrderedDict()
+        self._located: dict[str, Any] = {}
 
     def connect(self, doing: str, *, client_id: str | None = None) -> Any:
         """Return a started connection.
@@ -102,8 +109,7 @@ class JmsLink:
         settings = self.settings
         jms_jvm.ensure_started(settings.classpath, settings.jvm)
         if settings.jndi is not None:
-            with self.asking(f"looking up {settings.jndi!r}"):
-                factory = jms_jvm.look_up(settings.jndi, dict(settings.environment))
+            factory = self._look_up(settings.jndi)
         else:
             factory = self._new_factory(settings.factory or "")
         for api in ("javax.jms", "jakarta.jms"):
@@ -120,6 +126,10 @@ class JmsLink:
             jms_jvm.set_property(factory, name, value)
         self.pulls = _pulls(factory)
         return factory
+
+    def _look_up(self, name: str) -> Any:
+        with self.asking(f"looking up {name!r}"):
+            return jms_jvm.look_up(name, dict(self.settings.environment))
 
     def _new_factory(self, name: str) -> Any:
         kind = jms_jvm.load(name, setting="factory")
@@ -153,8 +163,31 @@ class JmsLink:
         """Open a session that settles by commits, or by acknowledging messages."""
         return connection.createSession(transacted, TRANSACTED if transacted else CLIENT_ACKNOWLEDGE)
 
+    def target(self, destination: str) -> Target:
+        """Read a destination; a name in JNDI is looked up once.
+
+        Raises:
+            ProviderUnavailableError: JNDI does not answer.
+            ConfigurationError: the destination cannot be used, or JNDI has no queue or topic of this name.
+        """
+        target = Target.parse(destination)
+        if target.kind != "jndi":
+            return target
+        self.factory()  # with it, the JVM runs, and the API is known
+        found = self._located.get(target.name)
+        if found is None:
+            found = self._located[target.name] = self._look_up(target.name)
+        for kind, api, read in _NAMED:
+            if jms_jvm.is_a(found, f"{self.api}.{api}"):
+                return target.located(kind, str(getattr(found, read)()), found)
+        raise ConfigurationError(
+            "destination", f"{destination!r} is not a queue or topic", "give the name of one that is"
+        )
+
     def destination(self, session: Any, target: Target) -> Any:
         """Return the provider's object for a destination."""
+        if target.found is not None:
+            return target.found
         match target.kind:
             case "topic":
                 return session.createTopic(target.address)
@@ -167,13 +200,13 @@ class JmsLink:
         """Return our name of a destination of the provider; temporary destinations are remembered."""
         if destination is None:
             return None
-        for kind, read in (("Queue", "getQueueName"), ("Topic", "getTopicName")):
-            if jms_jvm.is_a(destination, f"{self.api}.{kind}"):
+        for kind, api, read in _NAMED:
+            if jms_jvm.is_a(destination, f"{self.api}.{api}"):
                 name = str(getattr(destination, read)())
-                if jms_jvm.is_a(destination, f"{self.api}.Temporary{kind}"):
+                if jms_jvm.is_a(destination, f"{self.api}.Temporary{api}"):
                     self.remember(name, destination)
                     return public_name_of("temporary", name)
-                return public_name_of("topic" if kind == "Topic" else "queue", name)
+                return public_name_of(kind, name)
         return str(destination.toString())
 
     def remember(self, name: str, destination: Any) -> None:

@@ -11,12 +11,12 @@ from triggers.providers.jms.settings import JmsSettings
 class JmsProvider(JmsClient):
     """A JMS provider as it is: javax.jms or jakarta.jms, as its jars hold. Safe between threads.
 
-    A destination is a queue's name, or ``topic:NAME``. ``?selector=...`` after it goes to the provider, which
-    keeps back messages that do not match. All triggers on one queue share its messages: JMS queues have no
-    subscriptions. On a topic each trigger has a durable subscription (client id and name made of the
-    trigger's name and the topic's). It has one consumer at a time, which gets one message at a time; others
-    wait for it. The provider decides what happens to a message for a queue that does not exist; ActiveMQ
-    makes the queue.
+    A destination is a queue's name, ``topic:NAME``, or ``jndi:NAME`` for the queue or topic that JNDI has.
+    ``?selector=...`` after it goes to the provider, which keeps back messages that do not match. All triggers
+    on one queue share its messages: JMS queues have no subscriptions. On a topic each trigger has a durable
+    subscription (client id and name made of the trigger's name and the topic's). It has one consumer at a
+    time, which gets one message at a time; others wait for it. The provider decides what happens to a message
+    for a queue that does not exist; ActiveMQ makes the queue.
 
     Each message in flight has its own session, because CLIENT_ACKNOWLEDGE acknowledges everything that its
     session has consumed. A message is given back by closing its session, and the provider delivers it again,

@@ -31,7 +31,7 @@ class JmsSender:
 
     def send(self, destination: str, messages: Sequence[Message]) -> list[str]:
         """Send in order and return the JMSMessageIDs; see ``Provider.send``."""
-        target, sent = Target.parse(destination), list[str]()
+        target, sent = self._link.target(destination), list[str]()
         _refuse_later(messages)
         with self._sending:
             try:

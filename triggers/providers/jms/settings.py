@@ -29,7 +29,8 @@ class JmsSettings:
     """How to reach a JMS provider, through its own client.
 
     - ``factory`` is the class of the connection factory; its constructor gets ``broker``, if that is set.
-      ``jndi`` is the name to look the factory up by instead, with the JNDI ``environment``.
+      ``jndi`` is the name to look the factory up by instead, with the JNDI ``environment``. Destinations
+      ``jndi:NAME`` use the same environment.
     - ``classpath`` are the jars (or folders) of the provider's client; ``*`` and ``**`` are patterns. None is
       needed if the JVM of this process has them already.
     - ``properties`` are bean properties that are set on the factory: ``prefetchPolicy.all`` calls

@@ -1,14 +1,14 @@
-"""Names of JMS destinations: ``orders`` or ``queue:orders``, ``topic:prices``, ``temporary:...``."""
+"""Names of JMS destinations: ``orders`` or ``queue:orders``, ``topic:prices``, ``jndi:jms/Orders``."""
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, quote, unquote
 
 from history.errors import ConfigurationError
 
-TargetKind = Literal["queue", "topic", "temporary"]
+TargetKind = Literal["queue", "topic", "temporary", "jndi"]
 
-_KINDS: tuple[TargetKind, ...] = ("queue", "topic", "temporary")
+_KINDS: tuple[TargetKind, ...] = ("queue", "topic", "temporary", "jndi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class Target:
     """A destination, and how to receive from it.
 
     ``address`` is the name for the JMS provider: ``name``, and after a ``?`` the words that are not ours.
+    ``found`` is the provider's object, if it was looked up in JNDI.
     """
 
     kind: TargetKind
@@ -26,10 +27,11 @@ class Target:
     shared: bool = False
     client_id: str | None = None
     subscriber: str | None = None
+    found: Any = None
 
     @classmethod
     def parse(cls, destination: str) -> Self:
-        """Read ``[queue:|topic:]NAME[?selector=...&durable=false&shared=true&client_id=...&subscriber=...]``.
+        """Read ``[queue:|topic:|jndi:]NAME``, and after a ``?`` ``selector=``, ``shared=true`` and so on.
 
         Other words after the ``?`` belong to the JMS provider, such as ``consumer.priority=10`` of ActiveMQ.
 
@@ -49,9 +51,8 @@ class Target:
                 rest.append(f"{quote(word)}={quote(value)}")
         durable, shared = ours.get("durable", "true"), ours.get("shared", "false")
         known = {durable, shared} <= {"true", "false"}
-        if not known or (kind != "topic" and ours.keys() - {"selector"}):
-            problem = f"{destination!r} has options that only a topic can have"
-            raise ConfigurationError("destination", problem, "write durable=true or false, after topic:NAME")
+        if not known or (kind not in {"topic", "jndi"} and ours.keys() - {"selector"}):
+            raise _only_for_topics(destination)
         if shared == "true" and "client_id" in ours:
             raise ConfigurationError(
                 "client_id", "would let only one connection share the subscription", "leave it out"
@@ -67,6 +68,22 @@ class Target:
             subscriber=ours.get("subscriber"),
         )
 
+    def located(self, kind: TargetKind, name: str, found: Any) -> "Target":
+        """Return this name in JNDI as the queue or topic that was found under it.
+
+        Raises:
+            ConfigurationError: it has options that this destination cannot have.
+        """
+        if self.address != self.name:
+            raise ConfigurationError(
+                "destination",
+                f"{self.public_name} has options of the provider, which a name in JNDI cannot have",
+                "set them where the name is defined",
+            )
+        if kind != "topic" and (self.shared or not self.durable or self.client_id or self.subscriber):
+            raise _only_for_topics(self.public_name)
+        return replace(self, kind=kind, name=name, address=name, found=found)
+
     @property
     def public_name(self) -> str:
         """The name as messages and their senders know it."""
@@ -81,6 +98,11 @@ class Target:
     def dead_letters(self) -> str:
         """The queue of its dead letters."""
         return f"DLQ.{self.name}"
+
+
+def _only_for_topics(destination: str) -> ConfigurationError:
+    problem = f"{destination!r} has options that only a topic can have"
+    return ConfigurationError("destination", problem, "write durable=true or false, after topic:NAME")
 
 
 def public_name_of(kind: TargetKind, name: str) -> str:

@@ -1,4 +1,4 @@
-"""JMS on a real ActiveMQ: what a Java client sends and reads, selectors, topics, replies, JNDI, the end."""
+"""JMS on a real ActiveMQ: what a Java client sends and reads, selectors, topics, replies, the end."""
 
 import itertools
 import os
@@ -16,7 +16,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
-from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
+from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.spark import SHORT_LIVED
 from tests.fixtures.waiting import PATIENCE, patience
 from tests.hostile import over_jms
@@ -26,7 +26,6 @@ from triggers import Producer, trigger
 from triggers.consumer import Consumer
 from triggers.providers.jms import JmsProvider
 from triggers.providers.jms.codec import BODY
-from triggers.providers.jms.settings import JmsSettings
 from triggers.providers.provider import Arrival, ProviderUnavailableError, Receiver
 
 pytestmark = ACTIVEMQ
@@ -360,25 +359,6 @@ def test_a_request_is_answered_at_a_temporary_queue(activemq: ActiveMqServer, qu
 
     told = [one.body for one in replies if one is not None]
     assert told == [["answer", f"u{number}"] for number in range(3)]
-
-
-def test_a_connection_factory_may_come_from_jndi(activemq: ActiveMqServer, queue: str) -> None:
-    settings = JmsSettings(
-        jndi="ConnectionFactory",
-        environment={
-            "java.naming.factory.initial": "org.apache.activemq.jndi.ActiveMQInitialContextFactory",
-            "java.naming.provider.url": activemq.broker_url,
-        },
-        classpath=(f"{HOME}/lib/*.jar",),
-    )
-    provider = JmsProvider(settings)
-
-    drive(provider.send(queue, [Message(body="by name")]))
-    receiver = opened(provider, queue)
-
-    assert bodies(receiver, 1) == ["by name"]
-    drive(receiver.close())
-    drive(provider.close())
 
 
 #: A process that ends in the middle: with connections open, and threads that wait in Java.

@@ -127,6 +127,14 @@ def test_nothing_that_differs_is_kept_silent(tmp_path: Path) -> None:
     } <= notes
 
 
+def test_the_report_says_what_to_write_for_names_in_jndi(tmp_path: Path) -> None:
+    (made,) = mapped(find_triggers(package(tmp_path)))
+
+    [destinations] = [note for note in made.notes if note.there.startswith("destinations ")]
+    assert destinations.kind is Kind.CHECK
+    assert "jndi:NAME" in destinations.here
+
+
 def test_one_service_has_one_name_and_two_services_have_two(tmp_path: Path) -> None:
     for number, service in enumerate(("a.x:book", "b.x:book", "a.x:book")):
         package(tmp_path / str(number), name=f"shop:on{number}", service=service)

@@ -119,7 +119,10 @@ def test_what_has_no_counterpart_is_told() -> None:
 
     assert notes == [
         "bay.xml, line 6: provider sqldms: supports-transactions left out; its url says where it is",
-        "bay.xml, line 23: Fulfillment/SubmitOrder: no-local left out; there is no such thing here",
+        (
+            "bay.xml, line 23: Fulfillment/SubmitOrder: no-local left out; "
+            "exclude your own messages with <message-selector>"
+        ),
         "bay.xml, line 52: local/Prices: a queue, for it has no <destination-type>",
         "bay.xml, line 58: Priced: a queue, for it has no <destination-type>",
     ]

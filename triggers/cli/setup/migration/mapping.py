@@ -116,6 +116,12 @@ def _map_destinations(made: Mapped) -> None:
             made.note(
                 Kind.CHECK, problem, "add &client_id= of the connection alias to go on with its messages"
             )
+    shown = ", ".join(one.name for one in trigger.destinations)
+    made.note(
+        Kind.CHECK,
+        f"destinations {shown}",
+        f"if connection alias {trigger.alias} uses JNDI, write jndi:NAME instead of NAME or topic:NAME",
+    )
     if len(trigger.destinations) > 1:
         number = trigger.text("joinType")
         join = _JOINS.get(number, "any")

@@ -102,8 +102,12 @@ def test_one_text_is_no_class_path() -> None:
         ),
         ("topic:prices?durable=false", Target("topic", "prices", "prices", durable=False)),
         ("what%3F", Target("queue", "what?", "what?")),
+        (
+            "jndi:java:comp/env/jms/Prices?subscriber=s",
+            Target("jndi", "java:comp/env/jms/Prices", "java:comp/env/jms/Prices", subscriber="s"),
+        ),
     ],
-    ids=["bare", "queue", "topic", "temporary", "selector", "durable", "not durable", "escaped"],
+    ids=["bare", "queue", "topic", "temporary", "selector", "durable", "not durable", "escaped", "jndi"],
 )
 def test_a_destination_says_what_it_is(destination: str, target: Target) -> None:
     assert Target.parse(destination) == target

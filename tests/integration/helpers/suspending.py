@@ -1,0 +1,187 @@
+"""Triggers that are suspended as a row of the table says, over each provider, and the rows as parameters."""
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from history.bridge import drive
+from history.store import HistoryStore
+from history.store.control import Verb
+from tests.fixtures.network import Network
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import Lane, Running
+from triggers import FatalError, Message, TransientError
+from triggers.detection.suspension import TERMS, Fate, Suspension, Terms, Waker
+from triggers.providers.opening import open_provider
+
+#: How long it is watched that nothing runs; many times the interval of the monitors here.
+WATCHED = 0.5
+SOON = timedelta(seconds=0.05)
+
+
+class Shop:
+    """A trigger over one provider, whose service fails as its test says, and what ran in it, in order."""
+
+    def __init__(self, lane: Lane, url: str, history: str, store: HistoryStore, *, ordered: bool) -> None:
+        self._lane, self._url, self._history, self._store = lane, url, history, store
+        self.ordered = ordered
+        self.destination = f"orders-{uuid4().hex[:8]}"
+        self.failures: list[Exception] = []
+        self.runs: list[tuple[str, int]] = []
+
+    def consumer(self, history: str | None = None, **settings: Any) -> Running:
+        """Return a consumer of the trigger, which is not running yet."""
+        trigger = self._lane.trigger(self.destination, self.work, ordered=self.ordered, **settings)
+        return self._lane.run([trigger], self._url, history=history or self._history)
+
+    def work(self, message: Message) -> None:
+        """Be the service: note the run, and fail as the test says."""
+        self.runs.append((message.uuid or "", message.delivery_count))
+        if message.uuid == "a" and self.failures:
+            raise self.failures.pop(0)
+
+    def subscribe(self) -> None:
+        """Have the provider keep what is sent before a consumer is there."""
+        provider = open_provider(self._url)
+        name = self.destination
+        drive(drive(provider.open_receiver(name, subscription=name, name="first")).close())
+        drive(provider.close())
+
+    def send(self, *uuids: str) -> None:
+        provider = open_provider(self._url)
+        messages = [Message(uuid=uuid, body="", group_id="g") for uuid in uuids]
+        drive(provider.send(self.destination, messages))
+        drive(provider.close())
+
+    def order(self, verb: Verb) -> None:
+        """Do what ``doubtless suspend`` or ``doubtless resume`` does."""
+        drive(self._store.control.order(verb, [self.destination]))
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether the broker may still push messages to a consumer when its suspension begins."""
+        return self._url.startswith("rabbitmq:")
+
+    @property
+    def ran(self) -> list[str]:
+        return [uuid for uuid, _ in self.runs]
+
+    @property
+    def counts(self) -> list[int]:
+        """The delivery counts of the runs of the failed message."""
+        return [count for uuid, count in self.runs if uuid == "a"]
+
+    def parked(self) -> list[str | None]:
+        return [uuid for uuid, _ in self.parked_counts()]
+
+    def parked_counts(self) -> list[tuple[str | None, int]]:
+        """The parked messages, and the delivery count of each."""
+        found = drive(self._store.parking.list(trigger=self.destination))
+        return [(one.uuid, one.message.delivery_count if one.message else 0) for one in found]
+
+
+def stays(shop: Shop, *runs: str) -> None:
+    """Watch for a while that nothing runs but what has run."""
+    deadline = time.monotonic() + WATCHED
+    while time.monotonic() < deadline:
+        assert shop.ran == list(runs)
+        time.sleep(0.05)
+
+
+def kind_of(running: Running) -> Suspension | None:
+    return running.gates[0].suspension
+
+
+class Row:
+    """One row of the table on one provider: how the trigger is suspended, and who is asked to resume it."""
+
+    def __init__(self, shop: Shop, terms: Terms, network: Network, history: str, *, transacted: bool) -> None:
+        self.shop, self.terms, self._transacted = shop, terms, transacted
+        self._network, self._history = network, network.url(history)
+        self._available: list[bool] = [] if Waker.MONITOR in terms.wakers else [True]
+
+    def consumer(self) -> Running:
+        """Return the consumer that is suspended."""
+        return self.shop.consumer(self._history, **self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the trigger; what must not resume it always says yes."""
+        settings: dict[str, Any] = {"transacted": self._transacted, "monitor_interval": SOON}
+        if self.terms.monitor is not False:
+            settings["monitor"] = lambda: bool(self._available)
+        if self.terms.kind is Suspension.FATAL:
+            settings["suspend_on_error"] = True
+        if self.terms.kind is Suspension.RESOURCE:
+            how = (
+                {"on_rollback": "suspend_and_recover"}
+                if self._transacted
+                else {"on_retry_failure": "suspend"}
+            )
+            settings |= how
+        return settings
+
+    def suspend(self, running: Sequence[Running]) -> None:
+        """Suspend the trigger in these consumers, and have messages wait behind the one that did it."""
+        shop, kind = self.shop, self.terms.kind
+        if kind is Suspension.COMMAND:
+            shop.order(Verb.SUSPEND)
+            eventually(lambda: all(kind_of(one) is kind for one in running))
+            stays(shop, "0")  # longer than a call that waits for messages, which would give them back
+            shop.send("a")
+        elif kind is Suspension.FATAL:
+            shop.failures = [FatalError("no such customer")]
+            shop.send("a")
+        else:
+            if kind is Suspension.HISTORY:
+                self._network.take_down()
+            shop.failures = [TransientError("away")] if kind is Suspension.RESOURCE else []
+            shop.send("a", "b", "c")
+        eventually(lambda: all(kind_of(one) is kind for one in running))
+        if kind in {Suspension.COMMAND, Suspension.FATAL}:
+            shop.send("b", "c")
+        if Waker.HISTORY in self.terms.wakers:
+            self._network.take_down()
+
+    @property
+    def wakers(self) -> Sequence[Waker]:
+        """The parties that must agree; in the other order if the trigger is transacted."""
+        return self.terms.wakers[::-1] if self._transacted else self.terms.wakers
+
+    def agree(self, waker: Waker) -> None:
+        """Have one of the parties agree."""
+        match waker:
+            case Waker.HISTORY:
+                self._network.bring_up()
+            case Waker.MONITOR:
+                self._available.append(True)
+            case Waker.PERSON:
+                self.shop.order(Verb.RESUME)
+
+    @property
+    def ran_before(self) -> list[str]:
+        """What has run when the trigger is suspended."""
+        return ["0", "a"] if self.terms.kind in {Suspension.RESOURCE, Suspension.FATAL} else ["0"]
+
+    @property
+    def ran_after(self) -> list[str]:
+        """What has run at the end, in the order of the destination."""
+        again = ["a"] if self.terms.fate in {Fate.AGAIN, Fate.NONE} else []
+        return [*self.ran_before, *again, "b", "c"]
+
+    def is_over(self) -> bool:
+        """Whether everything has run that may run."""
+        return sorted(self.shop.ran) == self.ran_after
+
+
+def every_row() -> Iterator[Any]:
+    """Each row; a transient failure has two causes, by whether the trigger is transacted."""
+    for terms in TERMS:
+        causes = (False, True) if terms.kind is Suspension.RESOURCE else (bool(terms.transacted),)
+        for transacted in causes:
+            name = f"{terms.kind.value}{'-monitor' * bool(terms.monitor)}{'-transacted' * transacted}"
+            yield pytest.param(terms, transacted, id=name)
