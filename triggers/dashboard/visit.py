@@ -61,9 +61,10 @@ class Visit:
             UnknownNameError: the trigger is unknown.
         """
         name, operations = self.asked(parameter), self.operations
-        if name is not None and name not in operations.pulse.read().triggers:
+        reading = None if name is None else operations.pulse.look()
+        if name is not None and (reading is None or name not in reading.triggers):
             refuse_unknown_trigger(
-                operations.store,
+                operations.store_of(name),
                 name,
                 triggers=operations.triggers.values(),
                 journals=operations.journals,

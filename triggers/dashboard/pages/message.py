@@ -21,21 +21,22 @@ from triggers.operations.resolving import ResolverAnswer
 
 def message(visit: Visit) -> Response:
     """Show a parked message."""
-    parked = _asked_for(visit.operations.store, visit.trigger(), visit.asked("id"))
+    parked = _asked_for(visit, visit.trigger(), visit.asked("id"))
     return _gone(visit) if parked is None else _shown(visit, parked)
 
 
 def resolve(visit: Visit) -> Response:
     """Show a parked message with its resolver's present answer; change nothing."""
-    parked = _asked_for(visit.operations.store, visit.given("trigger"), visit.given("id"))
+    parked = _asked_for(visit, visit.given("trigger"), visit.given("id"))
     if parked is None:
         return _gone(visit)
     trigger = visit.operations.triggers.get(parked.trigger_name)
     return _shown(visit, parked, visit.operations.questions.ask(trigger, parked))
 
 
-def _asked_for(store: HistoryStore, trigger: str | None, id_: str | None) -> Parked | None:
-    parked = drive(store.parking.get(id_, trigger=trigger or "")) if id_ else None
+def _asked_for(visit: Visit, trigger: str | None, id_: str | None) -> Parked | None:
+    parking = visit.operations.store_of(trigger).parking
+    parked = drive(parking.get(id_, trigger=trigger or "")) if id_ else None
     return parked if parked is not None and parked.id == id_ else None
 
 
@@ -46,7 +47,8 @@ def _gone(visit: Visit) -> Response:
 
 def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -> Response:
     operations, trigger = visit.operations, parked.trigger_name
-    entry = None if parked.uuid is None else drive(operations.store.lookup(trigger, [parked.uuid]))[0]
+    store = operations.store_of(trigger)
+    entry = None if parked.uuid is None else drive(store.lookup(trigger, [parked.uuid]))[0]
     code, whole = operations.triggers.get(trigger), visit.sees_bodies
     locked = why_locked(parked)
     if whole and not (parked.message is None and parked.raw is None):
@@ -62,8 +64,8 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
             Facts(
                 parked=parked,
                 entry=entry,
-                lines=_lines_of(operations.store, parked),
-                decisions=decided_about([operations.store.parking], trigger, id_=parked.id),
+                lines=_lines_of(store, parked),
+                decisions=decided_about([store.parking], trigger, id_=parked.id),
                 lease=None if code is None else code.settings.lease,
             )
         ),

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -59,14 +60,20 @@ class OperationsCollector(Collector):
         self._operations = operations
 
     def collect(self) -> Iterator[Metric]:
-        """Read the history, and report the last answers of the providers."""
-        reading = self._operations.pulse.read()
+        """Read the histories, and report the last answers of the providers.
+
+        Raises:
+            DoubtlessError: the dashboard's history does not answer.
+        """
+        reading = self._reading()
         yield _messages(reading.overview)
-        parking = self._operations.store.parking
         yield _gauge(
             "doubtless_parked_messages",
             "Messages that wait for a decision",
-            {name: drive(parking.count(trigger=name)) for name in reading.triggers},
+            {
+                name: drive(self._operations.store_of(name).parking.count(trigger=name))
+                for name in reading.triggers
+            },
         )
         yield from _kept(self._operations, reading)
         beats = [beat.report.trigger for beat in reading.overview.beats]
@@ -77,6 +84,16 @@ class OperationsCollector(Collector):
         )
         yield _states(reading.overview)
         yield self._backlog()
+
+    def _reading(self) -> Reading:
+        """Return what all histories that answer say; what another said last may be over."""
+        pulse = self._operations.pulse
+        pulse.read()
+        reading = pulse.look() or pulse.read()
+        silent = {name for one in pulse.away for name in one.triggers}
+        beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
+        names = [name for name in reading.triggers if name not in silent]
+        return replace(reading, overview=replace(reading.overview, beats=beats), triggers=names)
 
     def _backlog(self) -> Metric:
         family = GaugeMetricFamily(
@@ -120,7 +137,7 @@ def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
     )
     entries = {name: size.started + size.completed for name, size in survey.sizes.items()}
     yield _gauge("doubtless_history_entries", "Entries that the history remembers", entries)
-    sizes = {name: operations.bytes_of(count) for name, count in entries.items()}
+    sizes = {name: operations.bytes_of({name: count}) for name, count in entries.items()}
     known = {name: size for name, size in sizes.items() if size is not None}
     if known:
         yield _gauge("doubtless_history_bytes", "About what these entries take", known)
