@@ -87,6 +87,11 @@ class Operations:
         """
         return self.store if trigger is None else self.pulse.store_of(trigger)
 
+    def parked(self, trigger: str, counts: Mapping[str, int]) -> int | None:
+        """Return how many messages of a trigger are parked; None if its history was never counted."""
+        is_counted = self.surveyor.has_counted(self.pulse.source_of(trigger))
+        return counts.get(trigger, 0 if is_counted else None)
+
     def bytes_of(self, entries: Mapping[str, float]) -> int | None:
         """Return about how many bytes the entries of triggers take; None for an unknown kind of store."""
         costs = {name: self._cost_of(name) for name in entries}

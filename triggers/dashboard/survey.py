@@ -160,6 +160,11 @@ class Surveyor:
         self._condition.notify_all()
 
     @property
+    def has_counted(self) -> bool:
+        """Whether a survey was ever made."""
+        return self._latest.made_at is not None
+
+    @property
     def fails(self) -> bool:
         """Whether the last attempt failed, so that what is shown is older than it should be."""
         return self._failed is not None
@@ -188,9 +193,11 @@ class Surveyor:
             try:
                 self._put(self._make(lambda: self._closed), began)
             except Exception as error:  # noqa: BLE001  (any error of a store: the next one may succeed)
+                if not self.fails:  # an outage is logged once, not at each try
+                    text = text_of(error)
+                    _log.warning("parked messages were not counted, which is tried again: %s", text)
                 self._failed = error if isinstance(error, DoubtlessError) else None
                 self._took = self._clock() - began
-                _log.warning("parked messages were not counted, which is tried again: %s", text_of(error))
             with self._condition:
                 self._making = False
                 self._condition.wait_for(lambda: self._closed, max(PAUSE, TIMES * self._took))
@@ -254,6 +261,10 @@ class Surveys:
     def fails(self) -> Sequence[Source]:
         """The histories whose last survey failed: what is shown of them is old, or nothing is."""
         return [source for source, surveyor in self._all if surveyor.fails and not source.is_twin]
+
+    def has_counted(self, source: Source) -> bool:
+        """Whether a history was ever counted."""
+        return any(one is source and surveyor.has_counted for one, surveyor in self._all)
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
         """Leave messages out that are not parked any more."""

@@ -48,7 +48,7 @@ class TriggerRow:
     rates: dict[str, float] | None
     curve: list[float]
     waiting: Waiting | None
-    parked: int
+    parked: int | None
     history: str | None
     remembered: int | None
 
@@ -72,7 +72,7 @@ def facts(operations: Operations) -> dict[str, Any]:
     names = sorted({*known_names, *operations.triggers, *parked})
     waiting = operations.places.waiting()
     rows = [
-        _row(operations, name, overview, parked.get(name, 0), waiting.get(name), sizes.get(name))
+        _row(operations, name, overview, operations.parked(name, parked), waiting.get(name), sizes.get(name))
         for name in names
     ]
     known = [row.rates for row in rows if row.rates is not None]
@@ -117,7 +117,7 @@ def _row(
     operations: Operations,
     name: str,
     overview: Overview,
-    parked: int,
+    parked: int | None,
     waiting: Waiting | None,
     size: HistoryStats | None,
 ) -> TriggerRow:
@@ -137,6 +137,6 @@ def _row(
         curve=operations.pulse.curve(name),
         waiting=waiting,
         parked=parked,
-        history=source.address if source.names else None,
+        history=None if source is operations.pulse.sources[0] else source.address,
         remembered=None if size is None else size.started + size.completed,
     )

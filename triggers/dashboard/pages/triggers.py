@@ -48,7 +48,7 @@ def trigger(visit: Visit) -> Response:
         has_consumers=any(row["state"] != NO_CONSUMER for row in rows),
         counts=named_counts(counts or Counts()),
         size=(survey.sizes or {}).get(name),
-        parked=survey.counts().get(name, 0),
+        parked=visit.operations.parked(name, survey.counts()),
         forecast=visit.operations.forecast(name),
         waiting=visit.operations.places.waiting().get(name),
         guarantee=None if known is None else guarantee_of(known),
