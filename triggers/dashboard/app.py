@@ -31,6 +31,7 @@ try:
     from triggers.dashboard.pages import (
         decide,
         decisions,
+        export,
         failures,
         message,
         overview,
@@ -56,6 +57,7 @@ SHOWN: dict[str, tuple[Page, Role]] = {
     "/": (overview.overview, Role.VIEWER),
     "/parked": (parked.groups, Role.VIEWER),
     "/group": (parked.group, Role.VIEWER),
+    "/export": (export.export, Role.VIEWER),
     "/message": (message.message, Role.VIEWER),
     "/decide": (decide.preview, Role.OPERATOR),
     "/job": (decide.job, Role.VIEWER),

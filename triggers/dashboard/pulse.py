@@ -56,7 +56,7 @@ class Reading:
     read_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Source:
     """A history, and what is known of it. ``problem`` says why it does not answer, since ``away_since``.
 

@@ -1,9 +1,29 @@
-"""Messages as the commands print them."""
+"""Messages as the commands print them and the dashboard exports them."""
 
 import base64
 from typing import Any
 
 from history.message import Message
+from history.store.parking import ParkedLabel
+
+
+def row_of(label: ParkedLabel) -> dict[str, Any]:
+    """Return the printed form of a parked message."""
+    error = [] if label.error_message is None else [label.error_message]
+    again = [] if label.copies == 1 else [f"parked {label.copies} times"]
+    return {
+        "id": label.id,
+        "trigger": label.trigger_name,
+        "kind": label.kind.value,
+        "uuid": label.uuid,
+        "destination": label.destination,
+        "parked_at": label.parked_at,
+        "reason": "; ".join([": ".join([label.reason, *error]), *again]),
+        "error_class": label.error_class,
+        "error_message": label.error_message,
+        "owner": label.evidence.owner,
+        "copies": label.copies,
+    }
 
 
 def whole(message: Message) -> dict[str, Any]:
