@@ -80,6 +80,14 @@ DONE: dict[str, tuple[Page, Role]] = {
     "/sign-out": (sign_out, Role.VIEWER),
 }
 
+#: The pages that programs use, with the same roles.
+API_SHOWN: dict[str, tuple[Page, Role]] = {
+    "/api/parked": SHOWN["/export"],
+    "/api/message": SHOWN["/message"],
+    "/api/job": SHOWN["/job"],
+}
+API_DONE: dict[str, tuple[Page, Role]] = {"/api/decide": DONE["/decide"]}
+
 
 def create_app(
     history: str,
@@ -144,7 +152,7 @@ def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
     entrance = SignIn(gate, operations.recorder)
     pages: list[BaseRoute] = [
         Route(path, endpoint(page, gate=gate, operations=operations, role=role), methods=[method])
-        for method, known in (("GET", SHOWN), ("POST", DONE))
+        for method, known in (("GET", SHOWN | API_SHOWN), ("POST", DONE | API_DONE))
         for path, (page, role) in known.items()
     ]
     return [

@@ -95,7 +95,7 @@ def pieces(
                 for line in group.lines[start : start + PIECE]
             ]
             parked = [one for id_, one in read if one is not None and one.id == id_]
-            yield head + write([_row(one, shown) for one in parked], columns)
+            yield head + write([row(one, shown) for one in parked], columns)
             head = b""
     if head:
         yield head
@@ -132,7 +132,8 @@ def _targets(groups: Sequence[Group], trigger: str | None) -> list[Mapping[str, 
     return [{"trigger": name, "messages": count} for name, count in (counts or {trigger: 0}).items()]
 
 
-def _row(parked: Parked, shown: Shown | None) -> dict[str, Any]:
+def row(parked: Parked, shown: Shown | None) -> dict[str, Any]:
+    """Return the facts about a message; with ``shown``, no body, and the texts as it shows them."""
     label = ParkedLabel.of(parked)
     if shown is not None:
         return row_of(label.model_copy(update={"reason": shown(label.reason), "error_message": None}))

@@ -1,6 +1,7 @@
 """One parked message: the question, the known facts, its content, and the two answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from starlette.responses import Response
 
@@ -10,6 +11,7 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
 from history.store.sealing import why_locked
 from history.store.security import SecurityEvent
+from triggers.dashboard.pages.export import row
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
 from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
@@ -53,6 +55,9 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
     locked = why_locked(parked)
     if whole and not (parked.message is None and parked.raw is None):
         visit.record(SecurityEvent.VIEW_BODY, trigger=trigger, message=parked.uuid or parked.id)
+    decided = decided_about([store.parking], trigger, id_=parked.id)
+    if visit.by_program:
+        return visit.data(_facts(visit, parked, decided))
     return visit.show(
         "desk/message.html",
         parked=parked,
@@ -65,7 +70,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
                 parked=parked,
                 entry=entry,
                 lines=_lines_of(store, parked),
-                decisions=decided_about([store.parking], trigger, id_=parked.id),
+                decisions=decided,
                 lease=None if code is None else code.settings.lease,
             )
         ),
@@ -79,6 +84,16 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         has_resolver=code is not None and code.resolver is not None,
         answer=answer,
     )
+
+
+def _facts(visit: Visit, parked: Parked, decided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what a program gets of a message: the row of an export, and what can be, and was, decided."""
+    texts = ("reason", "outcome")
+    return row(parked, None if visit.sees_bodies else visit.shown) | {
+        "question": question(parked),
+        "decisions": decisions_about(visit, parked.trigger_name, parked.kind),
+        "decided": [{**one, **{key: visit.shown(one[key]) for key in texts}} for one in decided],
+    }
 
 
 def _lines_of(store: HistoryStore, parked: Parked) -> Sequence[JournalLine]:

@@ -1,6 +1,5 @@
 """``/metrics``: facts that no single consumer knows: the sum of consumers, parked and waiting messages."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,9 +16,9 @@ from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
 from triggers.dashboard.access.gate import Gate
-from triggers.dashboard.access.records import denial_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import Reading
+from triggers.dashboard.visit import ask_for_token
 from triggers.metrics.exposition import VERDICTS
 from triggers.operations.status import AWAY, status_rows
 
@@ -32,14 +31,9 @@ class Metrics:
 
     async def serve(self, request: Request) -> Response:
         """Serve one scrape."""
-        if (seconds := math.ceil(self._gate.wait(request))) > 0:
-            self._refuse(request, "throttled: too many wrong tokens")
-            text = f"too many wrong tokens: try again in {seconds} s\n"
-            return PlainTextResponse(text, 429, {"Retry-After": str(seconds)})
-        if not self._gate.admits(request):
-            self._refuse(request, "there is neither a session nor such a token")
-            text = "send the header Authorization: Bearer TOKEN, with one of the dashboard's tokens\n"
-            return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
+        seconds = self._gate.wait(request)
+        if seconds > 0 or not self._gate.admits(request):
+            return ask_for_token(request, self._operations.recorder, seconds)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(OperationsCollector(self._operations))
         encoder, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -48,9 +42,6 @@ class Metrics:
         except DoubtlessError as error:
             return PlainTextResponse(f"{error}\n", 503)
         return Response(body, media_type=content_type)
-
-    def _refuse(self, request: Request, why: str) -> None:
-        self._operations.recorder.count(denial_of(request, why, page="/metrics"))
 
 
 class OperationsCollector(Collector):
