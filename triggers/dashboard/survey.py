@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from threading import Condition, Thread
 
@@ -268,8 +268,9 @@ class Surveys:
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
         """Leave messages out that are not parked any more."""
+        source_of = cache(self._pulse.source_of)
         for source, surveyor in self._all:
-            mine = [one for one in labels if self._pulse.source_of(one.trigger_name) is source]
+            mine = [one for one in labels if source_of(one.trigger_name) is source]
             if mine:
                 surveyor.take_out(mine)
 
@@ -297,9 +298,10 @@ class Surveys:
 
 def _together(found: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey:
     """Return surveys of several histories as one; only the history of a trigger counts its messages."""
+    source_of = cache(pulse.source_of)
 
     def have(source: Source, trigger: str) -> bool:
-        return pulse.source_of(trigger) is source
+        return source_of(trigger) is source
 
     def in_order(groups: Iterable[Group]) -> Sequence[Group]:
         return sorted(groups, key=lambda group: (-group.count, group.key))
