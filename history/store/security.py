@@ -28,6 +28,7 @@ class SecurityEvent(StrEnum):
     #: A request was refused.
     ACCESS = "access"
     VIEW_BODY = "view_body"
+    EXPORT = "export"
     RUN = "run"
     DONE = "done"
     DISCARD = "discard"

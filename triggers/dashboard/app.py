@@ -31,6 +31,7 @@ try:
     from triggers.dashboard.pages import (
         decide,
         decisions,
+        export,
         failures,
         message,
         overview,
@@ -56,6 +57,7 @@ SHOWN: dict[str, tuple[Page, Role]] = {
     "/": (overview.overview, Role.VIEWER),
     "/parked": (parked.groups, Role.VIEWER),
     "/group": (parked.group, Role.VIEWER),
+    "/export": (export.export, Role.VIEWER),
     "/message": (message.message, Role.VIEWER),
     "/decide": (decide.preview, Role.OPERATOR),
     "/job": (decide.job, Role.VIEWER),
@@ -77,6 +79,14 @@ DONE: dict[str, tuple[Page, Role]] = {
     "/order": (triggers.order, Role.OPERATOR),
     "/sign-out": (sign_out, Role.VIEWER),
 }
+
+#: The pages that programs use, with the same roles.
+API_SHOWN: dict[str, tuple[Page, Role]] = {
+    "/api/parked": SHOWN["/export"],
+    "/api/message": SHOWN["/message"],
+    "/api/job": SHOWN["/job"],
+}
+API_DONE: dict[str, tuple[Page, Role]] = {"/api/decide": DONE["/decide"]}
 
 
 def create_app(
@@ -142,7 +152,7 @@ def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
     entrance = SignIn(gate, operations.recorder)
     pages: list[BaseRoute] = [
         Route(path, endpoint(page, gate=gate, operations=operations, role=role), methods=[method])
-        for method, known in (("GET", SHOWN), ("POST", DONE))
+        for method, known in (("GET", SHOWN | API_SHOWN), ("POST", DONE | API_DONE))
         for path, (page, role) in known.items()
     ]
     return [

@@ -15,7 +15,7 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
 from history.support.rendering import exception_info, text_of
 from triggers.consumer.options import AnyTrigger
-from triggers.dashboard.survey import Surveyor
+from triggers.dashboard.survey import Surveys
 from triggers.operations.running import BROKE_OFF, run_row
 from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
@@ -150,13 +150,18 @@ class Jobs:
 
     So a small job waits for a turn of a large job, not for its end. If a job is aborted for one trigger, it
     goes on for the others. Runs need ``triggers``, by name; ``history`` is the URL for triggers that name
-    none. A service that hangs delays the runs of its trigger, and nothing else.
+    none. A service that hangs delays the runs of its trigger, and nothing else. ``store_of`` returns the
+    store of a trigger.
     """
 
     def __init__(
-        self, store: HistoryStore, surveyor: Surveyor, triggers: dict[str, AnyTrigger], history: str
+        self,
+        store_of: Callable[[str], HistoryStore],
+        surveyor: Surveys,
+        triggers: dict[str, AnyTrigger],
+        history: str,
     ) -> None:
-        self._store, self._surveyor = store, surveyor
+        self._store_of, self._surveyor = store_of, surveyor
         self._triggers, self._history = triggers, history
         self._known: dict[str, Job] = {}
         self._queues: dict[_Queue, deque[_Turns]] = {}
@@ -242,19 +247,20 @@ class Jobs:
     def _carry_out(
         self, job: Job, share: Share, labels: Sequence[ParkedLabel], decision: OperatorDecision
     ) -> _Turns:
-        outcomes = Outcomes(self._store.parking, decision)
         share.begun = True
         try:
-            for number, piece in enumerate(_pieces(labels)):
-                if self._ending.is_set():
-                    share.error = STOPPED
-                    return
-                step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
-                if decision.kind is DecisionKind.RUN:
-                    yield from self._run(share, piece, step, outcomes)
-                else:
-                    self._surveyor.take_out(self._settle(share, piece, step))
-                yield
+            store = self._store_of(share.trigger)
+            with _written(Outcomes(store.parking, decision)) as outcomes:
+                for number, piece in enumerate(_pieces(labels)):
+                    if self._ending.is_set():
+                        share.error = STOPPED
+                        return
+                    step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
+                    if decision.kind is DecisionKind.RUN:
+                        yield from self._run(share, piece, step, store, outcomes)
+                    else:
+                        self._surveyor.take_out(self._settle(share, piece, step, store))
+                    yield
         except Exception as error:  # noqa: BLE001  (any error: the page says it, and the next job runs)
             trigger = self._triggers.get(share.trigger)
             redact = None if trigger is None else trigger.settings.redaction
@@ -262,7 +268,6 @@ class Jobs:
             info = exception_info(error, redact=redact)
             _log.warning("a decision about parked messages failed: %s", share.error, exc_info=info)
         finally:
-            drive(outcomes.write())
             self._finish(job, share)
 
     def _finish(self, job: Job, share: Share) -> None:
@@ -275,10 +280,10 @@ class Jobs:
             job.finished.set()
 
     def _settle(
-        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision
+        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision, store: HistoryStore
     ) -> Sequence[ParkedLabel]:
         taken: list[ParkedLabel] = []
-        for verdict in drive(decide(labels, step, lot=self._store.parking, store=self._store)):
+        for verdict in drive(decide(labels, step, lot=store.parking, store=store)):
             if verdict.left is None:
                 share.close(1)
             else:
@@ -288,14 +293,19 @@ class Jobs:
         return taken
 
     def _run(
-        self, share: Share, labels: Sequence[ParkedLabel], step: OperatorDecision, outcomes: Outcomes
+        self,
+        share: Share,
+        labels: Sequence[ParkedLabel],
+        step: OperatorDecision,
+        store: HistoryStore,
+        outcomes: Outcomes,
     ) -> _Turns:
-        drive(decide(labels, step, lot=self._store.parking, store=None))
+        drive(decide(labels, step, lot=store.parking, store=None))
         waiting, taken, until = deque(labels), list[ParkedLabel](), time.monotonic() + TURN
         try:
             while waiting and not self._ending.is_set():
                 label = waiting.popleft()
-                if self._run_one(share, label, outcomes):
+                if self._run_one(share, label, store, outcomes):
                     taken.append(label)
                 if time.monotonic() >= until:
                     self._surveyor.take_out(taken)
@@ -307,15 +317,24 @@ class Jobs:
             for label in waiting:
                 drive(outcomes.add(label, f"not run: {why}", closed=False))
 
-    def _run_one(self, share: Share, label: ParkedLabel, outcomes: Outcomes) -> bool:
+    def _run_one(self, share: Share, label: ParkedLabel, store: HistoryStore, outcomes: Outcomes) -> bool:
         """Run one message; return whether it is not parked any more."""
         trigger = self._triggers[label.trigger_name]
-        row = run_row(self._store.parking, label, trigger, self._history, outcomes)
+        row = run_row(store.parking, label, trigger, self._history, outcomes)
         if row["closed"]:
             share.close(1)
         else:
             share.leave(label, ": ".join(filter(None, [row["reason"], row["error"]])))
         return bool(row["closed"])
+
+
+@contextmanager
+def _written(outcomes: Outcomes) -> Generator[Outcomes]:
+    """Write all outcomes at the end."""
+    try:
+        yield outcomes
+    finally:
+        drive(outcomes.write())
 
 
 def _pieces(labels: Sequence[ParkedLabel]) -> Iterator[Sequence[ParkedLabel]]:

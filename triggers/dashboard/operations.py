@@ -1,6 +1,6 @@
 """The common objects of all pages: the history, the triggers, the counts, and the running jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,9 +11,9 @@ from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs import Jobs
 from triggers.dashboard.places import Places
-from triggers.dashboard.pulse import Pulse, Reading, Source
+from triggers.dashboard.pulse import Pulse, Source
 from triggers.dashboard.questions import Questions
-from triggers.dashboard.survey import Survey, Surveyor
+from triggers.dashboard.survey import Surveys
 from triggers.operations.journals import Journals
 from triggers.operations.looking import open_to_look
 from triggers.operations.sizes import STORES, StoreCost, bytes_of
@@ -34,12 +34,16 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """One history and the knowledge about it; ``triggers`` can run its messages, by name."""
+    """The histories, and the knowledge about them; ``triggers`` can run messages, by name.
+
+    ``store`` is the dashboard's history, which has the security log. For the messages of a trigger see
+    :meth:`store_of`.
+    """
 
     store: HistoryStore
     address: str
     triggers: dict[str, AnyTrigger]
-    surveyor: Surveyor
+    surveyor: Surveys
     pulse: Pulse
     jobs: Jobs
     places: Places
@@ -64,24 +68,35 @@ class Operations:
         The configuration says where the journals of other triggers are. ``recorder`` writes the security log;
         by default to the history and the log.
         """
-        surveyor = Surveyor(store, background=background)
-        by_name = {trigger.name: trigger for trigger in triggers}
-        jobs = Jobs(store, surveyor, by_name, history)
-        places = Places(providers, triggers, background=background)
-        journals = Journals(store, triggers=triggers, configuration=configuration)
-        recorder = recorder or Recorder(security_log_of(store), background=background)
-        address = store.control.address
         here = [one.name for one in triggers if one.history_source in (CONSUMERS_DEFAULT, history)]
         pulse = Pulse(store, names=here, others=_others(history, triggers), background=background)
+        surveyor = Surveys(pulse, background=background)
+        by_name = {trigger.name: trigger for trigger in triggers}
+        jobs = Jobs(pulse.store_of, surveyor, by_name, history)
+        places = Places(providers, triggers, background=background)
+        journals = Journals(store, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
+        recorder = recorder or Recorder(security_log_of(store), background=background)
+        address = store.control.address
         return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder)
 
-    def parked(self, survey: Survey, reading: Reading | None) -> dict[str, int]:
-        """Return how many messages of each trigger are parked, in all histories."""
-        return {**survey.counts(), **({} if reading is None else reading.parked)}
+    def store_of(self, trigger: str | None) -> HistoryStore:
+        """Return the store that has the messages of a trigger; the dashboard's for None.
 
-    def bytes_of(self, entries: float) -> int | None:
-        """Return about how many bytes this many entries take; None for an unknown kind of store."""
-        return None if self._cost is None else round(entries * self._cost.entry)
+        Raises:
+            DoubtlessError: its history cannot be opened.
+        """
+        return self.store if trigger is None else self.pulse.store_of(trigger)
+
+    def parked(self, trigger: str, counts: Mapping[str, int]) -> int | None:
+        """Return how many messages of a trigger are parked; None if its history was never counted."""
+        is_counted = self.surveyor.has_counted(self.pulse.source_of(trigger))
+        return counts.get(trigger, 0 if is_counted else None)
+
+    def bytes_of(self, entries: Mapping[str, float]) -> int | None:
+        """Return about how many bytes the entries of triggers take; None for an unknown kind of store."""
+        costs = {name: self._cost_of(name) for name in entries}
+        sizes = [count * cost.entry for name, count in entries.items() if (cost := costs[name]) is not None]
+        return round(sum(sizes)) if len(sizes) == len(entries) else None
 
     def forecast(self, trigger: str) -> Forecast | None:
         """Return the forecast of a trigger's entries; None if its settings or its rate are not known."""
@@ -89,13 +104,12 @@ class Operations:
         if known is None or rates is None:
             return None
         entries = rates["new"] * known.settings.history_time_to_live.total_seconds()
-        return Forecast(
-            round(entries), None if self._cost is None else round(bytes_of(self._cost, entries, None))
-        )
+        cost = self._cost_of(trigger)
+        return Forecast(round(entries), None if cost is None else round(bytes_of(cost, entries, None)))
 
-    @property
-    def _cost(self) -> StoreCost | None:
-        kind = self.address.partition(":")[0].split()[0]  # "redis cluster" is a Redis
+    def _cost_of(self, trigger: str) -> StoreCost | None:
+        address = self.pulse.source_of(trigger).address
+        kind = address.partition(":")[0].split()[0]  # "redis cluster" is a Redis
         return next((cost for cost in STORES if cost.name == kind), None)
 
     def close(self) -> None:

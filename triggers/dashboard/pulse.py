@@ -1,7 +1,7 @@
 """The present reports of consumers: read from each history at most once a second, for any number of people.
 
-Triggers may have histories of their own. Each history is read in a thread, so that one that is away delays no
-page; what was read of it last stays known.
+Triggers may have separate histories. Each history is read in a thread, so that one that is away delays no
+page; the last reading stays known. :meth:`Pulse.source_of` says which history a trigger has, for all pages.
 """
 
 import time
@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from threading import Lock
 
 from history.bridge import drive
-from history.errors import UnavailableError
+from history.errors import HistoryUnavailableError, UnavailableError
 from history.store import HistoryStore
 from history.store.control import GONE_AFTER, Beat, Counts, Overview
 from history.support.rendering import first_line, reason_of
@@ -46,30 +46,29 @@ RATES = ("new", "duplicate", "in_doubt", "rejected", "failed", "recovered")
 class Reading:
     """The facts at a moment of the clock.
 
-    ``lost`` are the last reports of consumers that went without a goodbye. ``parked`` counts the parked
-    messages of triggers with a history of their own; those beside the dashboard's history are in the survey.
+    ``lost`` are the last reports of consumers that went without a goodbye.
     """
 
     at: float
     overview: Overview
     triggers: list[str]
     lost: Sequence[Beat] = ()
-    parked: Mapping[str, int] = field(default_factory=dict[str, int])
     read_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Source:
     """A history, and what is known of it. ``problem`` says why it does not answer, since ``away_since``.
 
-    ``names`` are the triggers of the dashboard's modules that have it.
-    ``is_twin``: another source turned out to be the same history.
+    ``names`` are the triggers of the dashboard's modules that have it, and ``parked`` those with parked
+    messages in it. ``is_twin``: another source turned out to be the same history.
     """
 
     address: str
     open: Callable[[], HistoryStore]
     names: list[str] = field(default_factory=list[str])
     store: HistoryStore | None = None
+    parked: frozenset[str] = frozenset()
     reading: Reading | None = None
     problem: str | None = None
     away_since: datetime | None = None
@@ -77,11 +76,13 @@ class Source:
     asking: "Future[None] | None" = None
     asked_at: float = 0.0
     is_twin: bool = False
+    opening: Lock = field(default_factory=Lock)
 
     @property
     def triggers(self) -> list[str]:
         """The known names of its triggers."""
-        return sorted({*self.names, *(() if self.reading is None else self.reading.triggers)})
+        read = () if self.reading is None else self.reading.triggers
+        return sorted({*self.names, *self.parked, *read})
 
     def fail(self, problem: str) -> None:
         """Note that it does not answer."""
@@ -147,9 +148,28 @@ class Pulse:
         with self._lock:
             return self._readings[-1] if self._readings else None
 
+    def answering(self) -> Sequence[Source]:
+        """Return the histories that answer now.
+
+        Raises:
+            DoubtlessError: none does.
+        """
+        self.look()
+        found = [one for one in self.sources if one.problem is None]
+        if not found:
+            raise self._main.error or HistoryUnavailableError("reading what is known now")
+        return found
+
+    @property
+    def away(self) -> Sequence[Source]:
+        """The histories that did not answer when they were last asked."""
+        return [one for one in self.sources if one.problem is not None]
+
     def source_of(self, trigger: str) -> Source:
-        """Return the history of a trigger."""
-        return next((one for one in self.sources[1:] if trigger in one.triggers), self._main)
+        """Return the history of a trigger: what its module says, or else the first that knows its name."""
+        named = (one for one in self.sources if trigger in one.names)
+        known = (one for one in self.sources if trigger in one.triggers)
+        return next(chain(named, known), self._main)
 
     def store_of(self, trigger: str) -> HistoryStore:
         """Return the store of a trigger.
@@ -157,8 +177,19 @@ class Pulse:
         Raises:
             DoubtlessError: its history cannot be opened.
         """
-        source = self.source_of(trigger)
-        return source.store or source.open()
+        return self.opened(self.source_of(trigger))
+
+    def opened(self, source: Source) -> HistoryStore:
+        """Return the store of a history, which stays open until the end.
+
+        Raises:
+            DoubtlessError: it cannot be opened.
+        """
+        with source.opening:
+            store = source.store = source.store or source.open()
+            source.address = store.control.address
+        self._find_twin(source, store.control.address)
+        return store
 
     def rates(self, trigger: str) -> Mapping[str, float] | None:
         """Return the recent rates a second, by event; None until they are known."""
@@ -196,11 +227,8 @@ class Pulse:
         reading: Reading | None = None
         error: Exception | None = None
         try:
-            store = source.store or source.open()
-            source.store = store
-            if not self._is_twin(source, store.control.address):
-                counting = () if source is self._main else source.names
-                reading = _reading_of(store, now, counting=counting)
+            store = self.opened(source)
+            reading = None if source.is_twin else _reading_of(store, now)
         except Exception as failure:  # noqa: BLE001  (any error of a store is shown, and it is asked again)
             error = failure
         with self._lock:
@@ -210,14 +238,13 @@ class Pulse:
             else:
                 source.reading, source.problem, source.away_since = reading, None, None
 
-    def _is_twin(self, source: Source, address: str) -> bool:
+    def _find_twin(self, source: Source, address: str) -> None:
         """Find out whether an earlier source is the same history, which then has its triggers."""
         with self._lock:
             for twin in self._all[: self._all.index(source)]:
                 if twin.store is not None and twin.store.control.address == address and not source.is_twin:
                     source.is_twin = True
                     twin.names.extend(source.names)
-            return source.is_twin
 
     def _remember(self) -> None:
         """Keep what is known now, if that is new."""
@@ -234,8 +261,8 @@ class Pulse:
             self._readings.append(_together(known, newest))
 
 
-def _reading_of(store: HistoryStore, now: float, *, counting: Sequence[str]) -> Reading:
-    """Read a history, and count the parked messages of some triggers."""
+def _reading_of(store: HistoryStore, now: float) -> Reading:
+    """Read a history."""
     seen = drive(store.control.overview(silence=LOST_FOR))
     alive = [beat for beat in seen.beats if seen.now - beat.beat_at <= GONE_AFTER]
     heard = {
@@ -247,8 +274,7 @@ def _reading_of(store: HistoryStore, now: float, *, counting: Sequence[str]) -> 
     overview = Overview(
         now=seen.now, beats=alive, orders=seen.orders, statistics=seen.statistics, reported=seen.reported
     )
-    parked = {name: drive(store.parking.count(trigger=name)) for name in counting}
-    return Reading(now, overview, known_triggers(store, overview), lost, parked)
+    return Reading(now, overview, known_triggers(store, overview), lost)
 
 
 def _problem(error: Exception) -> str:
@@ -282,7 +308,6 @@ def _together(known: Sequence[Reading], at: float) -> Reading:
         merged,
         _names(known),
         [beat for one in known for beat in one.lost],
-        {name: count for one in known for name, count in one.parked.items()},
         max(one.read_at for one in known),
     )
 

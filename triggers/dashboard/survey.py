@@ -1,5 +1,7 @@
 """Counts and groups of parked messages, made beside the pages: none waits for a hundred thousand labels.
 
+Each history has a surveyor, so that none waits for another; the pages see all surveys as one.
+
 A survey walks through the labels of all parked messages, never through the messages, and keeps the fields of
 each that a list shows. It is repeated while somebody looks, with pauses several times as long as it takes;
 for scrapes with much longer pauses.
@@ -7,10 +9,10 @@ for scrapes with much longer pauses.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from threading import Condition, Thread
 
@@ -21,6 +23,7 @@ from history.store.inspection import size_of
 from history.store.parking import ParkedLabel
 from history.support.rendering import text_of
 from triggers.dashboard.groups import Counting, Group
+from triggers.dashboard.pulse import Pulse, Source
 from triggers.operations.choosing import Selection, walk
 
 _log = logging.getLogger(__name__)
@@ -43,17 +46,29 @@ SCRAPED, TIMES_SCRAPED = 60.0, 50.0
 
 
 @dataclass(frozen=True, slots=True)
+class Misplaced:
+    """Parked messages of a trigger in a history that is not the trigger's."""
+
+    trigger: str
+    count: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """The parked messages at one time, and the number of entries of each trigger.
 
     Every message is in one of ``groups``, which are by cause. If its host is known, it is also in one of
-    ``hosts``. The largest groups are first.
+    ``hosts``. The largest groups are first. ``misplaced`` are messages that are not in these groups;
+    ``counting`` are the addresses of histories that were not counted yet.
     """
 
     groups: Sequence[Group] = ()
     hosts: Sequence[Group] = ()
     sizes: Mapping[str, HistoryStats] | None = None
     made_at: float | None = None
+    misplaced: Sequence[Misplaced] = ()
+    counting: Sequence[str] = ()
 
     @property
     def count(self) -> int:
@@ -78,16 +93,19 @@ class Survey:
 
 
 class Surveyor:
-    """Makes surveys while somebody looks: in a thread, or with ``background=False`` at each look."""
+    """Makes surveys while somebody looks: in a thread, or with ``background=False`` at each look.
+
+    ``opened`` returns the store of a history, which stays open.
+    """
 
     def __init__(
         self,
-        store: HistoryStore,
+        opened: Callable[[], HistoryStore],
         *,
         background: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._clock = store, clock
+        self._opened, self._clock = opened, clock
         self._background = background
         self._latest = Survey()
         self._looked_at = clock() - INTEREST
@@ -105,7 +123,11 @@ class Surveyor:
             DoubtlessError: the history did not answer, and no earlier survey exists.
         """
         if not self._background:
-            self._put(self._make(lambda: False), self._clock())
+            try:
+                self._put(self._make(lambda: False), self._clock())
+            except DoubtlessError as error:
+                self._failed = error
+                raise
             return self._latest
         with self._condition:
             self._looked_at = self._clock()
@@ -138,14 +160,14 @@ class Surveyor:
         self._condition.notify_all()
 
     @property
+    def has_counted(self) -> bool:
+        """Whether a survey was ever made."""
+        return self._latest.made_at is not None
+
+    @property
     def fails(self) -> bool:
         """Whether the last attempt failed, so that what is shown is older than it should be."""
         return self._failed is not None
-
-    @property
-    def sizes(self) -> Mapping[str, HistoryStats]:
-        """How much each trigger remembered at the last survey, as far as it is known."""
-        return self._latest.sizes or {}
 
     def take_out(self, labels: Sequence[ParkedLabel]) -> None:
         """Hide decided messages until the next survey finds them gone."""
@@ -171,9 +193,11 @@ class Surveyor:
             try:
                 self._put(self._make(lambda: self._closed), began)
             except Exception as error:  # noqa: BLE001  (any error of a store: the next one may succeed)
+                if not self.fails:  # an outage is logged once, not at each try
+                    text = text_of(error)
+                    _log.warning("parked messages were not counted, which is tried again: %s", text)
                 self._failed = error if isinstance(error, DoubtlessError) else None
                 self._took = self._clock() - began
-                _log.warning("parked messages were not counted, which is tried again: %s", text_of(error))
             with self._condition:
                 self._making = False
                 self._condition.wait_for(lambda: self._closed, max(PAUSE, TIMES * self._took))
@@ -191,20 +215,113 @@ class Surveyor:
             self._condition.notify_all()
 
     def _make(self, ended: Callable[[], bool]) -> Survey:
-        counting, seen = Counting(self._rest), 0
-        for label in walk(self._store.parking, Selection()):
+        store, counting, seen = self._opened(), Counting(self._rest), 0
+        for label in walk(store.parking, Selection()):
             if ended():
                 return Survey()
             seen += counting.add(label)
             if seen % STEP == 0:
                 self._rest()
-        sizes = {name: drive(size_of(self._store, name)) for name in drive(self._store.triggers())}
+        sizes = {name: drive(size_of(store, name)) for name in drive(store.triggers())}
         return Survey(counting.by_cause(), counting.by_host(), sizes, self._clock())
 
     def _rest(self) -> None:
         """Let the pages have their turn."""
         if self._background:
             time.sleep(BREATH)
+
+
+class Surveys:
+    """The surveys of all histories as one; each message is counted in the history of its trigger."""
+
+    def __init__(self, pulse: Pulse, *, background: bool = True) -> None:
+        self._pulse = pulse
+        self._all = [
+            (source, Surveyor(partial(pulse.opened, source), background=background))
+            for source in pulse.sources
+        ]
+
+    def latest(self) -> Survey:
+        """Return the last surveys of the histories that have answered.
+
+        Raises:
+            DoubtlessError: no history has ever answered.
+        """
+        return self._joined(Surveyor.latest)
+
+    def scraped(self) -> Survey:
+        """Return the last surveys for a scrape, which never waits.
+
+        Raises:
+            DoubtlessError: the same as :meth:`latest`.
+        """
+        return self._joined(Surveyor.scraped)
+
+    @property
+    def fails(self) -> Sequence[Source]:
+        """The histories whose last survey failed: what is shown of them is old, or nothing is."""
+        return [source for source, surveyor in self._all if surveyor.fails and not source.is_twin]
+
+    def has_counted(self, source: Source) -> bool:
+        """Whether a history was ever counted."""
+        return any(one is source and surveyor.has_counted for one, surveyor in self._all)
+
+    def take_out(self, labels: Sequence[ParkedLabel]) -> None:
+        """Leave messages out that are not parked any more."""
+        source_of = cache(self._pulse.source_of)
+        for source, surveyor in self._all:
+            mine = [one for one in labels if source_of(one.trigger_name) is source]
+            if mine:
+                surveyor.take_out(mine)
+
+    def close(self) -> None:
+        """End the threads; surveys in progress are abandoned."""
+        for _, surveyor in self._all:
+            surveyor.close()
+
+    def _joined(self, look: Callable[[Surveyor], Survey]) -> Survey:
+        looked: list[tuple[Source, Survey]] = []
+        error: DoubtlessError | None = None
+        for source, surveyor in self._all:
+            try:
+                survey = Survey() if source.is_twin else look(surveyor)
+            except DoubtlessError as failure:
+                error = error or failure
+                continue
+            source.parked = frozenset(group.trigger for group in survey.groups)
+            looked.append((source, survey))
+        found = [one for one in looked if not one[0].is_twin]
+        if not found and error is not None:
+            raise error
+        return _together(found, self._pulse)
+
+
+def _together(found: Sequence[tuple[Source, Survey]], pulse: Pulse) -> Survey:
+    """Return surveys of several histories as one; only the history of a trigger counts its messages."""
+    source_of = cache(pulse.source_of)
+
+    def have(source: Source, trigger: str) -> bool:
+        return source_of(trigger) is source
+
+    def in_order(groups: Iterable[Group]) -> Sequence[Group]:
+        return sorted(groups, key=lambda group: (-group.count, group.key))
+
+    sizes = [(source, survey.sizes) for source, survey in found if survey.sizes is not None]
+    return Survey(
+        in_order(one for source, survey in found for one in survey.groups if have(source, one.trigger)),
+        in_order(one for source, survey in found for one in survey.hosts if have(source, one.trigger)),
+        {name: size for source, known in sizes for name, size in known.items() if have(source, name)}
+        if sizes
+        else None,
+        max((one.made_at for _, one in found if one.made_at is not None), default=None),
+        [
+            Misplaced(trigger, count, source.address)
+            for source, survey in found
+            for trigger, count in survey.counts().items()
+            if not have(source, trigger)
+        ],
+        [source.address for source, survey in found if survey.made_at is None],
+    )
 
 
 def _without(survey: Survey, gone: Collection[tuple[str, str]]) -> Survey:

@@ -1,16 +1,19 @@
 """One request of a signed-in user: its parameters, its form, and the user's rights."""
 
 import asyncio
+import json
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
@@ -24,9 +27,13 @@ from triggers.dashboard.operations import Operations
 from triggers.dashboard.rendering import render, url
 from triggers.operations.journals import UnknownNameError, refuse_unknown_trigger
 from triggers.security.commands import recorded_by
+from triggers.security.recorder import Recorder
 
 #: The largest form that is read, in bytes, and the most fields of a form.
 LARGEST_FORM, MOST_FIELDS = 262_144, 2_000
+
+#: How the addresses for programs begin.
+API = "/api/"
 
 #: How long a form may take to arrive, in seconds.
 LONGEST_WAIT = 30.0
@@ -61,9 +68,10 @@ class Visit:
             UnknownNameError: the trigger is unknown.
         """
         name, operations = self.asked(parameter), self.operations
-        if name is not None and name not in operations.pulse.read().triggers:
+        reading = None if name is None else operations.pulse.look()
+        if name is not None and (reading is None or name not in reading.triggers):
             refuse_unknown_trigger(
-                operations.store,
+                operations.store_of(name),
                 name,
                 triggers=operations.triggers.values(),
                 journals=operations.journals,
@@ -131,14 +139,26 @@ class Visit:
         """Answer with a page."""
         return HTMLResponse(self.html(template, **values), status)
 
+    @property
+    def by_program(self) -> bool:
+        """Whether a program asks: it gets JSON, and no page."""
+        return self.request.url.path.startswith(API)
+
+    def data(self, values: Mapping[str, Any]) -> Response:
+        """Answer a program."""
+        return Response(json.dumps(values, default=datetime.isoformat), media_type="application/json")
+
     def problem(self, status: int, title: str, text: str, *, passes: bool = False) -> Response:
         """Answer that something is impossible, and why; a page whose problem ``passes`` looks again."""
+        if self.by_program:
+            return JSONResponse({"title": title, "text": text}, status)
         again = passes and self.request.method == "GET"
         return self.show("problem.html", status, title=title, text=text, again=again)
 
     def go(self, path: str, **parameters: str | int | None) -> Response:
-        """Send the browser to another page."""
-        return RedirectResponse(url(path, **parameters), 303)
+        """Send the browser, or the program, to another page."""
+        place = f"{API}{path.removeprefix('/')}" if self.by_program else path
+        return RedirectResponse(url(place, **parameters), 303)
 
 
 Page = Callable[[Visit], Response]
@@ -146,10 +166,16 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> Endpoint:
-    """Return Starlette's endpoint for a page; without the role, or with a foreign form, nothing is done."""
+    """Return Starlette's endpoint for a page; without the role, or with a foreign form, nothing is done.
+
+    Below :data:`API` it is for programs: their token is in each request, so no form is foreign.
+    """
 
     async def serve(request: Request) -> Response:
-        session = gate.session(request)
+        by_program, seconds = request.url.path.startswith(API), gate.wait(request)
+        session = gate.program(request) if by_program else gate.session(request)
+        if session is None and by_program:
+            return ask_for_token(request, operations.recorder, seconds)
         if session is None:
             if request.method != "GET" and not is_by_itself(request):
                 operations.recorder.count(denial_of(request, "nobody is signed in", page=request.url.path))
@@ -162,7 +188,8 @@ def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> E
                 form = await read_form(request)
             except WrongFormError as error:
                 return refusal.problem(error.status, "Not understood", str(error))
-            if not is_ours(request) or not has_csrf(session, next(iter(form.get("csrf", ())), None)):
+            csrf = next(iter(form.get("csrf", ())), None)
+            if not by_program and not (is_ours(request) and has_csrf(session, csrf)):
                 why = (
                     "the form came from another site" if not is_ours(request) else "the form is of no session"
                 )
@@ -193,6 +220,18 @@ def _answer(page: Page, visit: Visit) -> Response:
         return visit.problem(400, "Not done", str(error))
     except DoubtlessError as error:
         return visit.problem(409, "Not done", str(error))
+
+
+def ask_for_token(request: Request, recorder: Recorder, seconds: float) -> Response:
+    """Refuse a program without a valid token; after wrong tokens it must wait some seconds."""
+    page = request.url.path
+    if seconds > 0:
+        recorder.count(denial_of(request, "throttled: too many wrong tokens", page=page))
+        text = f"too many wrong tokens: try again in {math.ceil(seconds)} s\n"
+        return PlainTextResponse(text, 429, {"Retry-After": str(math.ceil(seconds))})
+    recorder.count(denial_of(request, "there is neither a session nor such a token", page=page))
+    text = "send the header Authorization: Bearer TOKEN, with one of the dashboard's tokens\n"
+    return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
 
 
 def sign_in_first(request: Request) -> Response:

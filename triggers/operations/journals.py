@@ -1,6 +1,6 @@
 """Where the journals of triggers are: in their history, unless code or configuration names another place."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,8 @@ class Journals:
     """Reads the journals of triggers beside a history; another place is opened at its first use.
 
     ``everywhere`` names the place of all of them, if it is given. ``triggers`` are triggers with known code
-    and their configured settings; for others only the configuration counts. Safe for several threads.
+    and their configured settings; for others only the configuration counts. ``store_of`` returns the history
+    of a trigger if there are several. Safe for several threads.
     """
 
     def __init__(
@@ -37,8 +38,9 @@ class Journals:
         everywhere: str | None = None,
         triggers: "Iterable[AnyTrigger]" = (),
         configuration: "Configuration | None" = None,
+        store_of: Callable[[str], HistoryStore] | None = None,
     ) -> None:
-        self._store = store
+        self._history_of = store_of or (lambda _: store)
         self._everywhere = everywhere
         self._triggers = {trigger.name: trigger for trigger in triggers}
         self._configuration = configuration
@@ -91,7 +93,7 @@ class Journals:
     def _store_of(self, trigger: str) -> HistoryStore:
         url = self.url_of(trigger)
         if url is None:
-            return self._store
+            return self._history_of(trigger)
         with self._lock:
             if url not in self._opened:
                 self._opened[url] = open_to_look("journal" if self._everywhere is None else "--journal", url)

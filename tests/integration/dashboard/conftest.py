@@ -72,9 +72,18 @@ class Site:
         assert made.sign_in(TOKENS[role].secret).status_code == 303
         return made
 
-    def park(self, uuid: str, body: Any = None, *, minutes: int = 0, **more: Any) -> Parked:
-        """Leave a message In Doubt, as a worker does that died at it."""
-        claim = drive(self.store.claim("book", [uuid], f"host-1:42:{uuid}"))[0]
+    def park(
+        self,
+        uuid: str,
+        body: Any = None,
+        *,
+        minutes: int = 0,
+        store: HistoryStore | None = None,
+        **more: Any,
+    ) -> Parked:
+        """Leave a message In Doubt, as a worker does that died at it: in a store, by default the site's."""
+        store, claimed_as = (self.store, "book") if store is None else (store, more["trigger_name"])
+        claim = drive(store.claim(claimed_as, [uuid], f"host-1:42:{uuid}"))[0]
         message = Message(body={"id": uuid} if body is None else body, uuid=uuid)
         known: dict[str, Any] = {
             "id": parked_id("book", message),
@@ -90,7 +99,7 @@ class Site:
             "parked_at": NOON + timedelta(minutes=minutes),
         }
         parked = Parked.model_validate(known | more)
-        drive(self.store.parking.park([parked]))
+        drive(store.parking.park([parked]))
         return parked
 
     def ids(self) -> list[str]:

@@ -70,7 +70,7 @@ def test_an_operator_sees_the_texts(site: Site, pages: list[str]) -> None:
     with_texts = {path.partition("?")[0] for path in pages if CARD in operator.page(path)}
 
     assert with_texts == {
-        *("/", "/decisions", "/failures", "/group", "/job", "/message", "/parked", "/story"),
+        *("/", "/decisions", "/export", "/failures", "/group", "/job", "/message", "/parked", "/story"),
         *("/trigger", "/triggers"),
     }
 

@@ -21,7 +21,7 @@ Fields = dict[str, str | list[str]]
 
 @pytest.fixture
 def shop(site: Site) -> Site:
-    """The dashboard with three triggers; one names a history that cannot be opened."""
+    """The dashboard with three triggers; one names a parking lot that cannot be opened."""
 
     @trigger("orders", name="book")
     def book(order: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ def shop(site: Site) -> Site:
     def ship(order: dict[str, Any]) -> None:
         site.done.append(f"ship {order['id']}")
 
-    @trigger("orders", name="broken", history="nowhere://at-all")
+    @trigger("orders", name="broken", parking="nowhere://at-all")
     def broken(_: dict[str, Any]) -> None:
         site.done.append("broken")
 

@@ -131,7 +131,7 @@ def test_a_suspended_trigger_is_shown_with_its_reason(site: Site, path: str) -> 
 
 def test_a_history_that_is_away_is_said_and_not_taken_for_one_where_nothing_is_parked() -> None:
     store = open_history("redis://127.0.0.1:1/0?circuit=off")
-    surveyor = Surveyor(store)
+    surveyor = Surveyor(lambda: store)
 
     def said() -> bool:
         try:

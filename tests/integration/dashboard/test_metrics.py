@@ -122,7 +122,7 @@ def test_scrapes_have_the_history_counted_now_and_then_and_people_who_look_at_on
     monkeypatch.setattr(survey, "PAUSE", 0.0)
     monkeypatch.setattr(survey, "TIMES", 0.0)
     clock, seen = Clock(), list[float | None]()
-    surveyor = Surveyor(site.store, clock=clock)
+    surveyor = Surveyor(lambda: site.store, clock=clock)
 
     def noted(made_at: float | None) -> list[float | None]:
         seen.append(made_at)

@@ -219,6 +219,7 @@ def test_a_second_history_that_cannot_be_opened_is_a_problem_and_the_first_is_sh
 
     assert problems(admin) == [("history away", "ship", "not known")]
     assert "running" in text_of(admin.page("/"))
+    assert re.search(r'href="/parked\?trigger=ship">-</a>', admin.page("/"))
 
 
 def test_a_history_that_was_away_from_the_start_is_a_problem_of_the_triggers_that_will_use_it(

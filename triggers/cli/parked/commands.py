@@ -13,11 +13,10 @@ from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from history.store.sealing import why_locked
-from triggers.cli.parked.deciding import COLUMNS, SHOWN, carry_out, decision_of, note, preview, row_of
+from triggers.cli.parked.deciding import COLUMNS, SHOWN, carry_out, decision_of, note, preview
 from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
@@ -31,6 +30,7 @@ from triggers.cli.shared.output import State
 from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
 from triggers.operations.decisions import decided_under, decider, decision_rows, lot_names
 from triggers.operations.journals import refuse_unknown_trigger
+from triggers.operations.messages import row_of, whole
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger

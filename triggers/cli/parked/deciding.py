@@ -3,7 +3,6 @@
 import getpass
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import typer
 
@@ -16,6 +15,7 @@ from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import State
 from triggers.operations.choosing import nothing_like, summary
 from triggers.operations.decisions import decided_under
+from triggers.operations.messages import row_of
 from triggers.security.commands import os_user
 
 #: How many rows a table of decisions has.
@@ -100,22 +100,3 @@ def _login() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container with a user that has no name
         return f"user {os.getuid()}"
-
-
-def row_of(label: ParkedLabel) -> dict[str, Any]:
-    """Return the printed form of a parked message."""
-    error = [] if label.error_message is None else [label.error_message]
-    again = [] if label.copies == 1 else [f"parked {label.copies} times"]
-    return {
-        "id": label.id,
-        "trigger": label.trigger_name,
-        "kind": label.kind.value,
-        "uuid": label.uuid,
-        "destination": label.destination,
-        "parked_at": label.parked_at,
-        "reason": "; ".join([": ".join([label.reason, *error]), *again]),
-        "error_class": label.error_class,
-        "error_message": label.error_message,
-        "owner": label.evidence.owner,
-        "copies": label.copies,
-    }

@@ -7,7 +7,7 @@
 ``configured.py``        the environment and ``doubtless.toml``, for options that are left out
 ``embedded.py``          the SQLite file of users who name no server
 ``loading.py``           the triggers of a user's module
-``output.py``            tables, JSON and questions; ``messages.py``: messages; ``logs.py``: the log
+``output.py``            tables, JSON and questions; ``logs.py``: the log
 ``sinks.py``             ``--sink``
 =======================  ============================================================================
 """

@@ -9,7 +9,6 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms import limbo as sqljms_limbo
@@ -28,6 +27,7 @@ from triggers.cli.sqljms.options import (
     show_done,
 )
 from triggers.operations.journals import refuse_unknown
+from triggers.operations.messages import whole
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.views import SourceView

@@ -6,7 +6,6 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms.options import (
@@ -18,6 +17,7 @@ from triggers.cli.sqljms.options import (
     show_changed,
 )
 from triggers.configuration.nearest import listed
+from triggers.operations.messages import whole
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.limbo.limbo import Waiting

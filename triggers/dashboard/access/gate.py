@@ -2,6 +2,7 @@
 
 import hmac
 import logging
+import time
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,7 +11,7 @@ from history.store.security import SecurityEvent, SecurityOutcome
 from triggers.dashboard.access.records import address_of, denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session, Sessions
-from triggers.dashboard.access.settings import Access
+from triggers.dashboard.access.settings import Access, Token
 from triggers.dashboard.access.throttle import Throttle
 from triggers.security.recorder import Recorder
 
@@ -64,7 +65,7 @@ class Gate:
 
     def admits(self, request: Request) -> bool:
         """Whether a request may read without a session: by a token in a header, as programs do."""
-        if (secret := _bearer_of(request)) is not None and self._counts(request, secret):
+        if self._token_of(request) is not None:
             return True
         if self._vouched(request) is not None:
             return True
@@ -75,15 +76,26 @@ class Gate:
         """Return for how many seconds the token in a request's header is ignored; 0 if it is not."""
         return 0.0 if _bearer_of(request) is None else self._throttle.wait(address_of(request) or "")
 
-    def _counts(self, request: Request, secret: str) -> bool:
-        address = address_of(request) or ""
-        if self._throttle.wait(address) > 0:
-            return False
-        if self.access.token_of(secret) is None:
+    def program(self, request: Request) -> Session | None:
+        """Return a session for one request of a program, by the token in its header; None without one.
+
+        Cookies and headers of proxies do not count: another site can make a browser send them.
+        """
+        token, now = self._token_of(request), time.monotonic()
+        if token is None:
+            return None
+        return Session(token.name, token.role, now, now, address=address_of(request), token=token)
+
+    def _token_of(self, request: Request) -> Token | None:
+        secret, address = _bearer_of(request), address_of(request) or ""
+        if secret is None or self._throttle.wait(address) > 0:
+            return None
+        token = self.access.token_of(secret)
+        if token is None:
             self._throttle.fail(address)
-            return False
-        self._throttle.succeed(address)
-        return True
+        else:
+            self._throttle.succeed(address)
+        return token
 
     def lasting(self, session: Session | None) -> Session | None:
         """Return a session if its token is still valid; end it if not."""

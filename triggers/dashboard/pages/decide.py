@@ -76,6 +76,8 @@ def preview(visit: Visit) -> Response:
 def _preview(
     visit: Visit, word: DecisionKind, choice: Choice, status: int = 200, problem: str | None = None
 ) -> Response:
+    if visit.by_program and problem is not None:
+        return visit.problem(status, "Not done", problem)
     rows = [(part, _barred(visit, word, part)) for part in choice.parts]
     left = replace(choice, parts=[part for part, barred in rows if barred is None])
     if not left.parts:
@@ -138,9 +140,31 @@ def _refuse(visit: Visit, word: DecisionKind, choice: Choice) -> None:
 def job(visit: Visit) -> Response:
     """Show the progress of a decision, and its results."""
     found = visit.operations.jobs.find(visit.asked("key"))
+    if found is None and visit.by_program:
+        text = "The dashboard remembers the last decisions only, and none after a restart."
+        return visit.problem(404, "There is no such decision", text)
     if found is None:
         return visit.go("/decisions")
+    if visit.by_program:
+        return visit.data(_facts(visit, found))
     return visit.show("desk/job.html", job=found, running=not found.finished.is_set())
+
+
+def _facts(visit: Visit, job: Job) -> dict[str, Any]:
+    """Return how far a decision is, and which of its messages stay parked."""
+    return {
+        "decision": job.decision.kind.value,
+        "finished": job.finished.is_set(),
+        "total": job.total,
+        "closed": job.closed,
+        "left": job.left,
+        "error": visit.shown(job.error),
+        "parked": [
+            {"trigger": share.trigger, "message": name, "why": visit.shown(why)}
+            for share in job.shares
+            for name, why in share.why_left
+        ],
+    }
 
 
 def _wanted(text: str | None) -> DecisionKind:
@@ -202,7 +226,7 @@ def _part(group: Group, ids: set[str] | None, until: datetime | None, shown: int
 
 
 def _one(visit: Visit, trigger: str, id_: str) -> Choice:
-    parked = drive(visit.operations.store.parking.get(id_, trigger=trigger)) if id_ else None
+    parked = drive(visit.operations.store_of(trigger).parking.get(id_, trigger=trigger)) if id_ else None
     if parked is None or parked.id != id_:
         return Choice([])
     if any(parked.parked_at > _instant(until) for until in _given(visit, "until")):

@@ -20,8 +20,12 @@ NAMED = 5
 def decisions(visit: Visit) -> Response:
     """Show decisions, the newest first, of one trigger or of all."""
     trigger, operations = visit.trigger(), visit.operations
-    known = drive(operations.store.triggers()) if trigger is None else [trigger]
-    lists = [decision_rows(operations.store.parking, name) for name in known]
+    lists = [
+        decision_rows(store.parking, name)
+        for source in operations.pulse.answering()
+        for store in (operations.pulse.opened(source),)
+        for name in (drive(store.triggers()) if trigger is None else [trigger])
+    ]
     first = min((visit.page - 1) * ROWS, FURTHEST)
     found = list(islice(heapq.merge(*lists, key=itemgetter("at"), reverse=True), first, first + ROWS + 1))
     jobs = [job for job in operations.jobs.unfinished() if trigger is None or trigger in job.triggers]
@@ -30,6 +34,7 @@ def decisions(visit: Visit) -> Response:
         rows=found[:ROWS],
         more=len(found) > ROWS,
         trigger=trigger,
+        away=operations.pulse.away,
         named=NAMED,
         jobs=jobs,
     )

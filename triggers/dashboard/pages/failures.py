@@ -36,7 +36,8 @@ class FailureRow:
 def failures(visit: Visit) -> Response:
     """Show the failures of one trigger or of all."""
     operations, trigger = visit.operations, visit.trigger()
-    reading, survey = operations.pulse.read(), operations.surveyor.latest()
+    reading = operations.pulse.look() or operations.pulse.read()
+    survey = operations.surveyor.latest()
     names = [name for name in reading.triggers if trigger in {None, name}]
     rows = [
         FailureRow(name, counts, None if (rates := operations.pulse.rates(name)) is None else dict(rates))
@@ -50,7 +51,9 @@ def failures(visit: Visit) -> Response:
     ]
     begin, first = (visit.number("causes") - 1) * CAUSES, min((visit.page - 1) * ROWS, FURTHEST)
     problems: list[str] = []
-    lines = list(islice(_lines(visit, names, first + ROWS + 1, problems), first, None))
+    silent = {name for one in operations.pulse.away for name in one.triggers}
+    heard = [name for name in names if name not in silent]
+    lines = list(islice(_lines(visit, heard, first + ROWS + 1, problems), first, None))
     return visit.show(
         "failures.html",
         rows=sorted(rows, key=lambda row: (-row.counts.failed, row.name)),
@@ -61,6 +64,7 @@ def failures(visit: Visit) -> Response:
         trigger=trigger,
         survey=survey,
         problems=problems,
+        away=operations.pulse.away,
         keeps_journal=journal_of(operations.store) is not None,
     )
 

@@ -1,6 +1,7 @@
 """One parked message: the question, the known facts, its content, and the two answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from starlette.responses import Response
 
@@ -10,6 +11,7 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
 from history.store.sealing import why_locked
 from history.store.security import SecurityEvent
+from triggers.dashboard.pages.export import row
 from triggers.dashboard.pages.parked import decisions_about, why_not_run
 from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
@@ -21,21 +23,22 @@ from triggers.operations.resolving import ResolverAnswer
 
 def message(visit: Visit) -> Response:
     """Show a parked message."""
-    parked = _asked_for(visit.operations.store, visit.trigger(), visit.asked("id"))
+    parked = _asked_for(visit, visit.trigger(), visit.asked("id"))
     return _gone(visit) if parked is None else _shown(visit, parked)
 
 
 def resolve(visit: Visit) -> Response:
     """Show a parked message with its resolver's present answer; change nothing."""
-    parked = _asked_for(visit.operations.store, visit.given("trigger"), visit.given("id"))
+    parked = _asked_for(visit, visit.given("trigger"), visit.given("id"))
     if parked is None:
         return _gone(visit)
     trigger = visit.operations.triggers.get(parked.trigger_name)
     return _shown(visit, parked, visit.operations.questions.ask(trigger, parked))
 
 
-def _asked_for(store: HistoryStore, trigger: str | None, id_: str | None) -> Parked | None:
-    parked = drive(store.parking.get(id_, trigger=trigger or "")) if id_ else None
+def _asked_for(visit: Visit, trigger: str | None, id_: str | None) -> Parked | None:
+    parking = visit.operations.store_of(trigger).parking
+    parked = drive(parking.get(id_, trigger=trigger or "")) if id_ else None
     return parked if parked is not None and parked.id == id_ else None
 
 
@@ -46,11 +49,15 @@ def _gone(visit: Visit) -> Response:
 
 def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -> Response:
     operations, trigger = visit.operations, parked.trigger_name
-    entry = None if parked.uuid is None else drive(operations.store.lookup(trigger, [parked.uuid]))[0]
+    store = operations.store_of(trigger)
+    entry = None if parked.uuid is None else drive(store.lookup(trigger, [parked.uuid]))[0]
     code, whole = operations.triggers.get(trigger), visit.sees_bodies
     locked = why_locked(parked)
     if whole and not (parked.message is None and parked.raw is None):
         visit.record(SecurityEvent.VIEW_BODY, trigger=trigger, message=parked.uuid or parked.id)
+    decided = decided_about([store.parking], trigger, id_=parked.id)
+    if visit.by_program:
+        return visit.data(_facts(visit, parked, decided))
     return visit.show(
         "desk/message.html",
         parked=parked,
@@ -62,8 +69,8 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
             Facts(
                 parked=parked,
                 entry=entry,
-                lines=_lines_of(operations.store, parked),
-                decisions=decided_about([operations.store.parking], trigger, id_=parked.id),
+                lines=_lines_of(store, parked),
+                decisions=decided,
                 lease=None if code is None else code.settings.lease,
             )
         ),
@@ -77,6 +84,16 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         has_resolver=code is not None and code.resolver is not None,
         answer=answer,
     )
+
+
+def _facts(visit: Visit, parked: Parked, decided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what a program gets of a message: the row of an export, and what can be, and was, decided."""
+    texts = ("reason", "outcome")
+    return row(parked, None if visit.sees_bodies else visit.shown) | {
+        "question": question(parked),
+        "decisions": decisions_about(visit, parked.trigger_name, parked.kind),
+        "decided": [{**one, **{key: visit.shown(one[key]) for key in texts}} for one in decided],
+    }
 
 
 def _lines_of(store: HistoryStore, parked: Parked) -> Sequence[JournalLine]:

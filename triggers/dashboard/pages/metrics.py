@@ -1,8 +1,8 @@
 """``/metrics``: facts that no single consumer knows: the sum of consumers, parked and waiting messages."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -16,9 +16,9 @@ from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store.control import Overview, TriggerState
 from triggers.dashboard.access.gate import Gate
-from triggers.dashboard.access.records import denial_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pulse import Reading
+from triggers.dashboard.visit import ask_for_token
 from triggers.metrics.exposition import VERDICTS
 from triggers.operations.status import AWAY, status_rows
 
@@ -31,14 +31,9 @@ class Metrics:
 
     async def serve(self, request: Request) -> Response:
         """Serve one scrape."""
-        if (seconds := math.ceil(self._gate.wait(request))) > 0:
-            self._refuse(request, "throttled: too many wrong tokens")
-            text = f"too many wrong tokens: try again in {seconds} s\n"
-            return PlainTextResponse(text, 429, {"Retry-After": str(seconds)})
-        if not self._gate.admits(request):
-            self._refuse(request, "there is neither a session nor such a token")
-            text = "send the header Authorization: Bearer TOKEN, with one of the dashboard's tokens\n"
-            return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
+        seconds = self._gate.wait(request)
+        if seconds > 0 or not self._gate.admits(request):
+            return ask_for_token(request, self._operations.recorder, seconds)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(OperationsCollector(self._operations))
         encoder, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -48,9 +43,6 @@ class Metrics:
             return PlainTextResponse(f"{error}\n", 503)
         return Response(body, media_type=content_type)
 
-    def _refuse(self, request: Request, why: str) -> None:
-        self._operations.recorder.count(denial_of(request, why, page="/metrics"))
-
 
 class OperationsCollector(Collector):
     """The metrics of a history and its providers; the docs list names and labels."""
@@ -59,14 +51,20 @@ class OperationsCollector(Collector):
         self._operations = operations
 
     def collect(self) -> Iterator[Metric]:
-        """Read the history, and report the last answers of the providers."""
-        reading = self._operations.pulse.read()
+        """Read the histories, and report the last answers of the providers.
+
+        Raises:
+            DoubtlessError: the dashboard's history does not answer.
+        """
+        reading = self._reading()
         yield _messages(reading.overview)
-        parking = self._operations.store.parking
         yield _gauge(
             "doubtless_parked_messages",
             "Messages that wait for a decision",
-            {name: drive(parking.count(trigger=name)) for name in reading.triggers},
+            {
+                name: drive(self._operations.store_of(name).parking.count(trigger=name))
+                for name in reading.triggers
+            },
         )
         yield from _kept(self._operations, reading)
         beats = [beat.report.trigger for beat in reading.overview.beats]
@@ -77,6 +75,16 @@ class OperationsCollector(Collector):
         )
         yield _states(reading.overview)
         yield self._backlog()
+
+    def _reading(self) -> Reading:
+        """Return what all histories that answer say; what another said last may be over."""
+        pulse = self._operations.pulse
+        pulse.read()
+        reading = pulse.look() or pulse.read()
+        silent = {name for one in pulse.away for name in one.triggers}
+        beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
+        names = [name for name in reading.triggers if name not in silent]
+        return replace(reading, overview=replace(reading.overview, beats=beats), triggers=names)
 
     def _backlog(self) -> Metric:
         family = GaugeMetricFamily(
@@ -120,7 +128,7 @@ def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
     )
     entries = {name: size.started + size.completed for name, size in survey.sizes.items()}
     yield _gauge("doubtless_history_entries", "Entries that the history remembers", entries)
-    sizes = {name: operations.bytes_of(count) for name, count in entries.items()}
+    sizes = {name: operations.bytes_of({name: count}) for name, count in entries.items()}
     known = {name: size for name, size in sizes.items() if size is not None}
     if known:
         yield _gauge("doubtless_history_bytes", "About what these entries take", known)

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from history.errors import DoubtlessError
+from history.store import HistoryStats
 from history.store.control import Overview, TriggerState
 from triggers.dashboard.operations import Forecast, Operations
 from triggers.dashboard.pages.problems import problems_of
@@ -47,7 +48,7 @@ class TriggerRow:
     rates: dict[str, float] | None
     curve: list[float]
     waiting: Waiting | None
-    parked: int
+    parked: int | None
     history: str | None
     remembered: int | None
 
@@ -66,11 +67,14 @@ def facts(operations: Operations) -> dict[str, Any]:
     """Return the data of the page."""
     reading, survey = operations.pulse.look(), _survey(operations)
     overview = _NOTHING if reading is None else reading.overview
-    parked = operations.parked(survey, reading)
+    parked, sizes = survey.counts(), survey.sizes or {}
     known_names = [] if reading is None else reading.triggers
     names = sorted({*known_names, *operations.triggers, *parked})
     waiting = operations.places.waiting()
-    rows = [_row(operations, name, overview, parked.get(name, 0), waiting.get(name)) for name in names]
+    rows = [
+        _row(operations, name, overview, operations.parked(name, parked), waiting.get(name), sizes.get(name))
+        for name in names
+    ]
     known = [row.rates for row in rows if row.rates is not None]
     return {
         "rows": rows,
@@ -99,7 +103,9 @@ def _history(operations: Operations, rows: Sequence[TriggerRow], *, is_counted: 
     sizes = [one.size for one in forecasts if one.size is not None]
     return {
         "remembered": remembered,
-        "bytes": None if remembered is None else operations.bytes_of(remembered),
+        "bytes": None
+        if remembered is None
+        else operations.bytes_of({row.name: row.remembered or 0 for row in rows}),
         "forecast": Forecast(sum(one.entries for one in forecasts), sum(sizes) if sizes else None)
         if forecasts
         else None,
@@ -108,13 +114,18 @@ def _history(operations: Operations, rows: Sequence[TriggerRow], *, is_counted: 
 
 
 def _row(
-    operations: Operations, name: str, overview: Overview, parked: int, waiting: Waiting | None
+    operations: Operations,
+    name: str,
+    overview: Overview,
+    parked: int | None,
+    waiting: Waiting | None,
+    size: HistoryStats | None,
 ) -> TriggerRow:
     said, source = list(status_rows(name, overview)), operations.pulse.source_of(name)
     worst: dict[str, Any] = min(said, key=lambda row: _WORST.index(row["state"]))
     if source.problem is not None:
         worst = {"state": HISTORY_AWAY, "reason": None, "since": source.away_since}
-    rates, sizes = operations.pulse.rates(name), operations.surveyor.sizes.get(name)
+    rates = operations.pulse.rates(name)
     return TriggerRow(
         name=name,
         state=str(worst["state"]),
@@ -126,6 +137,6 @@ def _row(
         curve=operations.pulse.curve(name),
         waiting=waiting,
         parked=parked,
-        history=source.address if source.names else None,
-        remembered=None if sizes is None else sizes.started + sizes.completed,
+        history=None if source is operations.pulse.sources[0] else source.address,
+        remembered=None if size is None else size.started + size.completed,
     )

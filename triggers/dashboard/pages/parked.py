@@ -8,6 +8,7 @@ from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
 from triggers.configuration.nearest import listed
 from triggers.dashboard.groups import Group, hosts_of
+from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
 from triggers.operations.journals import refuse_unknown
 
@@ -18,16 +19,34 @@ GROUPS, HOSTS, LINES = 100, 25, 50
 GROUPINGS = ("cause", "host")
 
 
+def is_by_host(visit: Visit) -> bool:
+    """Whether this person looks at the groups by host.
+
+    Raises:
+        UnknownNameError: the address names an unknown grouping.
+    """
+    refuse_unknown("by", "grouping", visit.asked("by"), GROUPINGS)
+    return visit.asked("host") is not None or visit.asked("by") == "host"
+
+
+def asked_groups(visit: Visit, survey: Survey) -> list[Group]:
+    """Return the groups that an address asks for: of one trigger or host, or all.
+
+    Raises:
+        UnknownNameError: the address names an unknown trigger or grouping.
+    """
+    trigger, host = visit.trigger(), visit.asked("host")
+    return [
+        group
+        for group in (survey.hosts if is_by_host(visit) else survey.groups)
+        if trigger in {None, group.trigger} and host in {None, group.host}
+    ]
+
+
 def groups(visit: Visit) -> Response:
     """Show the groups, by cause or by host, the largest first; of one trigger or host, or of all."""
     survey, trigger, host = visit.operations.surveyor.latest(), visit.trigger(), visit.asked("host")
-    refuse_unknown("by", "grouping", visit.asked("by"), GROUPINGS)
-    by_host = host is not None or visit.asked("by") == "host"
-    found = [
-        group
-        for group in (survey.hosts if by_host else survey.groups)
-        if trigger in {None, group.trigger} and host in {None, group.host}
-    ]
+    found, by_host = asked_groups(visit, survey), is_by_host(visit)
     hosts, size = hosts_of(found), HOSTS if by_host else GROUPS
     first = (visit.page - 1) * size
     return visit.show(
@@ -36,6 +55,8 @@ def groups(visit: Visit) -> Response:
         groups=[] if by_host else found[first : first + size],
         hosts=[(host, possible(visit, host.groups)) for host in hosts[first : first + size]],
         more=len(hosts if by_host else found) > first + size,
+        listed=sum(len(group.lines) for group in found),
+        count=sum(group.count for group in found),
         trigger=trigger,
         host=host,
         by="host" if by_host else None,

@@ -27,5 +27,11 @@ def story_of(visit: Visit) -> Response:
         problems.extend([] if problem is None else [problem])
         return lines
 
-    rows = stories(visit.operations.store, uuid, judging, lines_of=lines_of) if uuid else []
-    return visit.show("story.html", uuid=uuid, rows=rows, problems=problems)
+    pulse = visit.operations.pulse
+    rows = [
+        row
+        for source in (pulse.answering() if uuid else [])
+        for row in stories(pulse.opened(source), uuid, judging, lines_of=lines_of)
+        if pulse.source_of(row["trigger"]) is source
+    ]
+    return visit.show("story.html", uuid=uuid, rows=rows, problems=problems, away=pulse.away if uuid else [])

@@ -36,8 +36,8 @@ def triggers(visit: Visit) -> Response:
 def trigger(visit: Visit) -> Response:
     """Show one trigger."""
     name = visit.trigger("name") or ""
-    reading = visit.operations.pulse.look() or visit.operations.pulse.read()
-    overview = reading.overview
+    overview = (visit.operations.pulse.look() or visit.operations.pulse.read()).overview
+    survey = visit.operations.surveyor.latest()
     known = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
     rows = list(status_rows(name, overview))
@@ -47,8 +47,8 @@ def trigger(visit: Visit) -> Response:
         rows=rows,
         has_consumers=any(row["state"] != NO_CONSUMER for row in rows),
         counts=named_counts(counts or Counts()),
-        size=visit.operations.surveyor.sizes.get(name),
-        parked=visit.operations.parked(visit.operations.surveyor.latest(), reading).get(name, 0),
+        size=(survey.sizes or {}).get(name),
+        parked=visit.operations.parked(name, survey.counts()),
         forecast=visit.operations.forecast(name),
         waiting=visit.operations.places.waiting().get(name),
         guarantee=None if known is None else guarantee_of(known),

@@ -84,7 +84,7 @@ def test_a_survey_of_the_dashboard_reads_few_of_many_entries(postgres_url: str) 
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         before = pages_read(connection)
         with opened(as_purger(postgres_url)) as store:
-            surveyor = Surveyor(store, background=False)
+            surveyor = Surveyor(lambda: store, background=False)
             survey = surveyor.latest()
             surveyor.close()
         read = pages_read(connection) - before

@@ -1,0 +1,281 @@
+"""Triggers with separate histories: the desk, decisions and the audit trail have the messages of all."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.entry import State
+from history.opening import open_history
+from history.store import HistoryStore
+from history.store.decisions import DecisionKind, OperatorDecision
+from history.store.journal import JournalLine, journal_of
+from history.store.parking import Parked, ParkedLabel
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.dashboard.browser import Browser, text_of
+from tests.integration.dashboard.conftest import TOKENS, Order, Site
+from tests.integration.dashboard.test_metrics import scraped
+from triggers import trigger
+from triggers.dashboard import Access, Role, create_app, pulse, survey
+from triggers.dashboard.operations import Operations
+from triggers.testing.redis_server import RedisServer
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read histories at each look."""
+    monkeypatch.setattr(pulse, "FRESH", 0.0)
+
+
+@dataclass(slots=True)
+class Two:
+    """A dashboard over the history of ``book``, and the history of ``ship``."""
+
+    site: Site
+    second: HistoryStore
+
+    def park(self, uuid: str, *, minutes: int = 0) -> Parked:
+        """Leave a message of ``ship`` In Doubt, in its history."""
+        return self.site.park(uuid, trigger_name="ship", minutes=minutes, store=self.second)
+
+    def left(self) -> list[str]:
+        """Return the ids of the parked messages of ``ship``."""
+        return [one.id for one in drive(self.second.parking.list(trigger="ship"))]
+
+
+def two_at(site: Site, url: str) -> Two:
+    """Serve ``book`` with the history of the site, and ``ship`` with the history at a URL."""
+
+    @trigger("orders", name="book")
+    def book(order: Order) -> None:
+        site.done.append(f"book {order.id}")
+
+    @trigger("parcels", name="ship", history=url)
+    def ship(order: Order) -> None:
+        site.done.append(f"ship {order.id}")
+
+    site.app.state.operations.close()
+    site.serve([book, ship], Access(tokens=list(TOKENS.values())))
+    second = open_history(url)
+    drive(second.check())
+    return Two(site, second)
+
+
+@pytest.fixture
+def two(site: Site, tmp_path: Path) -> Iterator[Two]:
+    made = two_at(site, f"sqlite:///{tmp_path}/second.db")
+    yield made
+    drive(made.second.close())
+
+
+def keys(html: str) -> list[str]:
+    """Return the keys of the groups on a page, each once."""
+    return list(dict.fromkeys(part.split('"')[0] for part in html.split("/group?key=")[1:]))
+
+
+def test_the_desk_has_the_groups_of_all_histories_the_largest_first(two: Two) -> None:
+    two.site.park("order-1")
+    for number in range(2):
+        two.park(f"parcel-{number}", minutes=number)
+    operator = two.site.signed_in(Role.OPERATOR)
+
+    page = operator.page("/parked")
+    of_ship = operator.page("/parked?trigger=ship")
+    lines = operator.page(f"/group?key={keys(of_ship)[0]}")
+
+    assert "3 messages wait for a decision" in page
+    assert page.index(">ship</a>") < page.index(">book</a>")
+    assert (len(keys(page)), len(keys(of_ship))) == (2, 1)
+    assert "parcel-0" in lines
+    assert "parcel-1" in lines
+
+
+def test_a_message_is_shown_from_the_history_of_its_trigger(two: Two) -> None:
+    parked = two.park("parcel-1")
+    journal = journal_of(two.second)
+    assert journal is not None
+    drive(journal.append("ship", [JournalLine(uuid="parcel-1", verdict="late", reason="too late")]))
+
+    text = text_of(two.site.signed_in(Role.OPERATOR).page(f"/message?trigger=ship&id={parked.id}"))
+
+    assert "Did ship happen for parcel-1?" in text
+    assert "journal: late" in text
+    assert "STARTED" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "state", "ran"),
+    [
+        ("run", State.COMPLETED, ["ship parcel-1"]),
+        ("done", State.COMPLETED, []),
+        ("discard", State.STARTED, []),
+    ],
+)
+def test_a_decision_is_carried_out_and_kept_in_the_history_of_its_trigger(
+    two: Two, word: str, state: State, ran: list[str]
+) -> None:
+    parked = two.park("parcel-1")
+    operator = two.site.signed_in(Role.OPERATOR)
+
+    job = operator.decide(decision=word, trigger="ship", id=parked.id, reason="I have looked")
+
+    (entry,) = drive(two.second.lookup("ship", ["parcel-1"]))
+    assert entry is not None
+    assert (job.closed, job.error, entry.state) == (1, None, state)
+    assert (two.left(), two.site.done) == ([], ran)
+    assert [one.kind.value for one in drive(two.second.parking.decisions("ship")).records][-1:] == [word]
+    assert "I have looked" in text_of(operator.page("/decisions"))
+    assert "I have looked" in text_of(operator.page("/decisions?trigger=ship"))
+    assert "I have looked" not in text_of(operator.page("/decisions?trigger=book"))
+
+
+def test_one_decision_about_a_host_reaches_every_history(two: Two) -> None:
+    one = two.site.park("order-1")
+    two.park("parcel-1")
+    operator = two.site.signed_in(Role.OPERATOR)
+    both = keys(operator.page("/parked?host=host-1"))
+
+    job = operator.decide(decision="discard", key=both, all="yes", reason="the host is gone")
+
+    assert (len(both), job.closed) == (2, 2)
+    assert one.id not in two.site.ids()
+    assert two.left() == []
+    assert "Nothing is parked" in operator.page("/parked")
+
+
+def test_the_story_of_a_uuid_comes_from_all_histories(two: Two) -> None:
+    two.site.park("same")
+    two.park("same")
+
+    text = text_of(two.site.signed_in(Role.OPERATOR).page("/story?uuid=same"))
+
+    assert "book" in text
+    assert "ship" in text
+
+
+def test_messages_of_a_trigger_in_another_history_than_its_own_are_named(two: Two) -> None:
+    left_behind = two.site.park("parcel-1", trigger_name="ship")
+    viewer = two.site.signed_in(Role.VIEWER)
+
+    text = " ".join(text_of(viewer.page("/parked")).split())
+
+    assert f"1 message of ship is parked in {two.site.store.control.address}" in text
+    assert viewer.get(f"/message?trigger=ship&id={left_behind.id}").status_code == 404
+
+
+def test_a_trigger_of_the_module_keeps_its_history_if_another_history_knows_its_name(two: Two) -> None:
+    parked = two.site.park("order-1")
+    drive(two.second.claim("book", ["other"], "host-9:1:a"))
+
+    operator = two.site.signed_in(Role.OPERATOR)
+    operator.page("/")
+
+    assert operator.get(f"/message?trigger=book&id={parked.id}").status_code == 200
+
+
+def test_metrics_count_the_parked_messages_of_all_histories(two: Two) -> None:
+    two.site.park("order-1")
+    two.park("parcel-1")
+
+    found = scraped(two.site.browser())
+
+    parked = {labels: value for (name, labels), value in found.items() if name == "doubtless_parked_messages"}
+    assert sorted(parked.values()) == [1, 1]
+
+
+def test_while_a_history_is_away_the_others_rows_stay_and_can_be_decided(
+    site: Site, private_redis: RedisServer
+) -> None:
+    two = two_at(site, f"{private_redis.url}?circuit=off")
+    parked = two.site.park("order-1")
+    other = two.park("parcel-1")
+    operator = two.site.signed_in(Role.OPERATOR)
+    operator.page("/parked")
+
+    private_redis.kill()
+    desk, of_ship = operator.page("/parked"), operator.get(f"/message?trigger=ship&id={other.id}")
+    operator.decide(decision="discard", trigger="book", id=parked.id, reason="not wanted")
+    trail = operator.page("/decisions")
+    private_redis.start()
+    drive(two.second.close())
+
+    assert ">book</a>" in desk
+    assert "does not answer" in desk
+    assert "data-again" in desk
+    assert of_ship.status_code == 503
+    assert site.ids() == []
+    assert "not wanted" in trail
+    assert "does not answer" in trail
+
+
+def test_while_the_dashboards_history_is_away_the_rows_of_others_stay(
+    site: Site, tmp_path: Path, private_redis: RedisServer
+) -> None:
+    site.url, site.store = private_redis.url, open_history(f"{private_redis.url}?circuit=off")
+    two = two_at(site, f"sqlite:///{tmp_path}/second.db")
+    parked = two.park("parcel-1")
+    viewer = site.signed_in(Role.VIEWER)
+    viewer.page("/")
+
+    private_redis.kill()
+    desk, message = viewer.page("/parked?trigger=ship"), viewer.get(f"/message?trigger=ship&id={parked.id}")
+    private_redis.start()
+    drive(two.second.close())
+
+    assert ">ship</a>" in desk
+    assert "does not answer" in desk
+    assert message.status_code == 200
+
+
+def test_the_last_counts_of_a_history_that_went_away_stay_on_the_desk(
+    site: Site, private_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PAUSE", 0.0)
+    url = f"{private_redis.url}?circuit=off"
+    two = two_at(site, url)
+    two.site.app.state.operations.close()
+
+    @trigger("parcels", name="ship", history=url)
+    def ship(order: Order) -> None:
+        raise AssertionError(order)
+
+    two.park("parcel-1")
+    app = create_app(site.url, access=Access(tokens=list(TOKENS.values())), triggers=[ship], store=site.store)
+    site.app = app
+    browser = Browser(app)
+    browser.sign_in(TOKENS[Role.OPERATOR].secret)
+    assert eventually(lambda: ">ship</a>" in browser.page("/parked"))
+
+    private_redis.kill()
+    assert eventually(lambda: "does not answer" in browser.page("/parked"))
+    old = browser.page("/parked")
+    private_redis.start()
+
+    assert ">ship</a>" in old
+    assert eventually(lambda: "does not answer" not in browser.page("/parked"))
+    browser.close()
+    drive(two.second.close())
+
+
+def test_a_decision_whose_history_went_away_says_so_and_leaves_its_messages(
+    site: Site, private_redis: RedisServer
+) -> None:
+    two = two_at(site, f"{private_redis.url}?circuit=off")
+    two.park("parcel-1")
+    operations: Operations = site.app.state.operations
+    operations.surveyor.latest()
+    labels = [
+        ParkedLabel.of(two.site.park("order-1")),
+        ParkedLabel.of(drive(two.second.parking.list(trigger="ship"))[0]),
+    ]
+
+    private_redis.kill()
+    job = operations.jobs.start(OperatorDecision(kind=DecisionKind.DISCARD, by="ann"), labels)
+    assert job.finished.wait(PATIENCE)
+    private_redis.start()
+
+    assert [(share.closed, share.error is None) for share in job.shares] == [(1, True), (0, False)]
+    assert eventually(lambda: len(two.left()) == 1)
+    drive(two.second.close())
