@@ -44,7 +44,7 @@ ANOTHER_BODY = 23
 
 
 def test_powertools_python_8386() -> None:
-    """A run without a deadline was taken for an orphan while it lived, and a copy ran beside it. Retold."""
+    """A run had no deadline. It counted as dead while it still ran, so a copy ran beside it. Retold."""
     copies: list[Outcome] = []
     runs: list[bytes] = []
 
@@ -67,7 +67,7 @@ COUNTS = (1, 2, UNDEFINED_COUNT)
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_powertools_python_3781(count: int) -> None:
-    """Another body under a known key passed for a copy where the claim itself returned the earlier record.
+    """A message with a known key and another body counted as a copy, if the claim returned the earlier record.
 
     Python was cleared of it in the end; TypeScript (#2058) and Java (#2260) were not.
     """
@@ -84,7 +84,7 @@ def test_powertools_python_3781(count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_powertools_python_3821(count: int) -> None:
-    """A record was cached before bodies were compared: the same wrong body was answered the second time."""
+    """A record was cached before the bodies were compared. So the second message with a wrong body got its answer."""
     service = Effects()
     book = made(service, fingerprint="body", keep_result=True)
 
@@ -99,7 +99,7 @@ def test_powertools_python_3821(count: int) -> None:
 
 
 def test_powertools_typescript_5705(history_url: str) -> None:
-    """Completing a run dropped the hash of its body, so that honest copies were refused. Retold."""
+    """When a run was completed, the hash of its body was deleted. So true copies were refused. Retold."""
     service = Effects()
     with closing(made(service, history=history_url, fingerprint="body")) as book:
         first = book.handle(message(body="10 euros"))
@@ -115,7 +115,7 @@ def test_powertools_typescript_5705(history_url: str) -> None:
 
 
 def test_powertools_typescript_5714() -> None:
-    """Who recovered an orphan wrote over the record of the run that had ended in the meantime. Retold."""
+    """A worker recovered a run that seemed dead. The run had ended, and its record was overwritten. Retold."""
     clock = Clock()
     store = MemoryHistory(clock=clock)
     [claim] = drive(store.claim(NAME, ["u-1"], "slow worker", LEASE))
@@ -177,7 +177,7 @@ def test_camel_24046() -> None:
 
 
 def test_wolverine_3695() -> None:
-    """Rows stood in a state that no sweep could see, and the broker's copy was dropped: lost. Retold."""
+    """Rows had a state that no search found, and the broker deleted its copy. The messages were lost. Retold."""
     service = Effects()
     book = made(service, lease=None)
     started_by_another(book)
@@ -201,7 +201,7 @@ def test_pulsar_5218() -> None:
 
 
 def test_dbos_733() -> None:
-    """The offset was committed before the run stood in the database: a crash in between lost it. Retold."""
+    """The offset was committed before the run was in the database. A crash in between lost the run. Retold."""
     ledger = Ledger()
 
     def service(order: dict[str, str]) -> None:
