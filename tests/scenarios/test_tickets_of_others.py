@@ -67,7 +67,7 @@ COUNTS = (1, 2, UNDEFINED_COUNT)
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_powertools_python_3781(count: int) -> None:
-    """A message with a known key and another body counted as a copy, if the claim returned the earlier record.
+    """A known key with another body counted as a copy, if the claim returned the earlier record.
 
     Python was cleared of it in the end; TypeScript (#2058) and Java (#2260) were not.
     """
@@ -84,7 +84,7 @@ def test_powertools_python_3781(count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_powertools_python_3821(count: int) -> None:
-    """A record was cached before the bodies were compared. So the second message with a wrong body got its answer."""
+    """A record was cached before the bodies were compared. So a second wrong body got its answer."""
     service = Effects()
     book = made(service, fingerprint="body", keep_result=True)
 
@@ -115,7 +115,7 @@ def test_powertools_typescript_5705(history_url: str) -> None:
 
 
 def test_powertools_typescript_5714() -> None:
-    """A worker recovered a run that seemed dead. The run had ended, and its record was overwritten. Retold."""
+    """A worker recovered a run that seemed dead, but had ended. Its record was overwritten. Retold."""
     clock = Clock()
     store = MemoryHistory(clock=clock)
     [claim] = drive(store.claim(NAME, ["u-1"], "slow worker", LEASE))
@@ -177,7 +177,7 @@ def test_camel_24046() -> None:
 
 
 def test_wolverine_3695() -> None:
-    """Rows had a state that no search found, and the broker deleted its copy. The messages were lost. Retold."""
+    """Rows had a state that no search found, and the broker deleted its copy: lost. Retold."""
     service = Effects()
     book = made(service, lease=None)
     started_by_another(book)
@@ -201,7 +201,7 @@ def test_pulsar_5218() -> None:
 
 
 def test_dbos_733() -> None:
-    """The offset was committed before the run was in the database. A crash in between lost the run. Retold."""
+    """The offset was committed before the run was stored. A crash in between lost the run. Retold."""
     ledger = Ledger()
 
     def service(order: dict[str, str]) -> None:
