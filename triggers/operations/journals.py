@@ -40,7 +40,7 @@ class Journals:
         configuration: "Configuration | None" = None,
         store_of: Callable[[str], HistoryStore] | None = None,
     ) -> None:
-        self._history_of = store_of or (lambda _: store)
+        self._store, self._known_store_of = store, store_of
         self._everywhere = everywhere
         self._triggers = {trigger.name: trigger for trigger in triggers}
         self._configuration = configuration
@@ -93,7 +93,7 @@ class Journals:
     def _store_of(self, trigger: str) -> HistoryStore:
         url = self.url_of(trigger)
         if url is None:
-            return self._history_of(trigger)
+            return self._store if self._known_store_of is None else self._known_store_of(trigger)
         with self._lock:
             if url not in self._opened:
                 self._opened[url] = open_to_look("journal" if self._everywhere is None else "--journal", url)

@@ -72,31 +72,33 @@ def one_is_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
     return some_are_new([uuid], trigger_name, [message])[0]
 
 
+def die() -> None:
+    """Kill all processes of this driver."""
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
 class Death:
     """When this driver dies."""
 
-    def __init__(self, seed: str) -> None:
+    def __init__(self, seed: str, most_seconds: float = MOST_SECONDS) -> None:
         chosen = random.Random(seed)  # noqa: S311  (no secret)
         self._lives = seed == "-"
         self._steps = chosen.randint(1, MOST_STEPS)
-        self._seconds = chosen.uniform(0, MOST_SECONDS)
+        self._seconds = chosen.uniform(0, most_seconds)
         self._by_steps = chosen.random() < 0.5
 
     def observe(self, _: BatchStep) -> None:
         self._steps -= 1
         if self._by_steps and not self._lives and not self._steps:
-            self._die()
+            die()
 
     def begin(self) -> None:
         """Let the time run, which ends what no step ends."""
         if not self._lives:
-            seconds = 20 * MOST_SECONDS if self._by_steps else self._seconds
-            timer = threading.Timer(seconds, self._die)
+            seconds = 60.0 if self._by_steps else self._seconds
+            timer = threading.Timer(seconds, die)
             timer.daemon = True
             timer.start()
-
-    def _die(self) -> None:
-        os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 def main(folder: Path, redis: str, sql: str, seed: str) -> None:

@@ -30,6 +30,8 @@ HOW_TO = Path(__file__).parents[3] / "docs" / "how-to"
 
 WRITE, RUN = HOW_TO / "write-from-spark-exactly-once.md", HOW_TO / "run-on-spark.md"
 
+KAFKA = HOW_TO / "run-on-kafka.md"
+
 #: What the recipes read.
 SCHEMA = "uuid STRING, customer STRING, amount DOUBLE"
 
@@ -51,6 +53,7 @@ class Place:
     folder: Path
     history: str
     database: str = ""
+    broker: str = ""
 
     @property
     def inbox(self) -> str:
@@ -78,13 +81,25 @@ class Place:
         folders: list[str] = given["newest_folders"](self.folder / "orders")
         return folders
 
-    def _run_block(self, page: Path, holds: str, until: str) -> dict[str, Any]:
+    def orders_of_kafka(self, rows_of_batch: int) -> DataFrame:
+        """Return the stream that a page reads from Kafka, with smaller batches."""
+        given = self._run_block(KAFKA, "uuid = F.expr(", "\nrecords = ")
+        shown, until = "topic = spark.readStream.format", "\nquery = "
+        more = {name: given[name] for name in ("spark", "uuid", "F")}
+        more["rows_of_batch"] = rows_of_batch
+        found = self._run_block(WRITE, shown, until, more)
+        orders: DataFrame = found["orders"].select("uuid", "order.*")
+        return orders
+
+    def _run_block(
+        self, page: Path, holds: str, until: str, more: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         blocks = re.findall(r"```python no-run\n(.*?)```", page.read_text(), re.DOTALL)
         (code,) = [one.partition(until)[0] for one in blocks if holds in one]
         for shown, own in self._own().items():
             code = code.replace(shown, own)
         names: dict[str, Any] = {"Path": Path, "DataFrame": DataFrame, "BatchInfo": BatchInfo}
-        names |= {"foreach_batch": foreach_batch, "__name__": __name__}
+        names |= {"foreach_batch": foreach_batch, "__name__": __name__, **(more or {})}
         exec(code, names)  # noqa: S102  (it is the code of our own pages)
         return names
 
@@ -96,6 +111,9 @@ class Place:
             "jdbc:postgresql://127.0.0.1/shop": self._jdbc(),
             "postgresql+psycopg://shop@127.0.0.1/shop": self.database.replace("://", "+psycopg://"),
             "postgresql://shop@127.0.0.1/shop": self.database,
+            "localhost:9092": self.broker,
+            "100_000": "rows_of_batch",
+            "from shop import book": "",
         }
 
     def _jdbc(self) -> str:

@@ -1,7 +1,7 @@
 """The recipe for Kafka: a service on a topic and a Spark query over it share one history.
 
-The frame has the shape of Spark's Kafka source, which is a jar that is not run here, and holds what a
-consumer read from the topic.
+The frame has the shape of Spark's Kafka source, and holds what a consumer read from the topic. The source
+itself is a jar: ``tests/crash/spark/test_spark_lake.py`` runs it.
 """
 
 import re

@@ -28,9 +28,10 @@ def story_of(visit: Visit) -> Response:
         return lines
 
     pulse = visit.operations.pulse
+    sources = pulse.answering() if uuid else ()
     rows = [
         row
-        for source in (pulse.answering() if uuid else [])
+        for source in sources
         for row in stories(pulse.opened(source), uuid, judging, lines_of=lines_of)
         if pulse.source_of(row["trigger"]) is source
     ]

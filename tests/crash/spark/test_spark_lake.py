@@ -1,0 +1,104 @@
+"""Spark reads Apache Kafka by its own source into a lake; drivers are killed, and each message is there once.
+
+With ``DOUBTLESS_FULL=1`` there are 100,000 messages and twenty deaths.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer as RawProducer
+
+from history import open_history
+from history.bridge import drive
+from tests.fixtures.proof import Proved
+from tests.fixtures.scale import sized
+from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
+from tests.fixtures.servers.delta import (
+    DELTA,
+    environment,
+    need_delta,
+    need_spark_kafka,
+    read_by_deltalake,
+)
+from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
+from tests.fixtures.waiting import patience
+from triggers.spark.batch.batch import BatchStep
+
+pytestmark = [
+    SPARK_PROCESSES,
+    pytest.mark.prove,
+    pytest.mark.crash,
+    pytest.mark.timeout(sized(900, full=7200)),
+]
+
+#: One message in ten is sent twice.
+MESSAGES, DEATHS = sized(3_000, full=100_000), sized(3, full=20)
+
+#: Two drivers die before and after the commit of the lake, the others at moments that nobody chose.
+MOMENTS = [BatchStep.ENTERED.name, BatchStep.RUN.name, *map(str, range(DEATHS - 2))]
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[ApacheKafkaServer]:
+    need_spark()
+    need_delta()
+    need_spark_kafka()
+    with ApacheKafkaServer(tmp_path / "kafka") as server:
+        server.create("orders", 2)
+        yield server
+
+
+def fill(server: ApacheKafkaServer) -> None:
+    producer = RawProducer({"bootstrap.servers": server.address, "log_level": 0, "linger.ms": 50})
+    for number in range(MESSAGES):
+        order = json.dumps({"customer": f"c{number % 7}", "amount": number / 2})
+        for copy in range(1 if number % 10 else 2):
+            # A copy may be in another partition.
+            place = (number + copy) % 2
+            producer.produce("orders", order, headers=[("uuid", b"u%d" % number)], partition=place)
+        producer.poll(0)
+    assert producer.flush(patience(60.0)) == 0
+
+
+def run_driver(place: Path, *words: str) -> int:
+    """Run a driver to its end, whichever that is; return its code."""
+    with (place / "drivers.log").open("ab") as log:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.spark.spark_lake", str(place), *words],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=environment(),
+        )
+    try:
+        return driver.wait(patience(sized(300, full=1800)))
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
+
+
+def parked(history: str) -> int:
+    store = open_history(history)
+    count = drive(store.parking.count(trigger="load-orders"))
+    drive(store.close())
+    return count
+
+
+def test_each_message_of_kafka_is_in_delta_once_whenever_drivers_die(
+    kafka: ApacheKafkaServer, tmp_path: Path, redis_url: str, proved: Proved
+) -> None:
+    fill(kafka)
+
+    codes = [run_driver(tmp_path, redis_url, kafka.address, DELTA, moment) for moment in (*MOMENTS, "-")]
+
+    assert codes == [-signal.SIGKILL] * DEATHS + [0]
+    assert read_by_deltalake(tmp_path / "orders") == (MESSAGES, MESSAGES)
+    assert parked(redis_url) == 0
+    proved(messages=MESSAGES, processes_killed=DEATHS)
