@@ -4,11 +4,11 @@ import re
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from sqlalchemy import Connection, text
@@ -17,7 +17,7 @@ from history.bridge import drive
 from history.store.watermark import Offset
 from tests.fixtures.scale import sized
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side
-from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts import Captured
+from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts import Captured, keep
 from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three, put
 from triggers.providers.sqlremote.carriers.lossy import Fate
 from triggers.providers.sqlremote.extraction.extract import extract
@@ -35,6 +35,15 @@ LINKS = {"a": "orders", "third-c": "third"}
 CONFIRMED = re.compile(r"--confirmed (\d+)")
 
 
+#: Changes of all kinds, with which some rows move.
+MOVING = (
+    "DELETE FROM stock WHERE id = :row",
+    "UPDATE stock SET value = :value WHERE id >= :row",
+    "UPDATE stock SET rep = :rep WHERE id >= :row",
+    "INSERT INTO stock VALUES (:row, :value, :rep) ON CONFLICT (id) DO UPDATE SET value = :value, rep = :rep",
+)
+
+
 def put_once(operations: Sequence[Any], connection: Connection, *, forwards: bool) -> None:
     """Apply operations; the primary key of ``applied`` refuses what was applied already."""
     connection.execute(ONCE, operations)
@@ -45,6 +54,10 @@ def put_once(operations: Sequence[Any], connection: Connection, *, forwards: boo
 
 class Lives(Three):
     """As :class:`Three`, with databases that come and go; its applications give each change an identity."""
+
+    settings: Mapping[str, Any] = {"tables": ["stock"]}
+    #: Whether each remote has all rows, so that the consolidated database can be rebuilt from one.
+    remotes_have_all = True
 
     services = partial(put_once, forwards=True), partial(put_once, forwards=False)
 
@@ -154,7 +167,7 @@ class Lives(Three):
         (here, link), (there, link_there) = right, wrong
         file, end = self.file("extract"), drive(there.links.history.watermarks.end()).last
         begin = there.row(link_there).watermark.outgoing.epoch, end
-        drive(extract(here.links, link, file, tables=["stock"], beyond=begin))
+        drive(extract(here.links, link, file, beyond=begin))
         drive(load(there.links, link_there, file, discard=True))
 
     def remote_of(self, link: str) -> Side:
@@ -168,7 +181,7 @@ class Lives(Three):
             for link in side.names
             if (stopped := side.row(link).stopped) is not None
         }
-        if "c" in self.restored and alarms:
+        if "c" in self.restored and alarms and self.remotes_have_all:
             # The rest of its work is at a remote; the other remotes then begin again with that.
             first, *others = self.centre.names
             self.synchronize((self.remote_of(first), "orders"), (self.centre, first))
@@ -204,6 +217,10 @@ class Lives(Three):
             assert [outcome for outcome in side.outcomes if outcome.error is not None] == []
         self.restored.clear()
 
+    def are_equal(self) -> bool:
+        centre, *remotes = self.stocks()
+        return remotes == [centre, centre]
+
 
 def place(side: Side) -> str:
     return side.url.removeprefix("sqlite:///")
@@ -212,7 +229,7 @@ def place(side: Side) -> str:
 class CapturedLives(Lives, Captured):
     """As :class:`Lives`, but nobody appends anything."""
 
-    services = Captured.services
+    services, settings = Captured.services, Captured.settings
 
     def prepare(self, side: Side) -> None:
         super().prepare(side)
@@ -222,12 +239,62 @@ class CapturedLives(Lives, Captured):
         Captured.update(self, side)
 
 
+class SubscribedLives(CapturedLives):
+    """As :class:`CapturedLives`, and each remote gets the rows of its representative."""
+
+    remotes_have_all = False
+    representatives: ClassVar[Mapping[str, str]] = {"a": "ann", "third-c": "bob"}
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(folder, seed)
+        self.centre.settings |= {"tables": ["stock subscribe by rep"]}
+        own = {link: {"subscription": self.representatives[name]} for name, link in LINKS.items()}
+        self.centre.own = own
+        self.with_links(self.centre.names)
+        for link in LINKS.values():
+            drive(self.centre.links.setup(link))
+        drive(self.centre.links.capture("orders"))
+
+    def prepare(self, side: Side) -> None:
+        side.execute("CREATE TABLE IF NOT EXISTS stock (id TEXT PRIMARY KEY, value TEXT)")
+        side.execute("ALTER TABLE stock ADD COLUMN rep TEXT")
+        super().prepare(side)
+
+    def run(self, side: Side) -> None:
+        for link in side.names:
+            if side is self.centre:
+                told = side.own[link]
+                side.service = partial(keep, tables=side.settings["tables"], to_sender=True, **told)
+            side.run(link)
+
+    def update(self, side: Side) -> None:
+        """Change rows, and give some to others."""
+        reps = [*self.representatives.values(), None]
+        with side.engine.begin() as connection:
+            for row in self.random.sample(ROWS, self.random.choice([1, 2])):
+                value, rep = f"{side.name} {self.random.random()}", self.random.choice(reps)
+                statement = self.random.choice(MOVING)
+                connection.exec_driver_sql(statement, {"row": row, "value": value, "rep": rep})
+
+    def are_equal(self) -> bool:
+        """Whether each remote has its rows, and no others."""
+        centre = self.rows_of(self.centre)
+        mine = {remote.name: self.representatives[remote.name] for remote in self.sides[1:]}
+        return all(
+            self.rows_of(remote) == {row for row in centre if row[2] == mine[remote.name]}
+            for remote in self.sides[1:]
+        )
+
+    def rows_of(self, side: Side) -> set[tuple[Any, ...]]:
+        return {tuple(row) for row in side.query("SELECT id, value, rep FROM stock")}
+
+
 @pytest.fixture(params=[0, 3])
 def seed(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture(params=[Lives, CapturedLives])
+@pytest.fixture(params=[Lives, CapturedLives, SubscribedLives])
 def lives(request: pytest.FixtureRequest, seed: int, tmp_path: Path) -> Iterator[Lives]:
     made = request.param(tmp_path, seed)
     yield made
@@ -239,6 +306,5 @@ def test_all_are_equal_after_restores_and_retirements_and_nothing_was_applied_tw
         lives.change_lives()
         lives.settle()
 
-        centre, *remotes = lives.stocks()
-        assert remotes == [centre, centre], f"after history {history}"
+        assert lives.are_equal(), f"after history {history}"
     assert min(lives.seen[what] for what in ("restored", "repaired", "retired")) > 0
