@@ -168,8 +168,14 @@ def test_a_database_of_an_older_version_gets_its_columns_and_goes_on(pair: tuple
     both(x, y, rounds=3)
     for side in pair:
         side.leave()
-        for column in ("doubtless_sent_chain", "doubtless_received_chain"):
-            side.execute(f"ALTER TABLE sysremoteuser DROP COLUMN {column}")
+        for table, column in (
+            ("sysremoteuser", "doubtless_sent_chain"),
+            ("sysremoteuser", "doubtless_received_chain"),
+            ("sysremoteuser", "doubtless_subscription"),
+            ("doubtless_link_log", "subscriber"),
+            ("doubtless_link_changes", "subscriber"),
+        ):
+            side.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         side.restart()
 
     for operation in "bc":

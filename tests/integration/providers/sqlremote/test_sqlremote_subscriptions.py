@@ -18,6 +18,7 @@ from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
 from triggers.providers.sqlremote.comparison import compare, opened
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
+from triggers.providers.sqlremote.inspection import status
 
 SHOPS = ["shops subscribe by rep", "kinds"]
 
@@ -181,6 +182,18 @@ def test_the_log_is_kept_only_for_those_who_get_what_is_in_it(three: Three) -> N
 
     assert drive(centre.receiver().agent.outgoing.log.prune()) == 1
     bob.restart()
+
+
+def test_only_what_is_for_a_peer_counts_as_unconfirmed(three: Three) -> None:
+    centre, ann, _ = three
+    by_another_program(ann, "INSERT INTO shops VALUES (1, 'x', 'ann')")
+    settle(three)
+    by_another_program(centre, "INSERT INTO shops VALUES (2, 'y', 'bob')")
+    centre.run()
+
+    assert [row["unconfirmed"] for row in drive(status(centre.links))] == [0, 1]
+    settle(three)
+    assert [row["unconfirmed"] for side in three for row in drive(status(side.links))] == [0, 0, 0, 0]
 
 
 def test_an_emptied_table_of_a_remote_empties_only_its_rows(three: Three) -> None:

@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.links.watermark import LinkRow, reset_on
 from history.sql.statements.dialects import statement
-from history.sql.statements.watermark import FOR_LINK, MARK, NOT_CAPTURED
+from history.sql.statements.watermark import MARK, NOT_CAPTURED
 from history.store.watermark import Offset
 from triggers.providers.sqlremote.capture.declared import Declared
 from triggers.providers.sqlremote.extraction import document
@@ -24,12 +24,7 @@ from triggers.providers.sqlremote.extraction.document import Begin, Extract
 from triggers.providers.sqlremote.extraction.extract import locked
 from triggers.providers.sqlremote.extraction.tables import replace, take_time
 from triggers.providers.sqlremote.links import Links
-
-# How much of this end's work its peer has not confirmed.
-COUNT_UNCONFIRMED: Final = statement(
-    f"""SELECT COUNT(*) FROM doubtless_link_log
-    WHERE publication = :publication AND commit_offset > :confirmed AND {FOR_LINK}"""  # noqa: S608
-)
+from triggers.providers.sqlremote.publication.log import COUNT_UNCONFIRMED
 
 # The log continues behind this offset.
 JUMP_TO: Final = statement("UPDATE doubtless_link_end SET last_offset = :offset, operations = 0 WHERE id = 1")
@@ -80,7 +75,7 @@ async def _load(
         if count:
             raise ConfigurationError(
                 "extract",
-                f"{count} operations were published here after offset {confirmed}, and the peer has not "
+                f"{count} transactions were published here after offset {confirmed}, and the peer has not "
                 "confirmed them: the extract would overwrite them",
                 "save what they did, and load with --discard",
             )

@@ -70,6 +70,11 @@ NOTE_DELETED = statement(
     "UPDATE doubtless_link_end SET deleted_to = :offset WHERE id = 1 AND deleted_to < :offset"
 )
 
+COUNT_UNCONFIRMED = statement(
+    f"""SELECT COUNT(DISTINCT commit_offset) FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset > :confirmed AND {FOR_LINK}"""  # noqa: S608
+)
+
 COUNT_LOG = statement("SELECT COUNT(*) FROM doubtless_link_log WHERE publication = :publication")
 
 
@@ -126,6 +131,13 @@ class Log:
             gone = await self.watermarks.run("deleting old log", work, atomic=True)
             total += gone
         return total
+
+    async def unconfirmed(self, confirmed: Offset) -> int:
+        """Count the transactions for the peer after an offset."""
+        values: dict[str, Any] = {"publication": self.publication, "confirmed": confirmed, "link": self.link}
+        work = partial(fetch, statement=COUNT_UNCONFIRMED, **values)
+        ((count,),) = await self.watermarks.run("counting the log", work)
+        return int(count)
 
     async def count(self) -> int:
         """Count the operations that are kept."""
