@@ -139,11 +139,11 @@ RESET = statement(
     "doubtless_received_digest = NULL WHERE doubtless_link = :link"
 )
 
+_SUBSCRIPTION: Final = "(SELECT doubtless_subscription FROM sysremoteuser WHERE doubtless_link = :link)"
+
 #: Which operations of the log a link's peer gets: not what came from it, nor rows of other subscribers.
-FOR_LINK: Final = """(origin IS NULL OR origin <> :link) AND (subscriber IS NULL OR EXISTS (
-        SELECT 1 FROM sysremoteuser WHERE doubtless_link = :link AND CASE WHEN doubtless_subscription IS NULL
-            THEN substr(subscriber, 1, 1) <> '>'
-            ELSE subscriber IN ('=' || doubtless_subscription, '>' || doubtless_subscription) END
-    ))"""
+FOR_LINK: Final = f"""(origin IS NULL OR origin <> :link) AND (subscriber IS NULL
+        OR subscriber IN ('=' || {_SUBSCRIPTION}, '>' || {_SUBSCRIPTION})
+        OR ({_SUBSCRIPTION} IS NULL AND substr(subscriber, 1, 1) <> '>'))"""
 
 READ_END = statement("SELECT last_offset, deleted_to FROM doubtless_link_end WHERE id = 1")
