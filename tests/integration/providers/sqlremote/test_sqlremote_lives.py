@@ -205,11 +205,14 @@ class Lives(Three):
         if len(self.sides) < len("cab"):
             self.replace()
         self.carrier.fate = lambda: Fate.ARRIVES
+        quiet = 0
         for _ in range(60):
             for side in self.sides:
                 self.run(side)
             self.centre.clock.pass_by()
-            if not self.repair() and self.is_quiet():
+            # An answer to the first words of an agent is on its way for a while.
+            quiet = quiet + 1 if not self.repair() and self.is_quiet() else 0
+            if quiet == 3:
                 break
         else:
             raise AssertionError("something is still on its way")
