@@ -86,10 +86,6 @@ class LogEnd:
     last: Offset
     deleted_to: Offset
 
-    def unconfirmed(self, row: LinkRow) -> int:
-        """Return how many offsets the peer of a link has not confirmed."""
-        return max(0, self.last - row.watermark.outgoing.confirm_sent)
-
 
 def row_of(row: AnyRow) -> LinkRow:
     """Read a row of ``sysremoteuser``."""

@@ -89,13 +89,14 @@ ADD = statement(
     """INSERT INTO sysremoteuser (
         consolidate, type_id, address, frequency, send_time, log_send, log_sent, confirm_sent, send_count,
         resend_count, log_received, receive_count, rereceive_count, doubtless_link, doubtless_publication,
-        doubtless_epoch, doubtless_peer_epoch, doubtless_skipped
+        doubtless_epoch, doubtless_peer_epoch, doubtless_skipped, doubtless_subscription
     ) VALUES (
         :consolidate, :type_id, :address, :frequency, :send_time, :start, :start, :start, 0,
-        0, 0, 0, 0, :link, :publication, :epoch, :peer_epoch, 0
+        0, 0, 0, 0, :link, :publication, :epoch, :peer_epoch, 0, :subscription
     ) ON CONFLICT (doubtless_link) DO UPDATE SET
         consolidate = excluded.consolidate, type_id = excluded.type_id, address = excluded.address,
-        frequency = excluded.frequency, send_time = excluded.send_time
+        frequency = excluded.frequency, send_time = excluded.send_time,
+        doubtless_subscription = excluded.doubtless_subscription
     RETURNING *"""
 )
 
@@ -137,5 +138,12 @@ RESET = statement(
     + ", doubtless_agent = NULL, doubtless_stopped = NULL, doubtless_failed = NULL, "
     "doubtless_received_digest = NULL WHERE doubtless_link = :link"
 )
+
+_SUBSCRIPTION: Final = "(SELECT doubtless_subscription FROM sysremoteuser WHERE doubtless_link = :link)"
+
+#: Which operations of the log a link's peer gets: not what came from it, nor rows of other subscribers.
+FOR_LINK: Final = f"""(origin IS NULL OR origin <> :link) AND (subscriber IS NULL
+        OR subscriber IN ('=' || {_SUBSCRIPTION}, '>' || {_SUBSCRIPTION})
+        OR ({_SUBSCRIPTION} IS NULL AND substr(subscriber, 1, 1) <> '>'))"""
 
 READ_END = statement("SELECT last_offset, deleted_to FROM doubtless_link_end WHERE id = 1")

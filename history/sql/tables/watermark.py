@@ -5,10 +5,12 @@ sysremoteuser           one row per link: see :mod:`history.store.watermark`, un
                         Columns that begin with ``doubtless_`` are ours: the link's name and publication, the
                         two epochs, the message size, the agent that runs the link and until when it counts
                         as running, why it is stopped, the checksum of the last applied transaction, the
-                        failed transaction, the number of skipped transactions, and the chains of all
-                        confirmed and of all applied transactions
+                        failed transaction, the number of skipped transactions, the chains of all
+                        confirmed and of all applied transactions, and the value that the peer subscribes to
 doubtless_link_log      the transaction log: one row per operation. ``origin`` is the link by which it
-                        came; NULL if it comes from the application
+                        came; NULL if it comes from the application. ``subscriber`` says who gets it: NULL
+                        everybody; ``=x`` the links that subscribe to x, or to no value; ``>x`` those to x;
+                        ``*`` those to no value
 doubtless_link_end      one row: the last granted offset and the operations in its transaction so far, the
                         offset up to which the log was deleted, and the version of these tables
 doubtless_link_changes  what triggers have captured, one row per operation, until an agent moves it into the
@@ -23,12 +25,13 @@ Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text
 
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
-from history.sql.statements.dialects import Dialect, statement
+from history.sql.statements.dialects import statement
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.history import NAME, NUMBER, history_exists
 from history.sql.tables.making import make_tables, table_exists
@@ -71,6 +74,7 @@ SYSREMOTEUSER = Table(
     Column("doubtless_skipped", Integer, nullable=False),
     Column("doubtless_sent_chain", LargeBinary),
     Column("doubtless_received_chain", LargeBinary),
+    Column("doubtless_subscription", Text),
     Index("sysremoteuser_schedule", "frequency", "send_time"),
     Index("sysremoteuser_publication", "doubtless_publication"),
 )
@@ -84,6 +88,7 @@ LINK_LOG = Table(
     Column("origin", NAME),
     Column("committed_at", BigInteger, nullable=False),
     Column("operation", Text, nullable=False),
+    Column("subscriber", Text),
 )
 
 LINK_END = Table(
@@ -104,6 +109,7 @@ LINK_CHANGES = Table(
     Column("work", BigInteger, nullable=False),
     Column("origin", NAME),
     Column("operation", Text, nullable=False),
+    Column("subscriber", Text),
 )
 
 LINK_WORK = Table(
@@ -135,13 +141,19 @@ BEGIN_WORK = statement("INSERT INTO doubtless_link_work (id, number) VALUES (1, 
 #: A table that older versions did not make; ``doubtless_link_changes`` was added with it.
 ADDED_TABLE = LINK_WORK
 
-#: Columns that older versions did not make; both may be NULL.
-ADDED = ("doubtless_sent_chain", "doubtless_received_chain")
+#: Columns that older versions did not make; all may be NULL.
+ADDED = (
+    SYSREMOTEUSER.c.doubtless_sent_chain,
+    SYSREMOTEUSER.c.doubtless_received_chain,
+    SYSREMOTEUSER.c.doubtless_subscription,
+    LINK_LOG.c.subscriber,
+    LINK_CHANGES.c.subscriber,
+)
 
 # The existing ones among these columns.
 COLUMN_EXISTS = statement(
-    sqlite="SELECT COUNT(*) FROM pragma_table_info('sysremoteuser') WHERE name = :name",
-    postgresql="SELECT COUNT(*) FROM pg_attribute WHERE attrelid = to_regclass('sysremoteuser') "
+    sqlite="SELECT COUNT(*) FROM pragma_table_info(:table) WHERE name = :name",
+    postgresql="SELECT COUNT(*) FROM pg_attribute WHERE attrelid = to_regclass(:table) "
     "AND attname = :name AND NOT attisdropped",
 )
 
@@ -155,7 +167,8 @@ async def links_exist(connection: AnyConnection) -> bool:
     Raises:
         ConfigurationError: a newer version wrote them, or another program.
     """
-    await refuse_foreign(connection, LINKS.sorted_tables, setting="links", added=ADDED)
+    added = [column.name for column in ADDED]
+    await refuse_foreign(connection, LINKS.sorted_tables, setting="links", added=added)
     if not await table_exists(connection, LINK_END):
         return False
     for (version,) in await fetch(connection, READ_LINK_SCHEMA):
@@ -178,16 +191,19 @@ async def history_with_links_exists(connection: AnyConnection) -> bool:
     return await history_exists(connection)
 
 
-async def _missing(connection: AnyConnection) -> Sequence[str]:
-    counts = {name: await fetch(connection, COLUMN_EXISTS, name=name) for name in ADDED}
-    return [name for name, ((there,),) in counts.items() if not there]
+async def _missing(connection: AnyConnection) -> Sequence[Column[Any]]:
+    counts = [
+        await fetch(connection, COLUMN_EXISTS, table=column.table.name, name=column.name) for column in ADDED
+    ]
+    return [column for column, ((there,),) in zip(ADDED, counts, strict=True) if not there]
 
 
 async def create_links(connection: AnyConnection) -> None:
     """Add the missing tables; existing ones stay as they are."""
     await make_tables(connection, LINKS.sorted_tables)
-    kind = "BYTEA" if connection.dialect.name == Dialect.POSTGRESQL else "BLOB"
-    for name in await _missing(connection):
-        await execute(connection, statement(f"ALTER TABLE sysremoteuser ADD COLUMN {name} {kind}"))
+    for column in await _missing(connection):
+        kind = column.type.compile(connection.dialect)
+        words = f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"
+        await execute(connection, statement(words))
     await execute(connection, BEGIN_LOG, schema=LINK_SCHEMA)
     await execute(connection, BEGIN_WORK)

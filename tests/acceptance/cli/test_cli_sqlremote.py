@@ -193,3 +193,44 @@ def test_captured_tables_need_no_module_and_are_compared(tmp_path: Path) -> None
     )
     assert (written.code, written.json[0]["rows"]) == (0, 2)
     assert (from_file.code, "orders, missing here: [7]" in from_file.err) == (1, True)
+
+
+OFFICE = """
+subscription = "ann"
+tables = ["shops subscribe by rep"]
+capture = true
+to_sender = true
+"""
+
+REMOTE = """
+tables = ["shops"]
+capture = true
+"""
+
+
+def test_a_link_carries_extracts_and_compares_the_rows_of_its_subscription(tmp_path: Path) -> None:
+    doubtless = InProcess(tmp_path)
+    engines = {name: create_engine(f"sqlite:///{tmp_path}/{name}.db") for name in "xy"}
+    for name, peer, more in (("x", "y", OFFICE), ("y", "x", REMOTE)):
+        text_of = SETTINGS.format(name=name, peer=peer, folder=tmp_path) + more
+        (tmp_path / f"{name}.toml").write_text(text_of)
+        with engines[name].begin() as connection:
+            connection.execute(text("CREATE TABLE shops (id INTEGER PRIMARY KEY, rep TEXT)"))
+    with engines["x"].begin() as connection:
+        connection.execute(text("INSERT INTO shops VALUES (1, 'ann'), (2, 'bob')"))
+    for name in "xy":
+        assert doubtless("sqlremote", "setup", f"{name}.toml").code == 0
+
+    extracted = doubtless("sqlremote", "extract", "x.toml", "orders", "--to", "down", "--yes", "--json")
+    loaded = doubtless("sqlremote", "load", "y.toml", "orders", "down", "--yes", "--json")
+    with engines["x"].begin() as connection:
+        connection.execute(text("INSERT INTO shops VALUES (3, 'ann'), (4, 'bob')"))
+        connection.execute(text("UPDATE shops SET rep = 'ann' WHERE id = 2"))
+    before = doubtless("sqlremote", "compare", "x.toml", "orders", "--with", "y.toml", "--json")
+    for name in "xyx":
+        assert doubtless("sqlremote", "run", f"{name}.toml", "--batch").code == 0
+    after = doubtless("sqlremote", "compare", "x.toml", "orders", "--with", "y.toml", "--json")
+
+    assert (extracted.code, loaded.json["rows"]) == (0, 1)
+    assert before.json[0]["missing_there"] == ["[2]", "[3]"]
+    assert (after.code, after.json[0]["rows"], after.json[0]["other_rows"]) == (0, 3, 3)

@@ -107,7 +107,7 @@ def revoke(
     with work.opened(settings) as links:
         unconfirmed = work.revocable(links, link)
         if not yes:
-            confirm(f"Forget {link}, whose peer has not confirmed {unconfirmed} offsets of the log?")
+            confirm(f"Forget {link}, whose peer has not confirmed {unconfirmed} transactions of the log?")
         deleted = work.revoked(links, link)
     if state.as_json:
         state.document({"link": link, "unconfirmed": unconfirmed, "deleted_operations": deleted})

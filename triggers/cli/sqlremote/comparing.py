@@ -24,16 +24,16 @@ def compare_ends(state: State, settings: Path, link: str, *, other: str | None, 
         typer.Exit: something differs: the exit code is 1.
     """
     with opened(settings) as links:
-        tables = links.link(link).tables
+        tables, subscription = links.link(link).tables, links.link(link).subscription
         if not tables:
             raise ConfigurationError(
                 "tables", f"no table of link {link} is named", "set tables = [...] of the link"
             )
-        with comparison.opened(links.settings.database, tables) as here:
+        with comparison.opened(links.settings.database, tables, subscription) as here:
             if to is not None:
                 comparison.write(here, to)
             if other is not None:
-                with comparison.opened_end(other, tables) as there:
+                with comparison.opened_end(other, tables, subscription) as there:
                     _show(state, comparison.compare(here, there))
                 return
             rows = [

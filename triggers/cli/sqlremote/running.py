@@ -69,7 +69,8 @@ async def run_sender(
 def applying_changes(link: str, settings: LinkSettings) -> Trigger[..., Any]:
     """Return a trigger that applies captured changes to the tables of a link."""
     made = trigger(LINK + link, name=f"apply-{link}", transacted=True, max_body_size=sys.maxsize)
-    return made(service_for(settings.tables, to_sender=settings.to_sender))
+    service = service_for(settings.tables, to_sender=settings.to_sender, subscription=settings.subscription)
+    return made(service)
 
 
 def trigger_of(link: str, triggers: Sequence[Trigger[..., Any]]) -> Trigger[..., Any] | None:

@@ -197,7 +197,7 @@ def row_of(links: Links, link: str) -> LinkRow:
 
 
 def revocable(links: Links, link: str) -> int:
-    """Return how many offsets of the log the peer of a link has not confirmed.
+    """Return how many transactions of the log the peer of a link has not confirmed.
 
     Raises:
         ConfigurationError: the link is still in the settings, or the database does not have it.
@@ -211,7 +211,7 @@ def revocable(links: Links, link: str) -> int:
         left = [name for name in every if name not in links.settings.links]
         refuse_unknown("LINK", "link to revoke", link, left)
         raise ConfigurationError("LINK", f"there is no link {link}", "see: doubtless sqlremote status")
-    return drive(watermarks.end()).unconfirmed(row)
+    return drive(Log(watermarks, row.publication, link).unconfirmed(row.watermark.outgoing.confirm_sent))
 
 
 def revoked(links: Links, link: str) -> int:

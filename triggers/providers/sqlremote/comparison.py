@@ -24,7 +24,7 @@ from history.sql.statements.dialects import Dialect
 from triggers.providers.sqlremote.capture.declared import Captured, Declared, captured
 from triggers.providers.sqlremote.extraction import postgres
 from triggers.providers.sqlremote.extraction.document import Shape, checked, hidden_beside, writing
-from triggers.providers.sqlremote.extraction.tables import AT_ONCE, tables_of, take_time
+from triggers.providers.sqlremote.extraction.tables import read, tables_of, take_time
 from triggers.providers.sqlremote.settings import RemoteSettings
 
 #: Into how many groups the keys of a table are divided.
@@ -100,6 +100,7 @@ class DatabaseEnd:
 
     connection: Connection
     found: Sequence[Captured]
+    subscription: str | None = None
 
     @property
     def tables(self) -> Sequence[Shape]:
@@ -109,13 +110,14 @@ class DatabaseEnd:
     def rows(self) -> Iterator[tuple[int, str, int]]:
         """Return its rows."""
         for number, one in enumerate(self.found):
-            (table,) = tables_of(self.connection, [Declared(one.name, one.columns)], raw=True)
+            declared = Declared(one.name, one.columns, one.by, self.subscription)
+            (table,) = tables_of(self.connection, [declared], raw=True)
             names = list(table.columns.keys())
             keys = [names.index(name) for name in one.key]
             order = sorted(range(len(names)), key=names.__getitem__)
             is_sqlite = self.connection.dialect.name == Dialect.SQLITE
             reading = select(table) if is_sqlite else postgres.reading(table)
-            for row in self.connection.execute(reading, execution_options={"yield_per": AT_ONCE}):
+            for row in read(self.connection, reading, declared, table):
                 values = [_same(value) for value in row]
                 yield (
                     number,
@@ -125,8 +127,8 @@ class DatabaseEnd:
 
 
 @contextmanager
-def opened(url: str, tables: Sequence[str]) -> Generator[DatabaseEnd]:
-    """Open a database for a comparison of these tables, as in the setting ``tables``.
+def opened(url: str, tables: Sequence[str], subscription: str | None = None) -> Generator[DatabaseEnd]:
+    """Open a database for a comparison of these tables, as in the settings of a link.
 
     Raises:
         ConfigurationError: a table, or its primary key, is missing.
@@ -138,7 +140,8 @@ def opened(url: str, tables: Sequence[str]) -> Generator[DatabaseEnd]:
             for statement in _BEGIN[Dialect(connection.dialect.name)]:
                 connection.exec_driver_sql(statement)
             take_time(connection)
-            yield DatabaseEnd(connection, [captured(connection, Declared.parse(table)) for table in tables])
+            found = [captured(connection, Declared.parse(table)) for table in tables]
+            yield DatabaseEnd(connection, found, subscription)
     finally:
         engine.dispose()
 
@@ -175,7 +178,7 @@ class _Sums:
 
 
 @contextmanager
-def opened_end(words: str, tables: Sequence[str]) -> Generator[End]:
+def opened_end(words: str, tables: Sequence[str], subscription: str | None = None) -> Generator[End]:
     """Open the end that a person names: a database's URL, a settings file, or a file of checksums.
 
     Raises:
@@ -185,7 +188,7 @@ def opened_end(words: str, tables: Sequence[str]) -> Generator[End]:
     if "://" not in words and not file.name.endswith(".toml"):
         yield FileEnd.opened(file)
         return
-    with opened(words if "://" in words else RemoteSettings.load(file).database, tables) as end:
+    with opened(words if "://" in words else RemoteSettings.load(file).database, tables, subscription) as end:
         yield end
 
 

@@ -42,7 +42,7 @@ async def status(links: Links) -> Sequence[dict[str, Any]]:
             "log_deleted_to": end.deleted_to,
             "log_operations": await log.count(),
             "captured": await log.waiting(),
-            "unconfirmed": end.unconfirmed(row),
+            "unconfirmed": await log.unconfirmed(row.watermark.outgoing.confirm_sent),
             "inbox": inbox.messages,
             "gap": inbox.gap,
         }

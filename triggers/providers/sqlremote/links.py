@@ -119,6 +119,7 @@ class Links:
             address=settings.outbox,
             frequency=schedule.frequency,
             send_time=schedule.send_time,
+            subscription=settings.subscription,
         )
 
     async def capture(self, name: str) -> None:

@@ -15,7 +15,7 @@ Durations are in seconds. Paths are relative to the file.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -24,6 +24,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from history.errors import ConfigurationError
 from history.sql.links.history import ApplyErrorPolicy
+from triggers.providers.sqlremote.capture.declared import Declared
 from triggers.providers.sqlremote.carriers.carrier import check_address
 from triggers.providers.sqlremote.protocol.inbox import SubscriberSettings
 from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE
@@ -54,7 +55,8 @@ class LinkSettings(BaseModel):
     a link to sending or receiving. ``tables`` are the ones that an extract copies, parents before their
     children, each with all its columns or, as ``customers(id, name)``, with some. With ``capture``, triggers
     publish every change of them, and changes of the peer are applied to them; with ``to_sender``, what was
-    applied goes back to the peer as well. ``keep_log`` is how long the log is kept although every peer has
+    applied goes back to the peer as well. Of a table ``orders subscribe by rep`` the peer gets the rows whose
+    ``rep`` is ``subscription``. ``keep_log`` is how long the log is kept although every peer has
     confirmed it. So a peer restored from a backup can get again what it lost. ``hooks`` names an object with
     the methods of :class:`~triggers.providers.sqlremote.agent.hooks.Hooks`.
     """
@@ -81,6 +83,7 @@ class LinkSettings(BaseModel):
     on_apply_error: ApplyErrorPolicy = "park"
     direction: Literal["both", "send", "receive"] = "both"
     tables: tuple[str, ...] = ()
+    subscription: str | None = Field(default=None, min_length=1)
     capture: bool = False
     to_sender: bool = False
     keep_log: Seconds = DEFAULT_KEEP_LOG
@@ -90,6 +93,14 @@ class LinkSettings(BaseModel):
     def captures(self) -> bool:
         """Whether triggers capture changes for the peer."""
         return self.capture and self.direction != "receive"
+
+    def declared(self, tables: Sequence[str] = ()) -> Sequence[Declared]:
+        """Return tables, by default those of the link, with the rows that its peer subscribes to.
+
+        Raises:
+            ConfigurationError: one of them names no table.
+        """
+        return [Declared.parse(table, self.subscription) for table in tables or self.tables]
 
     @property
     def publishing(self) -> PublisherSettings:
@@ -148,8 +159,23 @@ class LinkSettings(BaseModel):
             raise ConfigurationError(
                 f"links.{link}.capture", "no table is named", 'write tables = ["orders"], or leave it out'
             )
+        self._check_subscription(link)
         _ = self.publishing, self.receiving, self.schedule
         return self if self.publication else self.model_copy(update={"publication": link})
+
+    def _check_subscription(self, link: str) -> None:
+        if self.subscription is None:
+            return
+        if not any(table.by for table in self.declared()):
+            raise ConfigurationError(
+                f"links.{link}.subscription",
+                "no table says which column has the value",
+                'write tables = ["orders subscribe by rep"], or leave subscription out',
+            )
+        if not self.capture:
+            raise ConfigurationError(
+                f"links.{link}.subscription", "only captured rows have subscribers", "write capture = true"
+            )
 
 
 class RemoteSettings(BaseModel):

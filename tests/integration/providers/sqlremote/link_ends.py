@@ -58,6 +58,8 @@ class Side:
     horizon: Callable[[str], Offset | None] = everything
     folder: Path = Path()
     names: Sequence[str] = ("orders",)
+    #: The settings of single links.
+    own: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     receivers: dict[str, LinkReceiver] | None = None
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ class Side:
                 "outbox": self.peer if name == "orders" else f"{name}-{self.name}",
                 "publication": "orders",
                 **self.settings,
+                **self.own.get(name, {}),
             }
             for name in self.names
         }

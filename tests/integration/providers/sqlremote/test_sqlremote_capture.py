@@ -233,7 +233,7 @@ def test_an_extract_has_what_was_captured_before_and_load_captures_nothing(
     by_another_program(y, "INSERT INTO customers VALUES (7, 'lost')")
     drive(extract(x.links, "orders", tmp_path / "extract"))
 
-    with pytest.raises(ConfigurationError, match="1 operations were published here"):
+    with pytest.raises(ConfigurationError, match="1 transactions were published here"):
         drive(load(y.links, "orders", tmp_path / "extract"))
     drive(load(y.links, "orders", tmp_path / "extract", discard=True))
     by_another_program(x, "INSERT INTO customers VALUES (2, 'Bob')")

@@ -26,10 +26,15 @@ HISTORIES = sized(10, full=1000)
 
 
 def keep(
-    operations: Sequence[Any], connection: Connection, *, tables: Sequence[str], to_sender: bool = False
+    operations: Sequence[Any],
+    connection: Connection,
+    *,
+    tables: Sequence[str],
+    to_sender: bool = False,
+    subscription: str | None = None,
 ) -> None:
     changes = [Change.model_validate(operation) for operation in operations]
-    apply_changes(connection, changes, tables=tables, to_sender=to_sender)
+    apply_changes(connection, changes, tables=tables, to_sender=to_sender, subscription=subscription)
 
 
 def compared(x: Side, y: Side, tables: Sequence[str]) -> list[Difference]:

@@ -58,7 +58,7 @@ class Three:
         )
         a = Side("a", "c", urls[1], service=below, settings=told[1], **shared)
         b = Side("third-c", "c-third", urls[2], service=below, settings=told[2], **shared)
-        self.sides = (self.centre, a, b)
+        self.sides: tuple[Side, ...] = (self.centre, a, b)
         for side in self.sides:
             side.execute("CREATE TABLE stock (id TEXT PRIMARY KEY, value TEXT)")
 

@@ -163,7 +163,7 @@ def test_what_was_published_and_not_confirmed_is_not_overwritten_unless_it_is_gi
     order(y, "mine")
     drive(extract(x.links, "orders", tmp_path / "extract"))
 
-    with pytest.raises(ConfigurationError, match="1 operations were published here after offset 0"):
+    with pytest.raises(ConfigurationError, match="1 transactions were published here after offset 0"):
         drive(load(y.links, "orders", tmp_path / "extract"))
     assert ids(y) == ["a", "mine"]
     drive(load(y.links, "orders", tmp_path / "extract", discard=True))

@@ -124,6 +124,20 @@ def test_a_new_epoch_of_the_peer_stops_the_link(pair: tuple[Side, Side]) -> None
     assert y.got == ["a"]
 
 
+def test_an_end_that_was_restored_to_before_a_reset_hears_of_it_from_a_silent_peer(
+    pair: tuple[Side, Side],
+) -> None:
+    x, y = pair
+    backup = x.back_up()
+    reset_both(x, y)
+    both(x, y, rounds=3)
+
+    x.restore(backup)
+    both(x, y, rounds=3)
+
+    assert "EPOCH_MISMATCH" in (x.row().stopped or "")
+
+
 #: Operations that fit into one message, and that need several.
 SIZES = {"single": 10, "multi-part": 1500}
 
@@ -168,8 +182,14 @@ def test_a_database_of_an_older_version_gets_its_columns_and_goes_on(pair: tuple
     both(x, y, rounds=3)
     for side in pair:
         side.leave()
-        for column in ("doubtless_sent_chain", "doubtless_received_chain"):
-            side.execute(f"ALTER TABLE sysremoteuser DROP COLUMN {column}")
+        for table, column in (
+            ("sysremoteuser", "doubtless_sent_chain"),
+            ("sysremoteuser", "doubtless_received_chain"),
+            ("sysremoteuser", "doubtless_subscription"),
+            ("doubtless_link_log", "subscriber"),
+            ("doubtless_link_changes", "subscriber"),
+        ):
+            side.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         side.restart()
 
     for operation in "bc":

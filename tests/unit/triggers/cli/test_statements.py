@@ -41,7 +41,8 @@ def test_each_subscription_is_a_link_that_captures_the_tables_of_its_publication
         ("hq", "orders_pub", True, True),
         ("hq_user", "orders_pub", True, True),
     }
-    assert links["field_1"].tables == ("customers(id, name)", "orders")
+    assert links["field_1"].tables == ("customers(id, name)", "orders subscribe by rep_key")
+    assert [one.subscription for one in links.values()] == ["1", None, None]
     assert [one.outbox for one in links.values()] == ["f1", "f2", "night-example.com"]
     assert [one.send for one in links.values()] == ["every 00:05:00", "every 00:05:00", "at 22:00"]
 
@@ -51,6 +52,35 @@ def test_a_remote_database_has_one_link_to_the_database_above(tmp_path: Path) ->
     (link,) = loaded(text + "CREATE SUBSCRIPTION TO p FOR hq", tmp_path).links.values()
 
     assert (link.consolidated, link.to_sender, link.outbox) == (True, False, "it-s-hq")
+
+
+def test_a_column_to_subscribe_by_is_among_the_columns_of_its_table(tmp_path: Path) -> None:
+    text = """GRANT REMOTE TO a, b TYPE file ADDRESS 'a', 'b';
+        CREATE PUBLICATION p (TABLE t (id) SUBSCRIBE BY "rep key", TABLE u (id, r) SUBSCRIBE BY (r), TABLE v);
+        CREATE SUBSCRIPTION TO p ('it''s') FOR a; CREATE SUBSCRIPTION TO p (7) FOR b"""
+    links = loaded(text, tmp_path).links
+
+    assert links["a"].tables == ("t(id, rep key) subscribe by rep key", "u(id, r) subscribe by r", "v")
+    assert [one.subscription for one in links.values()] == ["it's", "7"]
+
+
+@pytest.mark.parametrize(
+    ("by", "value", "told"),
+    [
+        ("SUBSCRIBE BY (SELECT k FROM u WHERE u.id = t.id)", "('1')", "t: SUBSCRIBE BY (SELECT k"),
+        ("SUBSCRIBE BY substr(k, 1)", "('1')", "t: SUBSCRIBE BY substr(k, 1)"),
+        ("", "('1')", "subscription value '1'"),
+        ("SUBSCRIBE BY k", "(CURRENT USER)", "subscription value CURRENT USER"),
+    ],
+)
+def test_what_no_column_says_is_missing(by: str, value: str, told: str, tmp_path: Path) -> None:
+    text = f"GRANT REMOTE TO a TYPE file ADDRESS 'a'; CREATE PUBLICATION p (TABLE t {by});"
+    text += f"CREATE SUBSCRIPTION TO p {value} FOR a"
+    (link,) = loaded(text, tmp_path).links.values()
+
+    assert link.subscription is None
+    (line,) = (line for line in report_of(read_statements(text)).splitlines() if told in line)
+    assert "missing" in line
 
 
 def test_several_subscriptions_of_a_user_are_several_links(tmp_path: Path) -> None:

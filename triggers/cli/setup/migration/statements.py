@@ -26,6 +26,7 @@ _TABLE: Final = re.compile(
     rf"TABLE\s+({_NAME}(?:\.{_NAME})?)\s*(?:\(([^()]*)\))?\s*(WHERE\b.*?)?\s*(SUBSCRIBE\s+BY\b.*)?",
     _FLAGS,
 )
+_BY: Final = re.compile(rf"SUBSCRIBE\s+BY\s+(?:({_NAME})|\(\s*({_NAME})\s*\))", re.IGNORECASE)
 _SUBSCRIPTION: Final = re.compile(
     rf"CREATE\s+SUBSCRIPTION\s+TO\s+({_NAME}(?:\.{_NAME})?)\s*(?:\(\s*(.+?)\s*\))?\s*FOR\s+(.+)",
     _FLAGS,
@@ -49,6 +50,19 @@ class Publication:
     tables: list[str] = field(default_factory=list[str])
     notes: list[Note] = field(default_factory=list[Note])
 
+    @property
+    def has_subscribers(self) -> bool:
+        """Whether a table says by its column who gets a row."""
+        return any(" subscribe by " in table for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A publication that a user gets; all its rows, or those with the value."""
+
+    publication: str
+    value: str | None = None
+
 
 @dataclass(slots=True)
 class Remote:
@@ -58,7 +72,7 @@ class Remote:
     consolidated: bool
     kind: str
     send: str | None
-    publications: list[str] = field(default_factory=list[str])
+    publications: list[Subscription] = field(default_factory=list[Subscription])
     notes: list[Note] = field(default_factory=list[Note])
 
 
@@ -123,10 +137,24 @@ def _publication(inside: str) -> Publication:
                 Note(Kind.MISSING, f"{name}: {_line(table[3])}", "all rows of the table are sent")
             )
         if table[4]:
-            made.notes.append(
-                Note(Kind.MISSING, f"{name}: {_line(table[4])}", "every link gets all rows of the table")
-            )
+            made.tables[-1] = _subscribe_by(made, name, columns, _line(table[4]))
     return made
+
+
+def _subscribe_by(made: Publication, name: str, columns: Sequence[str], words: str) -> str:
+    """Return the table, with the column to subscribe by; an expression has no counterpart."""
+    declared = f"{name}({', '.join(columns)})" if columns else name
+    by = _BY.fullmatch(words)
+    if by is None:
+        made.notes.append(Note(Kind.MISSING, f"{name}: {words}", "every link gets all rows of the table"))
+        return declared
+    column = _last(by[1] or by[2])
+    if columns and column not in columns:
+        declared = f"{name}({', '.join([*columns, column])})"
+        made.notes.append(Note(Kind.CHECK, f"{name}: {words}", f"{column} is sent as well"))
+    declared = f"{declared} subscribe by {column}"
+    made.notes.append(Note(Kind.SAME, f"{name}: {words}", f"tables = [{declared!r}]"))
+    return declared
 
 
 def _parts(inside: str) -> Iterator[str]:
@@ -155,9 +183,22 @@ def _subscribe(found: Statements, made: re.Match[str]) -> None:
         if remote is None:
             found.left_out.append((_line(made[0]), f"no GRANT REMOTE names {user}"))
             continue
-        remote.publications.append(_last(made[1]))
-        if made[2]:
+        publication = _last(made[1])
+        has_subscribers = found.publications.get(publication, Publication()).has_subscribers
+        value = _value(made[2]) if made[2] and has_subscribers else None
+        remote.publications.append(Subscription(publication, value))
+        if value is not None:
+            remote.notes.append(Note(Kind.SAME, f"subscription value {made[2]}", f"subscription = {value!r}"))
+        elif made[2]:
             remote.notes.append(Note(Kind.MISSING, f"subscription value {made[2]}", "the link gets all rows"))
+        elif has_subscribers and not remote.consolidated:
+            remote.notes.append(Note(Kind.CHECK, "no subscription value", "the link gets all rows"))
+
+
+def _value(words: str) -> str | None:
+    """Return the value that a literal has, as text; None for an expression, and for no text."""
+    literal = re.fullmatch(rf"{_TEXT}|(-?\d+)", words)
+    return None if literal is None else literal[2] or _text(literal[1]) or None
 
 
 def links_of(found: Statements) -> str:
@@ -168,7 +209,8 @@ def links_of(found: Statements) -> str:
         'database = "postgresql://user@host/database"',
         "",
     ]
-    for name, user, remote, publication in _links(found):
+    for name, user, remote, subscription in _links(found):
+        publication = subscription.publication
         tables = found.publications.get(publication, Publication()).tables
         settings: Mapping[str, object] = {
             "publication": publication or name,
@@ -178,6 +220,7 @@ def links_of(found: Statements) -> str:
             **({"consolidated": True} if remote.consolidated else {}),
             **({"send": remote.send} if remote.send else {}),
             **({"tables": tables, "capture": True} if tables else {}),
+            **({"subscription": subscription.value} if subscription.value is not None else {}),
             **({"to_sender": True} if tables and not remote.consolidated else {}),
         }
         lines.append(f"[links.{json.dumps(name, ensure_ascii=False)}]")
@@ -186,18 +229,18 @@ def links_of(found: Statements) -> str:
     return "\n".join(lines)
 
 
-def _links(found: Statements) -> Iterator[tuple[str, str, Remote, str]]:
-    """Yield the name of each link, its user, and its publication: one link for each subscription."""
+def _links(found: Statements) -> Iterator[tuple[str, str, Remote, Subscription]]:
+    """Yield the name of each link, its user, and its subscription: one link for each."""
     for user, remote in found.remotes.items():
-        for publication in remote.publications or [""]:
-            name = user if len(remote.publications) < 2 else f"{user}-{publication}"  # noqa: PLR2004
-            yield name, user, remote, publication
+        for one in remote.publications or [Subscription("")]:
+            name = user if len(remote.publications) < 2 else f"{user}-{one.publication}"  # noqa: PLR2004
+            yield name, user, remote, one
 
 
 def report_of(found: Statements) -> str:
     """Return the report in Markdown."""
     lines = ["# Links of SQL Remote", "", f"{sum(1 for _ in _links(found))} links are made.", ""]
-    for name, user, remote, publication in _links(found):
+    for name, user, remote, subscription in _links(found):
         notes = [
             Note(
                 Kind.SAME if _address(remote.address) == remote.address else Kind.CHECK,
@@ -207,7 +250,7 @@ def report_of(found: Statements) -> str:
             Note(Kind.CHECK, f"message system {remote.kind}", "choose the carrier"),
             *([Note(Kind.SAME, f"SEND {remote.send}", f"send = {remote.send!r}")] if remote.send else []),
             *remote.notes,
-            *found.publications.get(publication, Publication()).notes,
+            *found.publications.get(subscription.publication, Publication()).notes,
         ]
         if len(remote.publications) > 1:
             notes.append(

@@ -1,5 +1,6 @@
 """A captured change of a row, and how the other end applies it."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, cast
@@ -12,7 +13,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.database.engine import execute
 from history.sql.links.history import applying
-from history.sql.statements.dialects import quoted_name
+from history.sql.statements.dialects import Dialect, quoted_name
 from history.sql.statements.watermark import MARK
 from triggers.providers.sqlremote.capture.declared import Declared, column_types
 
@@ -46,12 +47,15 @@ def apply_changes(
     *,
     tables: Sequence[str],
     to_sender: bool = False,
+    subscription: str | None = None,
 ) -> None:
     """Apply captured changes to the tables here, whatever their rows hold: the last change wins.
 
     An INSERT whose key exists already overwrites the row. An UPDATE or DELETE without a row does nothing.
     ``tables`` are those that the peer may change, as in the setting ``tables``. With ``to_sender``, triggers
-    here capture these changes as this database's own: every peer gets them, the sender included.
+    here capture these changes as this database's own: every peer gets them, the sender included. With
+    ``subscription``, a TRUNCATE deletes only the rows of that subscriber, and a row that it has inserted for
+    another one is deleted there.
 
         @trigger("link:orders", name="apply-orders", transacted=True)
         def apply(operations: list[Change], connection: Connection) -> None:
@@ -62,10 +66,12 @@ def apply_changes(
         SQLAlchemyError: the database refuses a change.
     """
     blocking = connection.connection() if isinstance(connection, Session) else connection
-    origin = applying(blocking) if to_sender else None
+    link = applying(blocking)
+    origin = link if to_sender else None
     if origin is not None:
         drive(execute(blocking, MARK, origin=None))
-    applier = _Applier(blocking, {one.name: one for one in map(Declared.parse, tables)})
+    declared = [Declared.parse(table, subscription) for table in tables]
+    applier = _Applier(blocking, {one.name: one for one in declared}, link)
     for change in changes:
         applier.apply(change)
     if origin is not None:
@@ -73,20 +79,32 @@ def apply_changes(
 
 
 def service_for(
-    tables: Sequence[str], *, to_sender: bool = False
+    tables: Sequence[str], *, to_sender: bool = False, subscription: str | None = None
 ) -> Callable[[list[Change], Connection], None]:
     """Return the service of a trigger that applies changes to these tables."""
 
     def apply(operations: list[Change], connection: Connection) -> None:
-        apply_changes(connection, operations, tables=tables, to_sender=to_sender)
+        apply_changes(connection, operations, tables=tables, to_sender=to_sender, subscription=subscription)
 
     return apply
+
+
+# Say to the peer of a link that a row is none of its own.
+_TAKE: Final = """INSERT INTO doubtless_link_changes (publication, work, operation, subscriber)
+    SELECT doubtless_publication, {work}, :operation, '>' || :subscription
+    FROM sysremoteuser WHERE doubtless_link = :link"""
+_TAKE_AWAY: Final = {
+    Dialect.SQLITE: _TAKE.format(work="COALESCE((SELECT number FROM doubtless_link_work WHERE id = 1), 0)"),
+    Dialect.POSTGRESQL: _TAKE.format(work="txid_current()"),
+}
 
 
 @dataclass(slots=True)
 class _Applier:
     connection: Connection
     tables: Mapping[str, Declared]
+    #: The link by which the changes came.
+    link: str | None
     _types: dict[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     _texts: dict[tuple[object, ...], TextClause] = field(default_factory=dict[tuple[object, ...], TextClause])
 
@@ -104,6 +122,22 @@ class _Applier:
         if clause is None:
             clause = self._texts[shape] = text(self._written(change))
         self.connection.execute(clause, self._bound(change))
+        if change.operation == "INSERT" and self.link is not None and declared.subscription is not None:
+            self._take_away(declared, change)
+
+    def _take_away(self, declared: Declared, change: Change) -> None:
+        """Let the sender of a new row delete it, if the row is not of its subscription."""
+        where = " AND ".join(
+            f"{_name(name)} = {self._value(change.table, name, f'k{place}')}"
+            for place, name in enumerate(change.key)
+        )
+        by = f"CAST({_name(declared.by or '')} AS TEXT) = :subscription"
+        mine = f"SELECT 1 FROM {_name(change.table)} WHERE {where} AND {by}"  # noqa: S608
+        keys = self._bound(change.model_copy(update={"operation": "DELETE", "new": {}}))
+        row = {"table": change.table, "operation": "DELETE", "key": change.key, "old": change.new}
+        values = {"link": self.link, "subscription": declared.subscription, "operation": json.dumps(row)}
+        taking = _TAKE_AWAY[Dialect(self.connection.dialect.name)]
+        self.connection.execute(text(f"{taking} AND NOT EXISTS ({mine})"), keys | values)
 
     def _refuse_unknown(self, declared: Declared, change: Change) -> None:
         if change.table not in self._types:
@@ -144,7 +178,10 @@ class _Applier:
             case "DELETE":
                 return f"DELETE FROM {table} WHERE {where}"  # noqa: S608
             case "TRUNCATE":
-                return f"DELETE FROM {table}"  # noqa: S608
+                declared = self.tables[change.table]
+                if declared.by is None or declared.subscription is None:
+                    return f"DELETE FROM {table}"  # noqa: S608
+                return f"DELETE FROM {table} WHERE CAST({_name(declared.by)} AS TEXT) = :subscription"  # noqa: S608
 
     def _value(self, table: str, column: str, place: str) -> str:
         kind = self._types[table].get(column)
@@ -152,6 +189,9 @@ class _Applier:
 
     def _bound(self, change: Change) -> dict[str, Any]:
         as_text = bool(self._types[change.table])
+        if change.operation == "TRUNCATE":
+            subscription = self.tables[change.table].subscription
+            return {} if subscription is None else {"subscription": subscription}
         values = {f"n{place}": value for place, value in enumerate(change.new.values())}
         if change.operation != "INSERT":
             values |= {f"k{place}": value for place, value in enumerate(change.key.values())}

@@ -10,7 +10,9 @@ from sqlalchemy.exc import NoSuchTableError
 
 from history.errors import ConfigurationError
 
-_DECLARED: Final = re.compile(r"\s*([^()]*?)\s*(?:\(([^()]*)\)\s*)?")
+_DECLARED: Final = re.compile(
+    r"\s*([^()]*?)\s*(?:\(([^()]*)\)\s*)?(?:\bsubscribe\s+by\b\s*([^()]*?)\s*)?", re.IGNORECASE
+)
 
 # The types of a table's columns, without lengths: a cast to a type with a length would silently cut a text.
 _TYPES: Final = text(
@@ -21,14 +23,19 @@ _TYPES: Final = text(
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A table that a link carries; all its columns unless some are named."""
+    """A table that a link carries; all its columns unless some are named.
+
+    With ``by`` and ``subscription``, the link carries the rows whose column ``by`` has that value, as text.
+    """
 
     name: str
     columns: tuple[str, ...] = ()
+    by: str | None = None
+    subscription: str | None = None
 
     @classmethod
-    def parse(cls, words: str) -> "Declared":
-        """Read ``orders`` or ``customers(id, name)``.
+    def parse(cls, words: str, subscription: str | None = None) -> "Declared":
+        """Read ``orders``, ``customers(id, name)`` or ``orders subscribe by rep``.
 
         Raises:
             ConfigurationError: it is neither.
@@ -39,17 +46,25 @@ class Declared:
             raise ConfigurationError(
                 "tables", f"{words!r} names no table", "write 'orders' or 'customers(id, name)'"
             )
-        return cls(found[1], columns)
+        if found[3] is not None and not found[3]:
+            raise ConfigurationError(
+                "tables", f"{words!r} names no column", "write 'orders subscribe by rep'"
+            )
+        return cls(found[1], columns, found[3], None if found[3] is None else subscription)
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A table whose changes are captured. ``types`` are PostgreSQL's names, by column; empty on SQLite."""
+    """A table whose changes are captured. ``types`` are PostgreSQL's names, by column; empty on SQLite.
+
+    The value of the column ``by`` says who gets a row.
+    """
 
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
     types: dict[str, str]
+    by: str | None = None
 
 
 def captured(connection: Connection, declared: Declared) -> Captured:
@@ -75,7 +90,9 @@ def captured(connection: Connection, declared: Declared) -> Captured:
     refuse_missing("has no column", declared, [one for one in declared.columns if not found.get(one)])
     columns = declared.columns or tuple(one for one, stored in found.items() if stored)
     refuse_missing("needs its primary key, with", declared, [one for one in key if one not in columns])
-    return Captured(name, columns, key, column_types(connection, name))
+    by = [] if declared.by is None else [declared.by]
+    refuse_missing("has no column to subscribe by", declared, [one for one in by if one not in columns])
+    return Captured(name, columns, key, column_types(connection, name), declared.by)
 
 
 def column_types(connection: Connection, table: str) -> dict[str, str]:
@@ -96,5 +113,5 @@ def refuse_missing(problem: str, declared: Declared, missing: Sequence[str]) -> 
     """
     if missing:
         raise ConfigurationError(
-            "tables", f"{declared.name} {problem} {', '.join(missing)}", "correct the columns in parentheses"
+            "tables", f"{declared.name} {problem} {', '.join(missing)}", "correct the names of its columns"
         )

@@ -32,7 +32,7 @@ DECLARE
     change jsonb := {change} || jsonb_build_object('operation', TG_OP);
     was jsonb[];
     becomes jsonb[];
-BEGIN
+{variables}BEGIN
     IF origin = ':' THEN
         RETURN NULL;
     END IF;
@@ -63,23 +63,56 @@ BEGIN
             WHERE TG_OP = 'INSERT' OR o IS DISTINCT FROM n
         ));
     END IF;
-    INSERT INTO {into} (publication, work, origin, operation)
-    VALUES ({publication}, txid_current(), origin, change::text);
-    RETURN NULL;
+{insert}    RETURN NULL;
 END
+"""
+
+_INSERT: Final = """    INSERT INTO {into} (publication, work, origin, operation)
+    VALUES ({publication}, txid_current(), origin, change::text);
+"""
+
+# A row that moves leaves one subscriber and is new for another one, even if one of them has moved it.
+_INSERT_FOR: Final = """    IF TG_OP IN ('UPDATE', 'DELETE') THEN
+        leaves := COALESCE(OLD.{by}::text, '');
+    END IF;
+    IF TG_OP IN ('INSERT', 'UPDATE') THEN
+        joins := COALESCE(NEW.{by}::text, '');
+    END IF;
+    INSERT INTO {into} (publication, work, origin, operation, subscriber)
+    VALUES ({publication}, txid_current(), origin, change::text,
+        CASE WHEN leaves <> joins THEN '*' ELSE '=' || COALESCE(joins, leaves) END);
+    IF leaves <> joins THEN
+        INSERT INTO {into} (publication, work, operation, subscriber)
+        VALUES ({publication}, txid_current(), (change || jsonb_build_object('operation', 'DELETE',
+            'old', (SELECT jsonb_object_agg(name, o) FROM unnest(names, was) AS r (name, o))
+        ) - 'new')::text, '>' || leaves);
+        INSERT INTO {into} (publication, work, operation, subscriber)
+        VALUES ({publication}, txid_current(), (change || jsonb_build_object('operation', 'INSERT',
+            'key', (
+                SELECT jsonb_object_agg(name, n) FROM unnest(names, becomes) AS r (name, n)
+                WHERE name = ANY (keys)
+            ),
+            'new', (SELECT jsonb_object_agg(name, n) FROM unnest(names, becomes) AS r (name, n))
+        ) - 'old')::text, '>' || joins);
+    END IF;
 """
 
 
 def body_of(schema: str, publication: str, table: Captured) -> str:
     """Return the body of a table's trigger function. ``schema`` has the tables of the links."""
+    into = f"{quoted_name(schema)}.doubtless_link_changes"
+    subscribed = table.by is not None
+    insert = (_INSERT_FOR if subscribed else _INSERT).format(
+        into=into, publication=_literal(publication), by=quoted_name(table.by or "")
+    )
     return _BODY.format(
         names=_array(table.columns),
         keys=_array(table.key),
         change=_literal(json.dumps({"table": table.name})) + "::jsonb",
         old=_values("OLD", table),
         new=_values("NEW", table),
-        into=f"{quoted_name(schema)}.doubtless_link_changes",
-        publication=_literal(publication),
+        insert=insert,
+        variables="    leaves text;\n    joins text;\n" if subscribed else "",
     )
 
 

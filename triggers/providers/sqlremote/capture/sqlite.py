@@ -8,12 +8,14 @@ from triggers.providers.sqlremote.capture.declared import Captured
 
 # With the number that groups changes, and the link that they came from; a colon stands for "do not capture".
 # An UPDATE that changes no value has no new values.
-_INTO = """INSERT INTO doubtless_link_changes (publication, work, origin, operation)
+_INTO = """INSERT INTO doubtless_link_changes (publication, work, origin, operation{column})
     SELECT {publication}, COALESCE((SELECT number FROM doubtless_link_work WHERE id = 1), 0),
-        (SELECT origin FROM doubtless_link_work WHERE id = 1), {operation}
+        {origin}, {operation}{subscriber}
     FROM (SELECT {parts}) AS part
     WHERE COALESCE((SELECT origin FROM doubtless_link_work WHERE id = 1), '') <> ':'
-        AND part.{last} IS NOT NULL"""
+        AND part.{last} IS NOT NULL{condition}"""
+
+_ORIGIN = "(SELECT origin FROM doubtless_link_work WHERE id = 1)"
 
 
 def triggers_of(name: str, publication: str, table: Captured) -> Mapping[str, str]:
@@ -29,12 +31,40 @@ def triggers_of(name: str, publication: str, table: Captured) -> Mapping[str, st
     return {
         f"{name}_{event.lower()}": f"CREATE TRIGGER {quoted_name(f'{name}_{event.lower()}')} "
         f"AFTER {event} ON {quoted_name(table.name)}\nBEGIN\n"
-        f"    {_into(publication, table, event, values)};\nEND"
-        for event, values in parts.items()
+        + "".join(f"    {one};\n" for one in _for_subscribers(publication, table, event, parts))
+        + "END"
+        for event in parts
     }
 
 
-def _into(publication: str, table: Captured, operation: str, parts: Mapping[str, str]) -> str:
+def _for_subscribers(
+    publication: str, table: Captured, event: str, parts: Mapping[str, Mapping[str, str]]
+) -> Iterable[str]:
+    """Yield the statements of a trigger: a row that moves leaves one subscriber, and is new for another."""
+    if table.by is None:
+        yield _into(publication, table, event, parts[event])
+        return
+    leaves, joins = (f"COALESCE(CAST({row}.{quoted_name(table.by)} AS TEXT), '')" for row in ("OLD", "NEW"))
+    if event != "UPDATE":
+        subscriber = f"'=' || {joins if event == 'INSERT' else leaves}"
+        yield _into(publication, table, event, parts[event], subscriber)
+        return
+    subscriber = f"iif({leaves} <> {joins}, '*', '=' || {joins})"
+    yield _into(publication, table, event, parts[event], subscriber)
+    for then, value in (("DELETE", leaves), ("INSERT", joins)):
+        moves = f" AND {leaves} <> {joins}"
+        yield _into(publication, table, then, parts[then], f"'>' || {value}", moves)
+
+
+def _into(
+    publication: str,
+    table: Captured,
+    operation: str,
+    parts: Mapping[str, str],
+    subscriber: str = "",
+    condition: str = "",
+) -> str:
+    """Return the statement that writes a change; one on a ``condition`` comes from no link."""
     begin = json.dumps({"table": table.name, "operation": operation}, ensure_ascii=False)[:-1]
     words = "".join(f" || ',\"{part}\":' || part.{part}" for part in parts)
     return _INTO.format(
@@ -42,6 +72,10 @@ def _into(publication: str, table: Captured, operation: str, parts: Mapping[str,
         operation=f"{_literal(begin)}{words} || '}}'",
         parts=", ".join(f"{value} AS {part}" for part, value in parts.items()),
         last=list(parts)[-1],
+        column=", subscriber" if subscriber else "",
+        subscriber=f", {subscriber}" if subscriber else "",
+        origin="NULL" if condition else _ORIGIN,
+        condition=condition,
     )
 
 

@@ -48,7 +48,7 @@ async def extract(
         ConfigurationError: the link or a table does not exist, no table is named, or the file exists already.
         HistoryUnavailableError: the database did not answer.
     """
-    names = tables or links.link(link).tables
+    names = links.link(link).declared(tables)
     if not names:
         raise ConfigurationError(
             "tables", f"no table of link {link} is named", "set tables = [...] of the link, or give --table"
@@ -65,7 +65,7 @@ async def _extract(
     *,
     link: str,
     hidden: Path,
-    names: Sequence[str],
+    names: Sequence[Declared],
     beyond: tuple[Epoch, Offset] | None,
 ) -> Begin:
     blocking = cast("Connection", connection)  # links have blocking engines
@@ -73,7 +73,7 @@ async def _extract(
     row, last = await locked(connection, link)
     outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
     peer_epoch, peer_offset = max((incoming.epoch, incoming.log_received), beyond or ("", 0))
-    found = tables_of(blocking, [Declared.parse(name) for name in names], raw=True)
+    found = tables_of(blocking, names, raw=True)
     begin = Begin(
         link=link,
         dialect=connection.dialect.name,
@@ -83,16 +83,18 @@ async def _extract(
         peer_offset=Offset(min(peer_offset + JUMP, MAX_OFFSET)),
         tables=tuple(map(shape_of, found)),
     )
-    _write(blocking, hidden, begin, found)
+    _write(blocking, hidden, begin, list(zip(names, found, strict=True)))
     await reset_on(connection, link=link, epoch=begin.epoch, peer=(begin.peer_epoch, begin.peer_offset))
     return begin
 
 
-def _write(connection: Connection, hidden: Path, begin: Begin, tables: Sequence[Table]) -> None:
+def _write(
+    connection: Connection, hidden: Path, begin: Begin, tables: Sequence[tuple[Declared, Table]]
+) -> None:
     with writing(hidden) as writer:
         writer.begin(begin)
-        for number, table in enumerate(tables):
-            for values in rows_of(connection, table):
+        for number, (declared, table) in enumerate(tables):
+            for values in rows_of(connection, declared, table):
                 writer.row(number, values)
 
 

@@ -5,6 +5,7 @@ an epoch that it has named. So the end that was extracted already knows where th
 dies leaves everything as it was, or everything loaded.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -17,17 +18,13 @@ from history.sql.links.watermark import LinkRow, reset_on
 from history.sql.statements.dialects import statement
 from history.sql.statements.watermark import MARK, NOT_CAPTURED
 from history.store.watermark import Offset
+from triggers.providers.sqlremote.capture.declared import Declared
 from triggers.providers.sqlremote.extraction import document
 from triggers.providers.sqlremote.extraction.document import Begin, Extract
 from triggers.providers.sqlremote.extraction.extract import locked
 from triggers.providers.sqlremote.extraction.tables import replace, take_time
 from triggers.providers.sqlremote.links import Links
-
-# How much of this end's work its peer has not confirmed.
-COUNT_UNCONFIRMED: Final = statement(
-    """SELECT COUNT(*) FROM doubtless_link_log
-    WHERE publication = :publication AND commit_offset > :confirmed AND (origin IS NULL OR origin <> :link)"""
-)
+from triggers.providers.sqlremote.publication.log import COUNT_UNCONFIRMED
 
 # The log continues behind this offset.
 JUMP_TO: Final = statement("UPDATE doubtless_link_end SET last_offset = :offset, operations = 0 WHERE id = 1")
@@ -51,13 +48,20 @@ async def load(links: Links, link: str, file: Path, *, discard: bool = False) ->
         extract=found,
         checks=settings.direction != "receive" and not discard,
         publication=settings.publication,
+        tables=settings.declared(),
     )
     await links.history.watermarks.run("loading an extract", step, atomic=True)
     return found
 
 
 async def _load(
-    connection: AnyConnection, *, link: str, extract: Extract, checks: bool, publication: str
+    connection: AnyConnection,
+    *,
+    link: str,
+    extract: Extract,
+    checks: bool,
+    publication: str,
+    tables: Sequence[Declared],
 ) -> None:
     begin, blocking = extract.begin, cast("Connection", connection)  # links have blocking engines
     take_time(blocking)
@@ -71,12 +75,12 @@ async def _load(
         if count:
             raise ConfigurationError(
                 "extract",
-                f"{count} operations were published here after offset {confirmed}, and the peer has not "
+                f"{count} transactions were published here after offset {confirmed}, and the peer has not "
                 "confirmed them: the extract would overwrite them",
                 "save what they did, and load with --discard",
             )
     await execute(connection, MARK, origin=NOT_CAPTURED)
-    replace(blocking, extract)
+    replace(blocking, extract, tables)
     await execute(connection, MARK, origin=None)
     await execute(connection, JUMP_TO, offset=begin.peer_offset)
     await reset_on(connection, link=link, epoch=begin.peer_epoch, peer=(begin.epoch, begin.offset))

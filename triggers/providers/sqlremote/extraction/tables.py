@@ -6,7 +6,23 @@ from itertools import groupby, islice
 from typing import Any, Final
 from warnings import catch_warnings, simplefilter
 
-from sqlalchemy import JSON, Column, Connection, MetaData, Table, delete, func, insert, select, text
+from sqlalchemy import (
+    JSON,
+    Column,
+    ColumnElement,
+    Connection,
+    MetaData,
+    Row,
+    Select,
+    Table,
+    Text,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+)
 from sqlalchemy.exc import DataError, IntegrityError, NoSuchTableError, ProgrammingError, SAWarning
 
 from history.errors import ConfigurationError
@@ -71,23 +87,39 @@ def shape_of(table: Table) -> Shape:
     return Shape(name=table.name, columns=tuple(column.name for column in table.columns))
 
 
-def rows_of(connection: Connection, table: Table) -> Iterator[Sequence[Any]]:
-    """Read a table, some rows at a time."""
+def rows_of(connection: Connection, declared: Declared, table: Table) -> Iterator[Sequence[Any]]:
+    """Read the rows of a table that its link carries, some at a time."""
     if not _is_postgres(connection):
-        yield from connection.execute(select(table), execution_options={"yield_per": AT_ONCE})
+        yield from read(connection, select(table), declared, table)
         return
-    for row in connection.execute(postgres.reading(table), execution_options={"yield_per": AT_ONCE}):
+    for row in read(connection, postgres.reading(table), declared, table):
         yield postgres.as_read(table, row)
 
 
-def replace(connection: Connection, extract: Extract) -> None:
-    """Replace the rows of the tables by those of the file.
+def read(
+    connection: Connection, reading: Select[Any], declared: Declared, table: Table
+) -> Iterator[Row[Any]]:
+    """Execute a statement that reads a table, for the rows that its link carries."""
+    statement = reading.where(*_subscribed(declared, table))
+    yield from connection.execute(statement, execution_options={"yield_per": AT_ONCE})
+
+
+def _subscribed(declared: Declared, table: Table) -> Iterator[ColumnElement[bool]]:
+    """Yield the condition on the rows of a table that its link carries; none if it carries all."""
+    if declared.by is not None and declared.subscription is not None:
+        refuse_missing("has no column", declared, [declared.by] if declared.by not in table.columns else [])
+        yield cast(table.columns[declared.by], Text) == declared.subscription
+
+
+def replace(connection: Connection, extract: Extract, known: Sequence[Declared]) -> None:
+    """Replace the rows of the tables by those of the file; of a ``known`` table, those that its link carries.
 
     Raises:
         ConfigurationError: a table, or one of its columns, does not exist, or the database refuses a row.
     """
     shapes = extract.begin.tables
     raw = extract.begin.dialect == Dialect.SQLITE
+    by_name = {one.name: one for one in known}
     tables = tables_of(connection, [Declared(shape.name) for shape in shapes], raw=raw)
     for shape, table in zip(shapes, tables, strict=True):
         missing = [name for name in shape.columns if name not in table.columns]
@@ -98,7 +130,8 @@ def replace(connection: Connection, extract: Extract) -> None:
     # Children before parents, which come first in the list.
     for table in reversed(tables):
         with _as_refusals(table):
-            connection.execute(delete(table))
+            carried = by_name.get(table.name, Declared(table.name))
+            connection.execute(delete(table).where(*_subscribed(carried, table)))
     for number, rows in groupby(extract.of_tables(), key=lambda row: row[0]):
         with _as_refusals(tables[number]):
             _insert(connection, tables[number], shapes[number], (values for _, values in rows))

@@ -55,12 +55,14 @@ def receive(
 ) -> Turn:
     """Judge one message, and keep or discard it; ``handle`` is the carrier's name for it.
 
-    A message of an earlier epoch is late, and discarded; a message of a later epoch stops the link.
+    A message of an earlier epoch is late, and discarded; a message of a later epoch stops the link. A probe
+    of an earlier epoch gets an answer: its sender may have been restored, and then learns of the later epoch.
     """
     if state.alarm is not None:
         return Turn(state, (), Verdict.HALTED)
     if packet.epoch < state.columns.epoch:
-        return _thrown_away(state, handle, Verdict.RETIRED)
+        asked = replace(state, report_due=state.report_due or packet.probe)
+        return _thrown_away(asked, handle, Verdict.RETIRED)
     if packet.epoch > state.columns.epoch:
         alarm = alarms.epoch_mismatch(packet.epoch, state.columns.epoch)
         return Turn(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)

@@ -30,23 +30,25 @@ LOCK_CHANGES: Final = statement(
     sqlite="SELECT 1", postgresql="LOCK TABLE doubtless_link_changes IN SHARE ROW EXCLUSIVE MODE"
 )
 
-_INTO_LOG = "doubtless_link_log (commit_offset, publication, position, origin, committed_at, operation)"
+_INTO_LOG = (
+    "doubtless_link_log (commit_offset, publication, position, origin, committed_at, operation, subscriber)"
+)
 
 MOVE: Final = statement(
     sqlite=f"""INSERT INTO {_INTO_LOG}
     SELECT :last + dense_rank() OVER (ORDER BY work), publication,
-        row_number() OVER (PARTITION BY work ORDER BY id) - 1, origin, {{now}}, operation
+        row_number() OVER (PARTITION BY work ORDER BY id) - 1, origin, {{now}}, operation, subscriber
     FROM doubtless_link_changes WHERE publication = :publication
     RETURNING commit_offset""",  # noqa: S608
     postgresql=f"""WITH moved AS (
         DELETE FROM doubtless_link_changes WHERE publication = :publication
-        RETURNING id, work, publication, origin, operation
+        RETURNING id, work, publication, origin, operation, subscriber
     ), places AS (
         SELECT work, row_number() OVER (ORDER BY MAX(id)) AS place FROM moved GROUP BY work
     ), logged AS (
         INSERT INTO {_INTO_LOG}
         SELECT :last + place, publication, row_number() OVER (PARTITION BY work ORDER BY id) - 1,
-            origin, {{now}}, operation
+            origin, {{now}}, operation, subscriber
         FROM moved JOIN places USING (work)
         RETURNING commit_offset
     ) SELECT MAX(commit_offset) FROM logged""",  # noqa: S608

@@ -11,7 +11,7 @@ from typing import Any, cast
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
 from history.sql.links.watermark import SqlWatermarks
 from history.sql.statements.dialects import statement
-from history.sql.statements.watermark import READ_END
+from history.sql.statements.watermark import FOR_LINK, READ_END
 from history.store import milliseconds
 from history.store.watermark import Offset
 from triggers.providers.sqlremote.protocol.parts import Transaction
@@ -26,12 +26,12 @@ FEWEST, MOST = 10, 2000
 #: How many rows one statement deletes at most, so that nobody waits long for the lock.
 DELETED_AT_ONCE = 5000
 
-_READ_LOG = """SELECT commit_offset, position, {operation} FROM doubtless_link_log
+_READ_LOG = f"""SELECT commit_offset, position, {{operation}} FROM doubtless_link_log
     WHERE publication = :publication AND commit_offset > :after AND commit_offset <= :upto
-        AND (origin IS NULL OR origin <> :link)
-    ORDER BY commit_offset, position LIMIT :limit"""
+        AND {FOR_LINK}
+    ORDER BY commit_offset, position LIMIT :limit"""  # noqa: S608
 
-# The work for a peer, without what came from the peer itself. A column of SQLite may hold bytes that are not
+# The work for a peer. A column of SQLite may hold bytes that are not
 # text: they are sent as they are, and parked at the other end, so that they do not stop later work.
 READ_LOG = statement(
     sqlite=_READ_LOG.replace("{operation}", "CAST(operation AS BLOB) AS operation"),
@@ -46,12 +46,11 @@ LOCK_PEERS = statement(
     "WHERE doubtless_publication = :publication FOR UPDATE",
 )
 
-# The first transaction that a peer still needs: it already has what came from itself.
+# The first transaction that a peer still needs.
 FIRST_NEEDED = statement(
-    """SELECT commit_offset FROM doubtless_link_log
-    WHERE publication = :publication AND commit_offset > :confirmed
-        AND (origin IS NULL OR origin <> :link)
-    ORDER BY commit_offset LIMIT 1"""
+    f"""SELECT commit_offset FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset > :confirmed AND {FOR_LINK}
+    ORDER BY commit_offset LIMIT 1"""  # noqa: S608
 )
 
 # The end of a piece of the log that is short enough to be deleted in one statement.
@@ -69,6 +68,11 @@ DELETE_LOG = statement(
 
 NOTE_DELETED = statement(
     "UPDATE doubtless_link_end SET deleted_to = :offset WHERE id = 1 AND deleted_to < :offset"
+)
+
+COUNT_UNCONFIRMED = statement(
+    f"""SELECT COUNT(DISTINCT commit_offset) FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset > :confirmed AND {FOR_LINK}"""  # noqa: S608
 )
 
 COUNT_LOG = statement("SELECT COUNT(*) FROM doubtless_link_log WHERE publication = :publication")
@@ -127,6 +131,13 @@ class Log:
             gone = await self.watermarks.run("deleting old log", work, atomic=True)
             total += gone
         return total
+
+    async def unconfirmed(self, confirmed: Offset) -> int:
+        """Count the transactions for the peer after an offset."""
+        values: dict[str, Any] = {"publication": self.publication, "confirmed": confirmed, "link": self.link}
+        work = partial(fetch, statement=COUNT_UNCONFIRMED, **values)
+        ((count,),) = await self.watermarks.run("counting the log", work)
+        return int(count)
 
     async def count(self) -> int:
         """Count the operations that are kept."""
