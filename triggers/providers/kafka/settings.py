@@ -262,7 +262,12 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
     ``name`` ends with the number of the worker, and so does the id of a static member.
     """
     session = url.heartbeat * 1000
-    usual = {"allow.auto.create.topics": True, "queued.min.messages": 1000}
+    usual = {
+        "allow.auto.create.topics": True,
+        "queued.min.messages": 1000,
+        # A full queue would otherwise be looked at once a second, and be empty for most of that second.
+        "fetch.queue.backoff.ms": 10,
+    }
     found: dict[str, Any] = {
         **usual,
         **connecting(url, settings),

@@ -18,6 +18,10 @@ from triggers.providers.kafka.settings import (
 from triggers.providers.opening import open_provider
 
 
+#: URLs that leave to us how soon a full queue is looked at again, and that say it.
+WAITS = ["kafka://one", "kafka://one?fetch.queue.backoff.ms=500"]
+
+
 def told(url: str) -> dict[str, object]:
     settings, read = KafkaSettings.from_url(url)
     return connecting(read, settings)
@@ -66,6 +70,12 @@ def test_options_with_a_dot_are_passed_on_to_every_client() -> None:
         producing(read, settings, 30.0),
     ):
         assert found.items() >= passed.items()
+
+
+def test_a_full_queue_is_filled_again_soon_unless_the_url_says_when() -> None:
+    told = [consuming(read, settings, "g", "n-0") for settings, read in map(KafkaSettings.from_url, WAITS)]
+
+    assert [one["fetch.queue.backoff.ms"] for one in told] == [10, "500"]
 
 
 def test_in_the_new_protocol_the_brokers_decide_about_sessions_and_partitions() -> None:
