@@ -1,31 +1,35 @@
-"""A consumer on Kafka, one message at a time, beside the loops that one would write by hand.
+"""A consumer on Kafka beside the loops that one would write by hand, one message at a time and in batches.
 
 What is timed is the steady state: from the first message that is worked on to the last. The loops poll, note
-the uuid with SET NX, and commit or accept each message, without waiting for the broker. They do not note that
-a message is completed, so what a crash leaves behind is lost to them. The broker is the mock cluster of
-Kafka's client, so the numbers are those of the clients.
+the uuid with SET NX, and commit or accept. They do not note that a message is completed, so what a crash
+leaves behind is lost to them. Consumer groups run on Apache Kafka, if ``make servers`` has installed it.
+Share groups run on the mock cluster of Kafka's client.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import confluent_kafka
 
 from benchmarks.bench import Bench
 from benchmarks.measuring import WARM_UP, Times
-from benchmarks.result import Result
+from benchmarks.result import SPEED, Budget, Result
 from benchmarks.rows import floors
 from benchmarks.rows.steady import Steady
 from history.bridge import drive
 from history.message import Message
+from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from triggers import trigger
 from triggers.consumer import Consumer
 from triggers.providers.kafka import Kafka
 
-#: How many messages a round has, for each message of the other rows.
-SHARE = 5
+#: How many messages a round has, for each message of the other rows: more than Kafka's client fetches ahead.
+SHARE = 15
 
 #: How many the consumer fetches ahead.
 PREFETCH = 10
@@ -37,12 +41,16 @@ LIMIT = 10_000
 _driver = cast("Any", confluent_kafka)
 
 
+#: How many messages a batch has, and after how many the quick loop commits.
+BATCH = 100
+
+
 @dataclass(slots=True)
 class Work:
     """One competitor's topic, and when its messages were worked on."""
 
     bench: Bench
-    kafka: KafkaServer
+    kafka: AnyKafka
     steady: Steady = field(default_factory=Steady)
 
     @property
@@ -58,9 +66,8 @@ class Work:
         drive(provider.close())
 
 
-def _consume(work: Work, messages: int, *, share: bool) -> None:
+def _consume(work: Work, messages: int, options: str = "") -> None:
     """Run a consumer until it has worked on so many messages."""
-    options = f"?share=true&fetch=100&delivery_limit={LIMIT}" if share else ""
 
     @trigger(work.topic, name=work.topic, history=work.bench.server.url, prefetch=PREFETCH)
     def idle(message: Message) -> None:
@@ -73,61 +80,135 @@ def _consume(work: Work, messages: int, *, share: bool) -> None:
     consumer.run()
 
 
-def _member(work: Work, *, share: bool) -> Any:
-    shared = {"bootstrap.servers": work.kafka.address, "group.id": f"by-hand-{work.topic}", "log_level": 0}
-    if share:
-        own = {"share.acknowledgement.mode": "explicit", "max.poll.records": 100}
-        member = _driver.ShareConsumer(shared | own)
-    else:
-        own = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        member = _driver.Consumer(shared | own)
-    member.subscribe([work.topic])
-    return member
+def _consume_batches(work: Work, messages: int) -> None:
+    """Run a consumer whose service gets a list."""
 
-
-def _loop(work: Work, messages: int, *, share: bool) -> None:
-    """Poll, note and answer by hand until so many messages are worked on."""
-    client: Any = work.bench.bare()
-    member = _member(work, share=share)
-    while len(work.steady.times) < messages:
-        found: Any = member.poll(1.0)
-        for record in found if share else [found] if found is not None else []:
-            uuid = dict(record.headers())["uuid"].decode()
-            floors.claim(client, Message(body=record.value(), uuid=uuid, delivery_count=1))
+    @trigger(work.topic, name=work.topic, history=work.bench.server.url, batch=BATCH)
+    def idle(together: list[Message]) -> None:
+        for _ in together:
             work.steady.note()
-            if share:
-                member.acknowledge(record)
-            else:
-                member.commit(record)
+        if len(work.steady.times) == messages:
+            consumer.stop()
+
+    consumer = Consumer([idle], f"kafka://{work.kafka.address}")
+    consumer.run()
+
+
+def _member(work: Work) -> Any:
+    settings = {"bootstrap.servers": work.kafka.address, "group.id": f"by-hand-{work.topic}", "log_level": 0}
+    return _driver.Consumer(settings | {"enable.auto.commit": False, "auto.offset.reset": "earliest"})
+
+
+def _loop(work: Work, messages: int, commit_after: int) -> None:
+    """Poll, note, and commit each time that so many messages are worked on."""
+    client: Any = work.bench.bare()
+    member = _member(work)
+    member.subscribe([work.topic])
+    while len(work.steady.times) < messages:
+        record: Any = member.poll(1.0)
+        if record is None:
+            continue
+        floors.claim(client, _message(record))
+        work.steady.note()
+        if len(work.steady.times) % commit_after == 0:
+            member.commit(record, asynchronous=False)
     member.close()
+
+
+def _loop_of_batches(work: Work, messages: int) -> None:
+    """Take a hundred, note them in one pipeline, and commit."""
+    client: Any = work.bench.bare()
+    member = _member(work)
+    member.subscribe([work.topic])
+    while len(work.steady.times) < messages:
+        records: list[Any] = member.consume(BATCH, 0.1)
+        if not records:
+            continue
+        floors.claim_all(client, [_message(record) for record in records])
+        for _ in records:
+            work.steady.note()
+        member.commit(records[-1], asynchronous=False)
+    member.close()
+
+
+def _loop_of_share_group(work: Work, messages: int) -> None:
+    """Poll, note and accept each message."""
+    client: Any = work.bench.bare()
+    settings = {"bootstrap.servers": work.kafka.address, "group.id": f"by-hand-{work.topic}", "log_level": 0}
+    own = {"share.acknowledgement.mode": "explicit", "max.poll.records": 100}
+    member = _driver.ShareConsumer(settings | own)
+    member.subscribe([work.topic])
+    while len(work.steady.times) < messages:
+        for record in member.poll(1.0):
+            floors.claim(client, _message(record))
+            work.steady.note()
+            member.acknowledge(record)
+    member.close()
+
+
+def _message(record: Any) -> Message:
+    return Message(body=record.value(), uuid=dict(record.headers())["uuid"].decode(), delivery_count=1)
+
+
+#: The competitors in a consumer group, and in a share group.
+_GROUP: Mapping[str, Callable[[Work, int], None]] = {
+    "consumer": _consume,
+    "batches": _consume_batches,
+    "loop": partial(_loop, commit_after=1),
+    "loop of a hundred": partial(_loop, commit_after=BATCH),
+    "loop of batches": _loop_of_batches,
+}
+_SHARE_GROUP: Mapping[str, Callable[[Work, int], None]] = {
+    "consumer": partial(_consume, options=f"?share=true&fetch=100&delivery_limit={LIMIT}"),
+    "loop": _loop_of_share_group,
+}
 
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Let consumers and loops take turns."""
-    messages = bench.effort.messages * SHARE
-    runs: Mapping[str, Callable[..., None]] = {"consumer": _consume, "loop": _loop}
-    rounds: dict[str, list[float]] = {f"{name} {share}": [] for name in runs for share in (False, True)}
-    rows = bench.fewer(10)
-    with KafkaServer(brokers=2) as kafka:
-        kafka.deliver_at_most(LIMIT)
-        for number in bench.progress.track(range(rows + WARM_UP), description="consumer on Kafka"):
-            for share in (False, True):
-                for name, run in runs.items():
-                    work = Work(bench, kafka)
-                    work.fill(messages)
-                    run(work, messages, share=share)
-                    if number >= WARM_UP:
-                        rounds[f"{name} {share}"].append(work.steady.seconds)
-    times = Times(rounds)
-    for share, kind, text in (
-        (False, "consumer group", "poll, SET NX, commit of each"),
-        (True, "share group", "poll, SET NX, acknowledge each"),
+    with TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder:
+        is_real = ApacheKafkaServer.installed()
+        broker = "Apache Kafka" if is_real else "Kafka's mock"
+        with ApacheKafkaServer(Path(folder)) if is_real else KafkaServer() as kafka:
+            times = _times(bench, kafka, _GROUP)
+    for ours, beside, text, least in (
+        ("consumer", "loop", "poll, SET NX, commit of each", 1.0),
+        ("consumer", "loop of a hundred", "poll, SET NX, commit of each hundred", 0.8),
+        ("batches", "loop of batches", "a hundred: consume, SET NX in one pipeline, commit", 0.8),
     ):
-        yield Result(
-            what=f"consumer on Kafka, {kind}, batch=1, prefetch={PREFETCH}",
-            beside=text,
-            unit="messages/s",
-            measured=1 / times.of(f"consumer {share}"),
-            floor=1 / times.of(f"loop {share}"),
-            ratio=1 / times.ratio(f"consumer {share}", f"loop {share}"),
-        )
+        size = f"batch={BATCH}" if ours == "batches" else f"batch=1, prefetch={PREFETCH}"
+        # On the mock a commit takes no time.
+        budget = Budget(least, SPEED, at_least=True) if is_real else None
+        yield _result(times, ours, beside, f"consumer on {broker}, consumer group, {size}", text, budget)
+    with KafkaServer(brokers=2) as mock:
+        mock.deliver_at_most(LIMIT)
+        times = _times(bench, mock, _SHARE_GROUP)
+    what = f"consumer on Kafka's mock, share group, batch=1, prefetch={PREFETCH}"
+    yield _result(times, "consumer", "loop", what, "poll, SET NX, acknowledge each")
+
+
+def _times(bench: Bench, kafka: AnyKafka, runs: Mapping[str, Callable[[Work, int], None]]) -> Times:
+    messages = bench.effort.messages * SHARE
+    rounds: dict[str, list[float]] = {name: [] for name in runs}
+    for number in bench.progress.track(range(bench.fewer(10) + WARM_UP), description="consumer on Kafka"):
+        for name, run in runs.items():
+            work = Work(bench, kafka)
+            work.fill(messages)
+            run(work, messages)
+            if number >= WARM_UP:
+                rounds[name].append(work.steady.seconds)
+    return Times(rounds)
+
+
+def _result(
+    times: Times, ours: str, beside: str, what: str, text: str, budget: Budget | None = None
+) -> Result:
+    return Result(
+        what=what,
+        beside=text,
+        unit="messages/s",
+        measured=1 / times.of(ours),
+        floor=1 / times.of(beside),
+        ratio=1 / times.ratio(ours, beside),
+        budget=budget,
+    )
