@@ -17,7 +17,6 @@ from triggers.providers.kafka.settings import (
 )
 from triggers.providers.opening import open_provider
 
-
 #: URLs that leave to us how soon a full queue is looked at again, and that say it.
 WAITS = ["kafka://one", "kafka://one?fetch.queue.backoff.ms=500"]
 
