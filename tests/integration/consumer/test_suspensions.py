@@ -119,7 +119,7 @@ def test_each_row_of_the_table_holds(shop: Shop, row: Row, terms: Terms) -> None
         if terms.reach is not Reach.HERE:
             running.append(consumers.enter_context(row.consumer()))
         shop.send("0")
-        eventually(lambda: shop.ran == ["0"])
+        eventually(lambda: shop.ran == ["0"] and shop.consumers() == len(running))
 
         row.suspend(running)
         stays(shop, *row.ran_before)

@@ -61,6 +61,11 @@ class Shop:
         """Do what ``doubtless suspend`` or ``doubtless resume`` does."""
         drive(self._store.control.order(verb, [self.destination]))
 
+    def consumers(self) -> int:
+        """How many consumers have reported the trigger: a command to suspend concerns only these."""
+        overview = drive(self._store.control.overview())
+        return sum(beat.report.trigger == self.destination for beat in overview.beats)
+
     @property
     def is_pushed(self) -> bool:
         """Whether the broker may still push messages to a consumer when its suspension begins."""

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from triggers.providers.brokers.delivery import read
+from triggers.providers.brokers.push_receiver import IDLE
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import RAW_BODY, decode, message_id_of, raw, with_reason
 from triggers.providers.jms.link import JmsLink
@@ -65,6 +66,8 @@ class JmsReceiver:
         self._held: dict[Delivery, None] = {}
         self._later: list[Delivery] = []
         self._giving_back = threading.Lock()
+        self._receiving = threading.Lock()
+        self._asked_at = time.monotonic()
         self._closed = False
 
     async def open(self) -> None:
@@ -82,14 +85,15 @@ class JmsReceiver:
         if limit < 1:
             raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         deadline = time.monotonic() + wait.total_seconds()
-        with self._failing_whole("receiving"):
+        with self._receiving, self._failing_whole("receiving"):
             if self._connection is None:
                 self._connect()
             while True:
                 self._check()
                 until = min(deadline, self._give_back_due())
                 taken = self._take(limit, until)
-                if taken or time.monotonic() >= deadline:
+                self._asked_at = time.monotonic()
+                if taken or self._asked_at >= deadline:
                     return [self._received(delivery) for delivery in taken]
 
     def _take(self, limit: int, until: float) -> list[Delivery]:
@@ -216,6 +220,22 @@ class JmsReceiver:
     async def keep_alive(self) -> None:
         """Give back due messages; otherwise the connection shows the provider that this consumer is alive."""
         self._give_back_due()
+        if time.monotonic() - self._asked_at >= IDLE:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the sessions that hold nothing, because nobody asks: others get what waits for these.
+
+        A broker keeps the messages of a group (JMSXGroupID) for the session that had the group's last one.
+        """
+        target = self._target
+        is_kept = target.kind == "queue" or (target.kind == "topic" and target.durable)
+        if is_kept and self._receiving.acquire(blocking=False):
+            try:
+                while self._idle:
+                    self._idle.popleft().close()
+            finally:
+                self._receiving.release()
 
     async def close(self) -> None:
         """Give back unsettled messages, in order, and disconnect."""
