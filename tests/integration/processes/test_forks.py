@@ -249,19 +249,25 @@ class TestThreadsAndFiles:
         run = run_of("u1", mine.fence, "parent")
         keeper.hold(run, monotonic())
 
+        looking, looked = os.pipe()
+
         def hold_another() -> None:
+            os.close(looked)
             claimed = drive(claim_one(store, "u2", "child", lease=lease))
             keeper.hold(run_of("u2", claimed.fence, "child"), monotonic())
-            threading.Event().wait(2.5)
+            os.read(looking, 1)  # until the parent has looked
 
         child = fork(_blocking(hold_another), blocking=True)
+        os.close(looking)
         keeper.let_go(run)
         keeper.close()
 
         try:
-            eventually(lambda: not drive(found(store, "u1")).lease_alive, 2)
-            assert drive(found(store, "u2")).lease_alive
+            eventually(lambda: drive(store.lookup(TRIGGER, ["u2"]))[0])
+            eventually(lambda: not drive(found(store, "u1")).lease_alive)
+            eventually(lambda: drive(found(store, "u2")).lease_alive)
         finally:
+            os.close(looked)
             assert all_done([child])
             drive(store.close())
 

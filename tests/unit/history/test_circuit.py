@@ -52,6 +52,8 @@ def server() -> Server:
 
 @pytest.fixture
 def circuit(server: Server) -> Iterator[Circuit]:
+    gc.collect()
+    eventually(lambda: probing() == 0)  # those of other tests end when nobody refers to their circuits
     circuit = Circuit("the server", server.answers)
     yield circuit
     circuit.close()
