@@ -165,6 +165,19 @@ class Pulse:
         """The histories that did not answer when they were last asked."""
         return [one for one in self.sources if one.problem is not None]
 
+    @property
+    def silent(self) -> set[str]:
+        """The triggers of histories that are away: what is known of them may be over."""
+        return {name for one in self.away for name in one.triggers}
+
+    def known(self) -> Reading:
+        """Return the last known facts of all histories.
+
+        Raises:
+            UnavailableError: none has ever answered.
+        """
+        return self.look() or self.read()
+
     def source_of(self, trigger: str) -> Source:
         """Return the history of a trigger: what its module says, or else the first that knows its name."""
         named = (one for one in self.sources if trigger in one.names)
@@ -186,9 +199,10 @@ class Pulse:
             DoubtlessError: it cannot be opened.
         """
         with source.opening:
-            store = source.store = source.store or source.open()
+            store = source.store or source.open()
             source.address = store.control.address
-        self._find_twin(source, store.control.address)
+            source.store = store  # last: whoever sees it also sees its address
+        self._find_twin(source)
         return store
 
     def rates(self, trigger: str) -> Mapping[str, float] | None:
@@ -238,11 +252,11 @@ class Pulse:
             else:
                 source.reading, source.problem, source.away_since = reading, None, None
 
-    def _find_twin(self, source: Source, address: str) -> None:
+    def _find_twin(self, source: Source) -> None:
         """Find out whether an earlier source is the same history, which then has its triggers."""
         with self._lock:
             for twin in self._all[: self._all.index(source)]:
-                if twin.store is not None and twin.store.control.address == address and not source.is_twin:
+                if twin.store is not None and twin.address == source.address and not source.is_twin:
                     source.is_twin = True
                     twin.names.extend(source.names)
 

@@ -9,9 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 from starlette.applications import Starlette
 
-from tests.fixtures.waiting import PATIENCE
+from tests.fixtures.waiting import PATIENCE, eventually
 from triggers.dashboard.jobs import Job
 from triggers.dashboard.operations import Operations
+from triggers.testing.redis_server import RedisServer
 
 
 class Browser:
@@ -85,3 +86,13 @@ class Browser:
 def text_of(html: str) -> str:
     """Return what a person reads of a page, tags left out."""
     return unescape(re.sub(r"<[^>]+>", " ", html))
+
+
+def desk_during_an_outage(browser: Browser, history: RedisServer) -> str:
+    """Return the desk while a history is away, and wait until it is there again."""
+    history.kill()
+    assert eventually(lambda: "does not answer" in browser.page("/parked"))
+    seen = browser.page("/parked")
+    history.start()
+    assert eventually(lambda: "does not answer" not in browser.page("/parked"))
+    return seen

@@ -36,7 +36,7 @@ class FailureRow:
 def failures(visit: Visit) -> Response:
     """Show the failures of one trigger or of all."""
     operations, trigger = visit.operations, visit.trigger()
-    reading = operations.pulse.look() or operations.pulse.read()
+    reading = operations.pulse.known()
     survey = operations.surveyor.latest()
     names = [name for name in reading.triggers if trigger in {None, name}]
     rows = [
@@ -51,7 +51,7 @@ def failures(visit: Visit) -> Response:
     ]
     begin, first = (visit.number("causes") - 1) * CAUSES, min((visit.page - 1) * ROWS, FURTHEST)
     problems: list[str] = []
-    silent = {name for one in operations.pulse.away for name in one.triggers}
+    silent = operations.pulse.silent
     heard = [name for name in names if name not in silent]
     lines = list(islice(_lines(visit, heard, first + ROWS + 1, problems), first, None))
     return visit.show(

@@ -80,8 +80,7 @@ class OperationsCollector(Collector):
         """Return what all histories that answer say; what another said last may be over."""
         pulse = self._operations.pulse
         pulse.read()
-        reading = pulse.look() or pulse.read()
-        silent = {name for one in pulse.away for name in one.triggers}
+        reading, silent = pulse.known(), pulse.silent
         beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]
         names = [name for name in reading.triggers if name not in silent]
         return replace(reading, overview=replace(reading.overview, beats=beats), triggers=names)

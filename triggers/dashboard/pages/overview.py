@@ -81,7 +81,7 @@ def facts(operations: Operations) -> dict[str, Any]:
         "survey": survey,
         "totals": {name: sum(rates[name] for rates in known) for name in RATES} if known else None,
         "problems": problems_of(operations.pulse, reading, waiting),
-        "stale": [one for one in operations.pulse.sources if one.problem is not None],
+        "stale": operations.pulse.away,
         "consumers": len({beat.report.consumer for beat in overview.beats}),
         "asks_providers": bool(operations.places.latest()),
         **_history(operations, rows, is_counted=survey.sizes is not None),

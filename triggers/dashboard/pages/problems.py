@@ -49,8 +49,7 @@ def problems_of(pulse: Pulse, reading: Reading | None, waiting: Mapping[str, Wai
 
     Nothing is reported of the consumers of a history that is away: what they said last may be over.
     """
-    found = [_away(one, waiting) for one in pulse.sources if one.problem is not None]
-    silent = {name for one in pulse.sources if one.problem is not None for name in one.triggers}
+    found, silent = [_away(one, waiting) for one in pulse.away], pulse.silent
     if reading is not None:
         lost = {_key(beat) for beat in reading.lost}
         beats = [beat for beat in reading.overview.beats if beat.report.trigger not in silent]

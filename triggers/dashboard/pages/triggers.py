@@ -36,7 +36,7 @@ def triggers(visit: Visit) -> Response:
 def trigger(visit: Visit) -> Response:
     """Show one trigger."""
     name = visit.trigger("name") or ""
-    overview = (visit.operations.pulse.look() or visit.operations.pulse.read()).overview
+    overview = visit.operations.pulse.known().overview
     survey = visit.operations.surveyor.latest()
     known = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
