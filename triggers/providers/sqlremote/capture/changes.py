@@ -127,16 +127,12 @@ class _Applier:
 
     def _take_away(self, declared: Declared, change: Change) -> None:
         """Let the sender of a new row delete it, if the row is not of its subscription."""
-        where = " AND ".join(
-            f"{_name(name)} = {self._value(change.table, name, f'k{place}')}"
-            for place, name in enumerate(change.key)
-        )
-        by = f"CAST({_name(declared.by or '')} AS TEXT) = :subscription"
-        mine = f"SELECT 1 FROM {_name(change.table)} WHERE {where} AND {by}"  # noqa: S608
-        keys = self._bound(change.model_copy(update={"operation": "DELETE", "new": {}}))
+        where = f"{self._where(change)} AND {_of_subscription(declared)}"
+        mine = f"SELECT 1 FROM {_name(change.table)} WHERE {where}"  # noqa: S608
         row = {"table": change.table, "operation": "DELETE", "key": change.key, "old": change.new}
         values = {"link": self.link, "subscription": declared.subscription, "operation": json.dumps(row)}
         taking = _TAKE_AWAY[Dialect(self.connection.dialect.name)]
+        keys = self._read("k", change.table, change.key)
         self.connection.execute(text(f"{taking} AND NOT EXISTS ({mine})"), keys | values)
 
     def _refuse_unknown(self, declared: Declared, change: Change) -> None:
@@ -154,10 +150,7 @@ class _Applier:
     def _written(self, change: Change) -> str:
         table, columns = _name(change.table), list(change.new)
         values = [self._value(change.table, name, f"n{place}") for place, name in enumerate(columns)]
-        where = " AND ".join(
-            f"{_name(name)} = {self._value(change.table, name, f'k{place}')}"
-            for place, name in enumerate(change.key)
-        )
+        where = self._where(change)
         match change.operation:
             case "INSERT":
                 overriding = "OVERRIDING SYSTEM VALUE " if self._types[change.table] else ""
@@ -181,23 +174,37 @@ class _Applier:
                 declared = self.tables[change.table]
                 if declared.by is None or declared.subscription is None:
                     return f"DELETE FROM {table}"  # noqa: S608
-                return f"DELETE FROM {table} WHERE CAST({_name(declared.by)} AS TEXT) = :subscription"  # noqa: S608
+                return f"DELETE FROM {table} WHERE {_of_subscription(declared)}"  # noqa: S608
+
+    def _where(self, change: Change) -> str:
+        """Return the condition on the row with the key of a change."""
+        return " AND ".join(
+            f"{_name(name)} = {self._value(change.table, name, f'k{place}')}"
+            for place, name in enumerate(change.key)
+        )
 
     def _value(self, table: str, column: str, place: str) -> str:
         kind = self._types[table].get(column)
         return f":{place}" if kind is None else f"CAST(:{place} AS {kind.replace(':', chr(92) + ':')})"
 
     def _bound(self, change: Change) -> dict[str, Any]:
-        as_text = bool(self._types[change.table])
         if change.operation == "TRUNCATE":
             subscription = self.tables[change.table].subscription
             return {} if subscription is None else {"subscription": subscription}
-        values = {f"n{place}": value for place, value in enumerate(change.new.values())}
-        if change.operation != "INSERT":
-            values |= {f"k{place}": value for place, value in enumerate(change.key.values())}
-        else:
-            values = {name: value for name, value in values.items() if name.startswith("n")}
-        return {name: _read(value, as_text=as_text) for name, value in values.items()}
+        values = self._read("n", change.table, change.new)
+        return values if change.operation == "INSERT" else values | self._read("k", change.table, change.key)
+
+    def _read(self, letter: str, table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values for the places that begin with a letter."""
+        as_text = bool(self._types[table])
+        return {
+            f"{letter}{place}": _read(value, as_text=as_text) for place, value in enumerate(values.values())
+        }
+
+
+def _of_subscription(declared: Declared) -> str:
+    """Return the condition on the rows that the peer subscribes to."""
+    return f"CAST({_name(declared.by or '')} AS TEXT) = :subscription"
 
 
 #: How to read values that JSON does not have.
