@@ -5,16 +5,15 @@ note the uuid with SET NX, and acknowledge; one reads a message at a time, the o
 does. They do not note that a message is completed, so what a crash leaves behind is lost to them.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from functools import partial
 from typing import Any
 
 from benchmarks.bench import Bench
-from benchmarks.measuring import WARM_UP, Times
 from benchmarks.result import SPEED, Budget, Result
 from benchmarks.rows import floors
+from benchmarks.rows.steady import Steady, Turns, compared
 from history.bridge import drive
 from history.message import Message
 from triggers import trigger
@@ -27,41 +26,30 @@ SHARE = 5
 #: How many are read at once.
 PREFETCH = 10
 
-_NUMBERS = count()
-
 
 @dataclass(slots=True)
 class Work:
-    """One competitor's stream of messages, and when they were worked on."""
+    """One competitor's stream of messages."""
 
     bench: Bench
-    stream: str = field(default_factory=lambda: f"consumed-{next(_NUMBERS)}")
-    times: list[float] = field(default_factory=list[float])
+    steady: Steady = field(default_factory=Steady)
 
     def fill(self, messages: int) -> None:
         """Send so many messages."""
         provider = RedisStreams.from_url(self.bench.server.url)
-        drive(provider.send(self.stream, self.bench.fresh(messages)))
+        drive(provider.send(self.steady.destination, self.bench.fresh(messages)))
         drive(provider.close())
-
-    def note(self) -> None:
-        """Note that a message is worked on."""
-        self.times.append(time.perf_counter())
-
-    @property
-    def seconds(self) -> float:
-        """What one message took."""
-        return (self.times[-1] - self.times[0]) / (len(self.times) - 1)
 
 
 def _consume(work: Work, messages: int, prefetch: int) -> None:
     """Run a consumer until it has worked on so many messages."""
+    stream = work.steady.destination
 
-    @trigger(work.stream, name=work.stream, history=work.bench.server.url, prefetch=prefetch)
+    @trigger(stream, name=stream, history=work.bench.server.url, prefetch=prefetch)
     def idle(message: Message) -> None:
         del message
-        work.note()
-        if len(work.times) == messages:
+        work.steady.note()
+        if len(work.steady.times) == messages:
             consumer.stop()
 
     consumer = Consumer([idle], work.bench.server.url)
@@ -71,47 +59,33 @@ def _consume(work: Work, messages: int, prefetch: int) -> None:
 def _loop(work: Work, messages: int, prefetch: int) -> None:
     """Read, note and acknowledge by hand until so many messages are worked on."""
     client: Any = work.bench.bare()
-    client.xgroup_create(work.stream, "by-hand", id="0", mkstream=True)
-    while len(work.times) < messages:
-        found: Any = client.xreadgroup("by-hand", "one", {work.stream: ">"}, count=prefetch, block=1000)
+    stream = work.steady.destination
+    client.xgroup_create(stream, "by-hand", id="0", mkstream=True)
+    while len(work.steady.times) < messages:
+        found: Any = client.xreadgroup("by-hand", "one", {stream: ">"}, count=prefetch, block=1000)
         entries: list[tuple[bytes, dict[bytes, bytes]]] = found[0][1] if found else []
         for entry_id, fields in entries:
             message = Message(body=fields[b"body"], uuid=fields[b"uuid"].decode(), delivery_count=1)
             floors.claim(client, message)
-            work.note()
-            client.xack(work.stream, "by-hand", entry_id)
+            work.steady.note()
+            client.xack(stream, "by-hand", entry_id)
 
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Let consumers and loops take turns."""
-    messages = bench.effort.messages * SHARE
-    passes: Mapping[str, tuple[Callable[[Work, int, int], None], int]] = {
-        "consumer": (_consume, PREFETCH),
-        "one by one": (_consume, 1),
-        "loop": (_loop, 1),
-        "loop of ten": (_loop, PREFETCH),
+    passes: Mapping[str, Callable[[Work, int], None]] = {
+        "consumer": partial(_consume, prefetch=PREFETCH),
+        "one by one": partial(_consume, prefetch=1),
+        "loop": partial(_loop, prefetch=1),
+        "loop of ten": partial(_loop, prefetch=PREFETCH),
     }
-    rounds: dict[str, list[float]] = {name: [] for name in passes}
-    rows = bench.fewer(6)
-    for number in bench.progress.track(range(rows + WARM_UP), description="consumer on Redis Streams"):
-        for name, (run, prefetch) in passes.items():
-            work = Work(bench)
-            work.fill(messages)
-            run(work, messages, prefetch)
-            if number >= WARM_UP:
-                rounds[name].append(work.seconds)
-    times = Times(rounds)
-    for ours, beside, text, budget in (
-        ("consumer", "loop", "XREADGROUP, SET NX, XACK, one at a time", Budget(1.5, SPEED, at_least=True)),
-        ("consumer", "loop of ten", "XREADGROUP COUNT 10, then SET NX, XACK of each", None),
-        ("one by one", "loop", "XREADGROUP, SET NX, XACK, one at a time", None),
+    turns = Turns(bench, "consumer on Redis Streams", bench.fewer(6), bench.effort.messages * SHARE)
+    times = turns.run(partial(Work, bench), passes)
+    single = "XREADGROUP, SET NX, XACK, one at a time"
+    for ours, floor, prefetch, text, budget in (
+        ("consumer", "loop", PREFETCH, single, Budget(1.5, SPEED, at_least=True)),
+        ("consumer", "loop of ten", PREFETCH, "XREADGROUP COUNT 10, then SET NX, XACK of each", None),
+        ("one by one", "loop", 1, single, None),
     ):
-        yield Result(
-            what=f"consumer on Redis Streams, batch=1, prefetch={passes[ours][1]}",
-            beside=text,
-            unit="messages/s",
-            measured=1 / times.of(ours),
-            floor=1 / times.of(beside),
-            ratio=1 / times.ratio(ours, beside),
-            budget=budget,
-        )
+        what = f"consumer on Redis Streams, batch=1, prefetch={prefetch}"
+        yield compared(times, ours, floor, what=what, beside=text, budget=budget)

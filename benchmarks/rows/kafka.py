@@ -16,10 +16,9 @@ from typing import Any, cast
 import confluent_kafka
 
 from benchmarks.bench import Bench
-from benchmarks.measuring import WARM_UP, Times
 from benchmarks.result import SPEED, Budget, Result
 from benchmarks.rows import floors
-from benchmarks.rows.steady import Steady
+from benchmarks.rows.steady import Steady, Turns, compared
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
@@ -39,7 +38,6 @@ LIMIT = 10_000
 
 #: As Any: confluent-kafka is typed for a part only.
 _driver = cast("Any", confluent_kafka)
-
 
 #: How many messages a batch has, and after how many the quick loop commits.
 BATCH = 100
@@ -94,16 +92,22 @@ def _consume_batches(work: Work, messages: int) -> None:
     consumer.run()
 
 
-def _member(work: Work) -> Any:
+def _subscribed(work: Work, kind: Any, **own: Any) -> Any:
+    """Return a member of the group of a loop, with its own settings."""
     settings = {"bootstrap.servers": work.kafka.address, "group.id": f"by-hand-{work.topic}", "log_level": 0}
-    return _driver.Consumer(settings | {"enable.auto.commit": False, "auto.offset.reset": "earliest"})
+    member = kind(settings | {name.replace("_", "."): value for name, value in own.items()})
+    member.subscribe([work.topic])
+    return member
+
+
+def _member(work: Work) -> Any:
+    return _subscribed(work, _driver.Consumer, enable_auto_commit=False, auto_offset_reset="earliest")
 
 
 def _loop(work: Work, messages: int, commit_after: int) -> None:
     """Poll, note, and commit each time that so many messages are worked on."""
     client: Any = work.bench.bare()
     member = _member(work)
-    member.subscribe([work.topic])
     while len(work.steady.times) < messages:
         record: Any = member.poll(1.0)
         if record is None:
@@ -119,7 +123,6 @@ def _loop_of_batches(work: Work, messages: int) -> None:
     """Take a hundred, note them in one pipeline, and commit."""
     client: Any = work.bench.bare()
     member = _member(work)
-    member.subscribe([work.topic])
     while len(work.steady.times) < messages:
         records: list[Any] = member.consume(BATCH, 0.1)
         if not records:
@@ -134,10 +137,9 @@ def _loop_of_batches(work: Work, messages: int) -> None:
 def _loop_of_share_group(work: Work, messages: int) -> None:
     """Poll, note and accept each message."""
     client: Any = work.bench.bare()
-    settings = {"bootstrap.servers": work.kafka.address, "group.id": f"by-hand-{work.topic}", "log_level": 0}
-    own = {"share.acknowledgement.mode": "explicit", "max.poll.records": 100}
-    member = _driver.ShareConsumer(settings | own)
-    member.subscribe([work.topic])
+    member = _subscribed(
+        work, _driver.ShareConsumer, share_acknowledgement_mode="explicit", max_poll_records=100
+    )
     while len(work.steady.times) < messages:
         for record in member.poll(1.0):
             floors.claim(client, _message(record))
@@ -166,12 +168,13 @@ _SHARE_GROUP: Mapping[str, Callable[[Work, int], None]] = {
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Let consumers and loops take turns."""
+    turns = Turns(bench, "consumer on Kafka", bench.fewer(10), bench.effort.messages * SHARE)
     with TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder:
         is_real = ApacheKafkaServer.installed()
         broker = "Apache Kafka" if is_real else "Kafka's mock"
         with ApacheKafkaServer(Path(folder)) if is_real else KafkaServer() as kafka:
-            times = _times(bench, kafka, _GROUP)
-    for ours, beside, text, least in (
+            times = turns.run(partial(Work, bench, kafka), _GROUP)
+    for ours, floor, text, least in (
         ("consumer", "loop", "poll, SET NX, commit of each", 1.0),
         ("consumer", "loop of a hundred", "poll, SET NX, commit of each hundred", 0.8),
         ("batches", "loop of batches", "a hundred: consume, SET NX in one pipeline, commit", 0.8),
@@ -179,36 +182,10 @@ def measure(bench: Bench) -> Iterable[Result]:
         size = f"batch={BATCH}" if ours == "batches" else f"batch=1, prefetch={PREFETCH}"
         # On the mock a commit takes no time.
         budget = Budget(least, SPEED, at_least=True) if is_real else None
-        yield _result(times, ours, beside, f"consumer on {broker}, consumer group, {size}", text, budget)
+        what = f"consumer on {broker}, consumer group, {size}"
+        yield compared(times, ours, floor, what=what, beside=text, budget=budget)
     with KafkaServer(brokers=2) as mock:
         mock.deliver_at_most(LIMIT)
-        times = _times(bench, mock, _SHARE_GROUP)
+        times = turns.run(partial(Work, bench, mock), _SHARE_GROUP)
     what = f"consumer on Kafka's mock, share group, batch=1, prefetch={PREFETCH}"
-    yield _result(times, "consumer", "loop", what, "poll, SET NX, acknowledge each")
-
-
-def _times(bench: Bench, kafka: AnyKafka, runs: Mapping[str, Callable[[Work, int], None]]) -> Times:
-    messages = bench.effort.messages * SHARE
-    rounds: dict[str, list[float]] = {name: [] for name in runs}
-    for number in bench.progress.track(range(bench.fewer(10) + WARM_UP), description="consumer on Kafka"):
-        for name, run in runs.items():
-            work = Work(bench, kafka)
-            work.fill(messages)
-            run(work, messages)
-            if number >= WARM_UP:
-                rounds[name].append(work.steady.seconds)
-    return Times(rounds)
-
-
-def _result(
-    times: Times, ours: str, beside: str, what: str, text: str, budget: Budget | None = None
-) -> Result:
-    return Result(
-        what=what,
-        beside=text,
-        unit="messages/s",
-        measured=1 / times.of(ours),
-        floor=1 / times.of(beside),
-        ratio=1 / times.ratio(ours, beside),
-        budget=budget,
-    )
+    yield compared(times, "consumer", "loop", what=what, beside="poll, SET NX, acknowledge each")

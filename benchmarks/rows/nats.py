@@ -7,13 +7,13 @@ answer to that. It does not note that a message is completed, so what a crash le
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from benchmarks.bench import Bench
-from benchmarks.measuring import WARM_UP, Times
 from benchmarks.result import Result
 from benchmarks.rows import floors
-from benchmarks.rows.steady import Steady
+from benchmarks.rows.steady import Steady, Turns, compared
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.servers.nats_server import NatsServer
@@ -84,24 +84,9 @@ async def _fetch(work: Work, messages: int) -> None:
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Let a consumer and a loop take turns."""
-    messages = bench.effort.messages * SHARE
-    runs: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
-    rounds: dict[str, list[float]] = {name: [] for name in runs}
-    rows = bench.fewer(6)
+    passes: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
+    turns = Turns(bench, "consumer on NATS", bench.fewer(6), bench.effort.messages * SHARE)
     with NatsServer() as server:
-        for number in bench.progress.track(range(rows + WARM_UP), description="consumer on NATS"):
-            for name, run in runs.items():
-                work = Work(bench, server)
-                work.fill(messages)
-                run(work, messages)
-                if number >= WARM_UP:
-                    rounds[name].append(work.steady.seconds)
-    times = Times(rounds)
-    yield Result(
-        what=f"consumer on NATS, batch=1, prefetch={PREFETCH}",
-        beside=f"fetch({PREFETCH}), SET NX, ack of each",
-        unit="messages/s",
-        measured=1 / times.of("consumer"),
-        floor=1 / times.of("loop"),
-        ratio=1 / times.ratio("consumer", "loop"),
-    )
+        times = turns.run(partial(Work, bench, server), passes)
+    what = f"consumer on NATS, batch=1, prefetch={PREFETCH}"
+    yield compared(times, "consumer", "loop", what=what, beside=f"fetch({PREFETCH}), SET NX, ack of each")

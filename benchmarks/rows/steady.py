@@ -1,8 +1,14 @@
 """The steady state of a consumer on a broker: from the first message that is worked on to the last."""
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol, TypeVar
+
+from benchmarks.bench import Bench
+from benchmarks.measuring import WARM_UP, Times
+from benchmarks.result import Budget, Result
 
 _NUMBERS = count()
 
@@ -22,3 +28,53 @@ class Steady:
     def seconds(self) -> float:
         """What one message took."""
         return (self.times[-1] - self.times[0]) / (len(self.times) - 1)
+
+
+class Filled(Protocol):
+    """One competitor's destination."""
+
+    steady: Steady
+
+    def fill(self, messages: int) -> None:
+        """Send so many messages."""
+        ...
+
+
+W = TypeVar("W", bound=Filled)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """So many rounds, of so many messages for each competitor, after those that do not count."""
+
+    bench: Bench
+    what: str
+    rounds: int
+    messages: int
+
+    def run(self, make: Callable[[], W], passes: Mapping[str, Callable[[W, int], None]]) -> Times:
+        """Let competitors take turns, each on a destination that ``make`` makes for it anew."""
+        rounds: dict[str, list[float]] = {name: [] for name in passes}
+        for number in self.bench.progress.track(range(self.rounds + WARM_UP), description=self.what):
+            for name, run in passes.items():
+                work = make()
+                work.fill(self.messages)
+                run(work, self.messages)
+                if number >= WARM_UP:
+                    rounds[name].append(work.steady.seconds)
+        return Times(rounds)
+
+
+def compared(
+    times: Times, ours: str, floor: str, *, what: str, beside: str, budget: Budget | None = None
+) -> Result:
+    """Return the line of the report for one competitor beside another."""
+    return Result(
+        what=what,
+        beside=beside,
+        unit="messages/s",
+        measured=1 / times.of(ours),
+        floor=1 / times.of(floor),
+        ratio=1 / times.ratio(ours, floor),
+        budget=budget,
+    )
