@@ -118,45 +118,39 @@ def test_a_log_that_goes_back_is_read_from_there_and_what_comes_later_is_not_ski
     assert caplog.text.count("goes back to offset 0, after 5 messages were settled") == 1
 
 
-def test_records_of_another_cluster_are_no_duplicates_of_those_in_their_places() -> None:
+def ran_until_idle(server: KafkaServer, history: MemoryHistory) -> list[object]:
+    """Return what a consumer runs that ends at the first moment without a message."""
     ran: list[object] = []
 
-    @trigger("orders", name="book", history=MemoryHistory())
+    @trigger("orders", name="book", history=history)
     def book(message: Message) -> None:
         ran.append(message.body)
 
+    Consumer([book], server.url).run(until_idle=0.01)
+    return ran
+
+
+def test_records_of_another_cluster_are_no_duplicates_of_those_in_their_places() -> None:
+    ran: list[object] = []
+    history = MemoryHistory()
     for body in (b"before", b"after"):
         with KafkaServer() as server:
             produce(server, "orders", body)
-            Consumer([book], server.url).run(until_idle=0.01)
+            ran += ran_until_idle(server, history)
 
     assert ran == [b"before", b"after"]
 
 
 def test_no_queue_looks_empty_before_a_slow_broker_has_answered() -> None:
-    ran: list[object] = []
-
-    @trigger("orders", name="book", history=MemoryHistory())
-    def book(message: Message) -> None:
-        ran.append(message.body)
-
     with KafkaServer() as server:
         produce(server, "orders", b"order")
-        server.take(0.5)
-        Consumer([book], server.url).run(until_idle=0.01)
+        server.answer_after(0.5)
 
-    assert ran == [b"order"]
+        assert ran_until_idle(server, MemoryHistory()) == [b"order"]
 
 
 def test_a_consumer_of_an_empty_topic_ends_when_its_partitions_have_said_so() -> None:
-    ran: list[object] = []
-
-    @trigger("orders", name="book", history=MemoryHistory())
-    def book(message: Message) -> None:
-        ran.append(message.body)
-
     with KafkaServer() as server:
         server.create("orders", 3)
-        Consumer([book], server.url).run(until_idle=0.01)
 
-    assert ran == []
+        assert ran_until_idle(server, MemoryHistory()) == []
