@@ -14,6 +14,7 @@ from history.entry import Entry, State
 from history.store import BatchOwner, PackedClaims
 from triggers.detection.table import Found
 from triggers.pipeline.finding import found_in
+from triggers.spark.batch.claims.ahead import one_ahead
 from triggers.spark.batch.claims.table import ADOPTED, AGAIN, KINDS, LEFT_OUT, Terms, Verdict, classes_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import close_history, history_at, patiently
@@ -110,13 +111,18 @@ class BulkClaim:
         the row in this computation has.
         """
         met, own = MetDigests(), self
-        for keys, partitions in batches:
+
+        def judge(given: tuple[Array, ...]) -> Numbers:
+            nonlocal own
+            keys, partitions = given
             found = np.full(len(keys), Verdict.ASIDE, np.int8)
             known = valid(keys)
             if known.any():
                 own = own._in_partition(numbers(partitions))
                 found[known] = own._of_any_order(keys if known.all() else only(keys, known), met)  # noqa: SLF001
-            yield found
+            return found
+
+        yield from one_ahead(judge, batches)
 
     def _in_partition(self, indexes: Numbers) -> "BulkClaim":
         """Return a claim under the owner of the partition that has these rows.
