@@ -8,9 +8,9 @@ guard = protect(
     "charge",
     history="sqlite:///shop.sqlite3",  # or redis://..., postgresql://...
     keep_result=True,  # a copy gets the first result
-    fingerprint="body",  # a known key with another body does not run
-    transient=(Exception,),  # a call that raises an error ...
-    transacted=True,  # ... frees its key, so that the next try runs
+    fingerprint="body",  # refuses a known key with another body
+    transient=(Exception,),  # if a call raises any error ...
+    transacted=True,  # ... its key is free, and the next call runs
 )
 charged = []
 
@@ -23,7 +23,7 @@ def charge(order: dict) -> dict:
 @app.post("/charges")
 def charges() -> ResponseReturnValue:
     key = request.headers.get("Idempotency-Key")
-    caller = request.headers.get("X-API-Key")  # check it as you do today
+    caller = request.headers.get("X-API-Key")  # check this key as usual
     if not key or not caller:
         return {"error": "Idempotency-Key and X-API-Key are needed"}, 400
     order = request.get_json()
@@ -34,6 +34,6 @@ def charges() -> ResponseReturnValue:
         raise outcome.error
     if outcome.executed or outcome.kind == "duplicate":
         return jsonify(outcome.result)
-    if outcome.rejected:  # the body differs from the first one
+    if outcome.rejected:  # the first request had another body
         return {"error": outcome.reason}, 422
-    return {"error": outcome.reason}, 409  # it runs elsewhere, or is In Doubt
+    return {"error": outcome.reason}, 409  # it still runs, or is In Doubt

@@ -29,16 +29,16 @@ class Waker(StrEnum):
     """The parties that must agree before a trigger receives again."""
 
     HISTORY = "its history answers"
-    MONITOR = "its `monitor` says yes"
+    MONITOR = "its `monitor` returns True"
     PERSON = "a person resumes it"
 
 
 class Reach(StrEnum):
     """Which consumers of the trigger are suspended."""
 
-    HERE = "this one"
-    RUNNING = "all that run"
-    ALL = "all, also those that start later"
+    HERE = "only this consumer"
+    RUNNING = "all running consumers"
+    ALL = "all consumers, and consumers that start later"
 
 
 class Fate(StrEnum):
@@ -80,10 +80,12 @@ class Terms:
 
 _OUTAGE = "the history does not answer"
 _TRANSIENT = (
-    'transient failure: `on_retry_failure="suspend"` with the retries used up, '
-    '`on_rollback="suspend_and_recover"`, or a resolver that cannot tell'
+    'transient failure: `on_retry_failure="suspend"` after all retries, '
+    '`on_rollback="suspend_and_recover"`, or a resolver that cannot decide now'
 )
-_FATAL = '`suspend_on_error=True`: fatal failure, or retries used up with `on_retry_failure="throw"`'
+_FATAL = (
+    '`suspend_on_error=True`: fatal failure, or failure after all retries with `on_retry_failure="throw"`'
+)
 
 TERMS: tuple[Terms, ...] = (
     Terms(kind=Suspension.HISTORY, cause=_OUTAGE, monitor=False, wakers=(Waker.HISTORY,), fate=Fate.AGAIN),
@@ -144,8 +146,8 @@ def terms_of(kind: Suspension, *, monitor: bool, transacted: bool) -> Terms:
 def render() -> str:
     """Render the table as Markdown, for ``docs/how-to/suspend-and-resume.md``."""
     head = (
-        "| kind | suspended by | trigger | receives again when | the message | deliveries it costs "
-        "| suspended consumers | messages behind it | with `ordered=True` |"
+        "| kind | suspended by | trigger | receives again when | the message is | deliveries that it uses up "
+        "| suspended consumers | later messages | later messages with `ordered=True` |"
     )
     lines = [head, "|" + " --- |" * 9]
     for terms in TERMS:
