@@ -4,7 +4,7 @@ An agent takes a link with its own token, and every write of the row compares th
 same link by mistake, only one can move it. The token expires unless its agent renews it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -77,6 +77,16 @@ class LinkRow:
     received_digest: bytes | None
     failed: Offset | None
     skipped: int
+    subscription: str | None
+
+
+#: Says from the old row of a link and the new one why the link is stopped; None if it may run.
+Judge = Callable[[LinkRow, LinkRow], str | None]
+
+
+def stays_stopped(before: LinkRow, after: LinkRow) -> str | None:  # noqa: ARG001
+    """Return why the link was stopped."""
+    return after.stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,7 @@ def row_of(row: AnyRow) -> LinkRow:
         received_digest=values["doubtless_received_digest"],
         failed=values["doubtless_failed"],
         skipped=values["doubtless_skipped"],
+        subscription=values["doubtless_subscription"],
     )
 
 
@@ -163,13 +174,16 @@ class SqlWatermarks:
         """Do one step, after making the tables if needed."""
         return await self._tables.run(doing, step, atomic=atomic)
 
-    async def add(self, *, link: str, publication: str, epoch: Epoch, **settings: object) -> LinkRow:
-        """Add a link that begins at the beginning of the log; if it exists, update its settings."""
+    async def add(
+        self, *, link: str, publication: str, epoch: Epoch, judge: Judge = stays_stopped, **settings: object
+    ) -> LinkRow:
+        """Add a link that begins at the beginning of the log; if it exists, update its settings.
+
+        ``judge`` says from the old row and the new one why the link is stopped then.
+        """
         named = {"link": link, "publication": publication, "epoch": epoch, "peer_epoch": UNKNOWN_EPOCH}
         values: dict[str, Any] = {**named, **settings}
-        step = partial(fetch, statement=ADD, start=ORIGIN, **values)
-        (row,) = await self.run("adding a link", step)
-        return row_of(row)
+        return await self.run("adding a link", partial(_add, judge=judge, **values), atomic=True)
 
     async def read(self, link: str) -> LinkRow | None:
         """Return a link's row."""
@@ -252,6 +266,16 @@ class SqlWatermarks:
         """
         step = partial(reset_on, link=link, epoch=epoch, peer=peer, confirmed=confirmed)
         return await self.run("resetting a link", step, atomic=True)
+
+
+async def _add(connection: AnyConnection, *, judge: Judge, link: str, **values: Any) -> LinkRow:
+    before = await fetch(connection, LOCK, link=link)
+    (row,) = await fetch(connection, ADD, start=ORIGIN, link=link, **values)
+    after = row_of(row)
+    reason = judge(row_of(before[0]), after) if before else after.stopped
+    if reason != after.stopped:
+        await execute(connection, STOP, link=link, reason=reason)
+    return replace(after, stopped=reason)
 
 
 async def reset_on(

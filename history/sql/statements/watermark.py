@@ -122,6 +122,11 @@ LEAVE = statement(
 # Stop the link for a reason, or (NULL) let it go on.
 STOP = statement("UPDATE sysremoteuser SET doubtless_stopped = :reason WHERE doubtless_link = :link")
 
+# Note the rows that the peer of a link gets.
+SUBSCRIBE = statement(
+    "UPDATE sysremoteuser SET doubtless_subscription = :subscription WHERE doubtless_link = :link"
+)
+
 # Forget a link that no agent runs.
 REVOKE = statement(
     """DELETE FROM sysremoteuser

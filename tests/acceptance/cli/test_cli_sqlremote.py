@@ -234,3 +234,18 @@ def test_a_link_carries_extracts_and_compares_the_rows_of_its_subscription(tmp_p
     assert (extracted.code, loaded.json["rows"]) == (0, 1)
     assert before.json[0]["missing_there"] == ["[2]", "[3]"]
     assert (after.code, after.json[0]["rows"], after.json[0]["other_rows"]) == (0, 3, 3)
+
+    office = tmp_path / "x.toml"
+    office.write_text(office.read_text().replace('"ann"', '"bob"'))
+    changed = doubtless("sqlremote", "setup", "x.toml")
+    status = doubtless("sqlremote", "status", "x.toml")
+    start, reset = (
+        doubtless("sqlremote", *command, "x.toml", "orders", *more)
+        for command, more in ((["start"], []), (["reset"], ["--confirmed", "0", "--yes"]))
+    )
+
+    wanted = "doubtless sqlremote extract SETTINGS orders --to FILE here"
+    assert [one.code for one in (changed, status, start, reset)] == [1, 1, 2, 2]
+    assert [wanted in one.err for one in (changed, status, start, reset)] == [True] * 4
+    assert doubtless("sqlremote", "extract", "x.toml", "orders", "--to", "new", "--yes").code == 0
+    assert doubtless("sqlremote", "setup", "x.toml").code == 0

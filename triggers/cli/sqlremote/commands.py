@@ -36,13 +36,13 @@ def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | 
     """Create the tables and the rows of the links. Existing rows stay, and get the new settings.
 
     For links with "capture", also create the triggers that publish changes of their tables. Run it again
-    after each change of these tables.
+    after each change of these tables. If the subscription of a peer changed, its link only receives until
+    you extract the peer. The exit code is then 1.
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
-        rows = [work.set_up(links, name) for name in work.chosen(links, only)]
-    State.of(context).show("links", ["link", "publication", "address", "epoch"], rows)
+        work.show_set_up(State.of(context), links, work.chosen(links, only))
 
 
 @app.command()
@@ -82,7 +82,7 @@ def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK)
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
-        row = work.row_of(links, link)
+        row = work.startable(links, link)
         drive(links.history.watermarks.stop(link, None))
     before = "it was not stopped" if row.stopped is None else f"it was stopped: {row.stopped}"
     State.of(context).say(f"{link} may run; {before}")
@@ -143,7 +143,6 @@ def reset(
     if not yes:
         confirm(work.question(link, begin, confirmed))
     with work.opened(settings) as links:
-        work.row_of(links, link)
         row = work.reset(links, link, peer=begin, confirmed=confirmed)
     outgoing = row.watermark.outgoing
     position = f"{outgoing.epoch}:{outgoing.log_sent}"

@@ -24,10 +24,12 @@ from triggers.consumer.options import AnyTrigger
 from triggers.metrics.answering import answering
 from triggers.operations.journals import refuse_unknown
 from triggers.providers.opening import open_provider
+from triggers.providers.sqlremote.capture.subscribing import only_receives
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
+from triggers.providers.sqlremote.protocol.alarms import awaits_extract
 from triggers.providers.sqlremote.publication.log import Log
 
 #: The columns of a table of links; JSON has everything.
@@ -49,11 +51,22 @@ COLUMNS = (
 )
 
 
-def set_up(links: Links, name: str) -> dict[str, Any]:
-    """Create what a link needs, the triggers too, and return its fields."""
-    row = drive(links.setup(name))
-    drive(links.capture(name))
-    return short(row)
+def show_set_up(state: State, links: Links, names: Sequence[str]) -> None:
+    """Create what links need, the triggers too, and show the links.
+
+    Raises:
+        typer.Exit: a peer needs an extract: the exit code is 1.
+    """
+    for name in names:
+        drive(links.setup(name))
+        drive(links.capture(name))
+    rows = [row_of(links, name) for name in names]
+    state.show("links", ["link", "publication", "address", "epoch"], [short(row) for row in rows])
+    waiting = [row for row in rows if row.stopped is not None and awaits_extract(row.stopped)]
+    for row in waiting:
+        state.note(f"{row.link} only receives: {row.stopped}")
+    if waiting:
+        raise typer.Exit(1)
 
 
 def send_once(links: Links, names: Sequence[str]) -> None:
@@ -161,7 +174,8 @@ def show_status(state: State, links: Links, names: Sequence[str]) -> None:
         )
     stopped = [row for row in rows if row["stopped"] is not None]
     for row in stopped:
-        state.note(f"{row['link']} stands still: {row['stopped']}")
+        does = "only receives" if only_receives(row["stopped"]) else "stands still"
+        state.note(f"{row['link']} {does}: {row['stopped']}")
     if stopped:
         raise typer.Exit(1)
 
@@ -193,6 +207,20 @@ def row_of(links: Links, link: str) -> LinkRow:
     row = drive(links.history.watermarks.read(link))
     if row is None:
         raise ConfigurationError("LINK", f"{link} is not set up", "run: doubtless sqlremote setup")
+    return row
+
+
+def startable(links: Links, link: str) -> LinkRow:
+    """Return the row of a link that may run again.
+
+    Raises:
+        ConfigurationError: there is none, or its peer needs an extract first.
+    """
+    row = row_of(links, link)
+    if row.stopped is not None and awaits_extract(row.stopped):
+        raise ConfigurationError(
+            "LINK", f"{link} waits for an extract of its peer", row.stopped.rpartition("; ")[2]
+        )
     return row
 
 
@@ -249,6 +277,7 @@ def loaded(links: Links, link: str, file: Path, *, discard: bool) -> dict[str, A
 def reset(links: Links, link: str, *, peer: tuple[Epoch, Offset] | None, confirmed: int | None) -> LinkRow:
     """Reset a link. If it begins again at the end of the log, the log first gets what was captured."""
     epoch = fresh_epoch() if peer is None and confirmed is None else None
+    _ = startable(links, link) if epoch is None else row_of(links, link)
     if epoch is not None:
         drive(Log(links.history.watermarks, links.link(link).publication, link).collect())
     offset = None if confirmed is None else Offset(confirmed)

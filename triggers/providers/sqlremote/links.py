@@ -12,7 +12,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
 from history.sql.database.engine import AnyConnection
 from history.sql.links.history import LinkHistory, uuid_of
-from history.sql.links.watermark import LinkRow
+from history.sql.links.watermark import LinkRow, stays_stopped
 from history.sql.transaction import SqlTransaction
 from history.store.watermark import Epoch, Offset, new_epoch
 from triggers.providers.provider import ProviderUnavailableError
@@ -20,7 +20,8 @@ from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.agent.end import End, utc_now
 from triggers.providers.sqlremote.agent.hooks import load_hooks
 from triggers.providers.sqlremote.asyncio import AsyncLinks
-from triggers.providers.sqlremote.capture.installing import install, uninstall
+from triggers.providers.sqlremote.capture.installing import install, resubscribed, uninstall
+from triggers.providers.sqlremote.capture.subscribing import stop_subscribers, stopped_after
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.opening import OpenProvider, open_carrier
 from triggers.providers.sqlremote.publication.envelope import operation_of
@@ -105,6 +106,8 @@ class Links:
     async def setup(self, link: str) -> LinkRow:
         """Create the tables and the link's row, or update its settings; its progress stays.
 
+        If this changes the subscription of the peer, the link only receives until the peer is extracted.
+
         Raises:
             HistoryUnavailableError: the database did not answer.
         """
@@ -120,13 +123,15 @@ class Links:
             frequency=schedule.frequency,
             send_time=schedule.send_time,
             subscription=settings.subscription,
+            judge=stays_stopped if settings.direction == "receive" else stopped_after,
         )
 
     async def capture(self, name: str) -> None:
         """Create, renew or drop the triggers that capture changes for a link's publication.
 
         Call it again after a change of the tables or of the settings. It waits for transactions that change
-        these tables, and others wait for it.
+        these tables, and others wait for it. If another column selects the rows of subscribers, their links
+        only receive until the peers are extracted.
 
         Raises:
             ConfigurationError: the link, a table, or a table's primary key does not exist.
@@ -256,7 +261,11 @@ def fresh_epoch() -> Epoch:
 
 
 async def _install(connection: AnyConnection, *, publication: str, tables: Sequence[str]) -> None:
-    install(cast("Connection", connection), publication, tables)  # links have blocking engines
+    blocking = cast("Connection", connection)  # links have blocking engines
+    changed = resubscribed(blocking, publication, tables)
+    install(blocking, publication, tables)
+    if changed:
+        await stop_subscribers(connection, publication=publication, tables=changed)
 
 
 async def _uninstall(connection: AnyConnection, *, publication: str) -> None:

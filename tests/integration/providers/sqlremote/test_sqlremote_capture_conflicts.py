@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from history.bridge import drive
 from tests.fixtures.scale import sized
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
-from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three
+from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three, three_files
 from triggers.providers.sqlremote import Change, apply_changes
 from triggers.providers.sqlremote.comparison import Difference, compare, opened
 
@@ -48,8 +48,8 @@ class Captured(Three):
     services = partial(keep, tables=["stock"], to_sender=True), partial(keep, tables=["stock"])
     settings = {"tables": ["stock"], "capture": True}  # noqa: RUF012  (nobody changes it)
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        super().__init__(folder, seed)
+    def __init__(self, seed: int, urls: Sequence[str]) -> None:
+        super().__init__(seed, urls)
         for side in self.sides:
             drive(side.links.capture("orders"))
 
@@ -59,7 +59,7 @@ class Captured(Three):
             for row in self.random.sample(ROWS, self.random.choice([1, 2])):
                 value = self.random.choice(["red", "blue", f"{side.name} {self.random.random()}"])
                 statement = self.random.choice(STATEMENTS)
-                connection.exec_driver_sql(statement, {"row": row, "value": value})
+                connection.execute(text(statement), {"row": row, "value": value})
 
     def is_quiet(self) -> bool:
         waiting = [side.query("SELECT COUNT(*) FROM doubtless_link_changes")[0][0] for side in self.sides]
@@ -68,7 +68,7 @@ class Captured(Three):
 
 @pytest.fixture(params=range(2))
 def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Captured]:
-    made = Captured(tmp_path, seed=request.param)
+    made = Captured(request.param, three_files(tmp_path))
     yield made
     made.leave()
 
@@ -84,7 +84,7 @@ def test_all_captured_databases_end_with_the_same_rows(three: Captured) -> None:
 
 
 def test_a_database_that_does_not_get_its_own_results_differs(tmp_path: Path) -> None:
-    three = Captured(tmp_path, seed=0)
+    three = Captured(0, three_files(tmp_path))
     centre, a, b = three.sides
     centre.service = partial(keep, tables=["stock"])
 

@@ -38,6 +38,10 @@ def keep(operations: Sequence[Any], connection: Connection) -> None:
     ORDERS.append(connection, *operations)
 
 
+def three_files(folder: Path) -> Sequence[str]:
+    return [f"sqlite:///{folder}/{name}.db" for name in "cab"]
+
+
 class Three:
     """The three databases, and what happens to them."""
 
@@ -45,12 +49,11 @@ class Three:
     services: tuple[Service, Service] = (resolve, put)
     settings: Mapping[str, Any] = {}
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, seed: int, urls: Sequence[str]) -> None:
         self.random = Random(seed)  # noqa: S311  (a test's dice need no secrecy)
         self.carrier = LossyCarrier()
         self.fates = seeded_fates(seed, fault_rate=0.2)
         shared: dict[str, Any] = {"carrier": self.carrier, "clock": Clock()}
-        urls = [f"sqlite:///{folder}/{name}.db" for name in "cab"]
         above, below = self.services
         told = [dict(self.settings) for _ in "cab"]
         self.centre = Side(
@@ -123,7 +126,7 @@ class Three:
 
 @pytest.fixture(params=range(2))
 def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Three]:
-    made = Three(tmp_path, seed=request.param)
+    made = Three(request.param, three_files(tmp_path))
     yield made
     made.leave()
 
@@ -139,7 +142,7 @@ def test_all_databases_end_with_the_same_rows(three: Three) -> None:
 
 
 def test_without_the_sender_they_differ(tmp_path: Path) -> None:
-    three = Three(tmp_path, seed=0)
+    three = Three(0, three_files(tmp_path))
     three.centre.service = keep
 
     _, a, b = three.sides

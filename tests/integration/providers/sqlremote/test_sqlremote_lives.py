@@ -4,7 +4,7 @@ import re
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from sqlalchemy import Connection, text
 from history.bridge import drive
 from history.store.watermark import Offset
 from tests.fixtures.scale import sized
+from tests.integration.providers.sqlremote.captured_ends import is_sqlite
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side
 from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts import Captured, keep
 from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three, put
@@ -24,7 +25,10 @@ from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 
 #: How often all three are left alone until nothing is on its way, and compared.
-HISTORIES = sized(24, full=2000)
+HISTORIES = sized(6, full=500)
+
+#: The same, where databases are on a server: that takes longer.
+HISTORIES_OF_SERVERS = sized(6, full=100)
 
 ONCE = text("INSERT INTO applied VALUES (:uuid)")
 
@@ -61,10 +65,10 @@ class Lives(Three):
 
     services = partial(put_once, forwards=True), partial(put_once, forwards=False)
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        super().__init__(folder, seed)
-        self.folder, self.files = folder, 0
-        self.backups: dict[str, Path] = {}
+    def __init__(self, seed: int, new_database: Callable[[], str], folder: Path) -> None:
+        super().__init__(seed, [new_database() for _ in "cab"])
+        self.new_database, self.folder, self.files = new_database, folder, 0
+        self.backups: dict[str, Any] = {}
         #: Which databases a person has restored since all were equal the last time.
         self.restored: set[str] = set()
         #: How often that happened.
@@ -105,11 +109,22 @@ class Lives(Three):
         return self.folder / f"{self.files}.{kind}"
 
     def back_up(self, side: Side) -> None:
+        if not is_sqlite(side):
+            self.backups[side.name] = side.back_up()
+            return
         file = self.backups[side.name] = self.file("backup")
         with closing(sqlite3.connect(place(side))) as here, closing(sqlite3.connect(file)) as there:
             here.backup(there)
 
     def restore(self, side: Side) -> None:
+        if is_sqlite(side):
+            self.restore_file(side)
+        else:
+            side.restore(self.backups[side.name])
+        self.restored.add(side.name)
+        self.seen["restored"] += 1
+
+    def restore_file(self, side: Side) -> None:
         side.leave()
         side.engine.dispose()
         for rest in ("-wal", "-shm"):
@@ -117,8 +132,6 @@ class Lives(Three):
         shutil.copy(self.backups[side.name], place(side))
         side.execute("UPDATE sysremoteuser SET doubtless_agent = NULL")
         side.restart()
-        self.restored.add(side.name)
-        self.seen["restored"] += 1
 
     def retire(self, remote: Side) -> None:
         """A remote never comes back: the consolidated database revokes its link."""
@@ -145,7 +158,7 @@ class Lives(Three):
         remote = Side(
             name,
             "c" if link == "orders" else f"c-{link}",
-            f"sqlite:///{self.file('db')}",
+            self.new_database(),
             service=self.services[1],
             settings=dict(self.settings),
             **shared,
@@ -248,8 +261,8 @@ class SubscribedLives(CapturedLives):
     remotes_have_all = False
     representatives: ClassVar[Mapping[str, str]] = {"a": "ann", "third-c": "bob"}
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        super().__init__(folder, seed)
+    def __init__(self, seed: int, new_database: Callable[[], str], folder: Path) -> None:
+        super().__init__(seed, new_database, folder)
         self.centre.settings |= {"tables": ["stock subscribe by rep"]}
         own = {link: {"subscription": self.representatives[name]} for name, link in LINKS.items()}
         self.centre.own = own
@@ -277,7 +290,7 @@ class SubscribedLives(CapturedLives):
             for row in self.random.sample(ROWS, self.random.choice([1, 2])):
                 value, rep = f"{side.name} {self.random.random()}", self.random.choice(reps)
                 statement = self.random.choice(MOVING)
-                connection.exec_driver_sql(statement, {"row": row, "value": value, "rep": rep})
+                connection.execute(text(statement), {"row": row, "value": value, "rep": rep})
 
     def are_equal(self) -> bool:
         """Whether each remote has its rows, and no others."""
@@ -292,20 +305,29 @@ class SubscribedLives(CapturedLives):
         return {tuple(row) for row in side.query("SELECT id, value, rep FROM stock")}
 
 
-@pytest.fixture(params=[0, 3])
-def seed(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
-
-
 @pytest.fixture(params=[Lives, CapturedLives, SubscribedLives])
-def lives(request: pytest.FixtureRequest, seed: int, tmp_path: Path) -> Iterator[Lives]:
-    made = request.param(tmp_path, seed)
+def lives(
+    request: pytest.FixtureRequest, seed: int, new_database: Callable[[], str], tmp_path: Path
+) -> Iterator[Lives]:
+    made = request.param(seed, new_database, tmp_path)
     yield made
     made.leave()
 
 
-def test_all_are_equal_after_restores_and_retirements_and_nothing_was_applied_twice(lives: Lives) -> None:
-    for history in range(HISTORIES // 4):
+@pytest.mark.parametrize(
+    ("new_database", "seed", "histories"),
+    [
+        ("sqlite", 0, HISTORIES),
+        ("sqlite", 3, HISTORIES),
+        pytest.param("postgres", 0, HISTORIES_OF_SERVERS, marks=pytest.mark.prove),
+        pytest.param("mixed", 3, HISTORIES_OF_SERVERS, marks=pytest.mark.prove),
+    ],
+    indirect=["new_database"],
+)
+def test_all_are_equal_after_restores_and_retirements_and_nothing_was_applied_twice(
+    lives: Lives, histories: int
+) -> None:
+    for history in range(histories):
         lives.change_lives()
         lives.settle()
 

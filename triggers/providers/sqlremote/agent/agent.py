@@ -57,7 +57,7 @@ class Agent:
     def due(self) -> datetime:
         """When the next step has something to do."""
         now = self.end.clock()
-        if self.end.stopped is not None:
+        if self.end.stands_still:
             return now + LOOK
         if self._polling or self._due is None:
             return now
@@ -77,7 +77,7 @@ class Agent:
                 await self.end.open()
                 self._polling, self._due = False, None
             await self._look()
-            if self.end.stopped is not None or self.end.row is None:
+            if self.end.stands_still or self.end.row is None:
                 return None
             return await self._poll()
 
@@ -135,7 +135,7 @@ class Agent:
             await self.incoming.begin()
             self._polling = True
         found = await self.incoming.go_on()
-        if found is None and self.end.stopped is None:
+        if found is None and not self.end.stands_still:
             await self._finish()
         return found
 

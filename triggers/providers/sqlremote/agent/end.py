@@ -18,6 +18,7 @@ from history.store.watermark import ORIGIN, Offset, broken_rules
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.agent.hooks import Hooks
 from triggers.providers.sqlremote.capture.installing import refuse_uncaptured
+from triggers.providers.sqlremote.capture.subscribing import only_receives
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
@@ -115,6 +116,10 @@ class End:
                 "restore both together, or run doubtless sqlremote extract at the end that is right, "
                 "and load it at the other one"
             )
+        if only_receives(self.stopped):
+            _log.error(
+                "link %s only receives: %s", self.link, self.stopped, extra={"trigger": f"link:{self.link}"}
+            )
         if not self.begun:
             self.begun = True
             self.hooks.begin(self.link)
@@ -186,6 +191,11 @@ class End:
             self.begun, self.row = False, None
             self.hooks.end(self.link, 0 if self.stopped is None else 1)
             await self.history.watermarks.leave(self.link, self.token)
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether the link is stopped, and does not even receive."""
+        return self.stopped is not None and not only_receives(self.stopped)
 
     @property
     def _opened(self) -> LinkRow:

@@ -48,7 +48,7 @@ class IncomingHalf:
 
     async def go_on(self) -> Apply | None:
         """Read until there is something to apply; None at the end of the inbox."""
-        while self.end.stopped is None:
+        while not self.end.stands_still:
             if not self._is_held():
                 settings = self.end.receiving
                 if self.alone:
@@ -123,7 +123,7 @@ class IncomingHalf:
         end = self.end
         if packet.report is not None and name not in self._heard:
             await self.outgoing.hear(packet.report)
-        if end.stopped is not None:
+        if end.stands_still:
             return
         if not self.applies:
             await self._leave(packet, name)

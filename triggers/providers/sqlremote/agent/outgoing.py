@@ -45,7 +45,12 @@ class OutgoingHalf:
         await self._carry_out(turn)
 
     async def tail(self, offset: Offset | None = None) -> bytes | None:
-        """Return the chain of the log up to an offset, by default up to what was sent; None if unknown."""
+        """Return the chain of the log up to an offset, by default up to what was sent; None if unknown.
+
+        It is unknown if the peer's subscription has changed since.
+        """
+        if self.end.stopped is not None:
+            return None
         columns = self.end.publisher.columns
         offset = columns.log_sent if offset is None else offset
         if columns.chain is None or offset < columns.confirm_sent:

@@ -28,6 +28,11 @@ _FOUND: Final = {
     ),
 }
 
+_subscribers_of: Final = {
+    Dialect.SQLITE: sqlite.is_for_its_subscribers,
+    Dialect.POSTGRESQL: postgres.is_for_its_subscribers,
+}
+
 # The schema of the tables of the links.
 _SCHEMA: Final = text(
     "SELECT nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
@@ -76,6 +81,25 @@ def refuse_uncaptured(connection: Connection, publication: str, tables: Sequence
                 f"the triggers on {shape.name} are missing, disabled, or do not fit its columns",
                 "run: doubtless sqlremote setup",
             )
+
+
+def resubscribed(connection: Connection, publication: str, tables: Sequence[str]) -> Sequence[str]:
+    """Return the captured tables whose triggers name another column to subscribe by, or none.
+
+    Raises:
+        ConfigurationError: a table, one of its columns or its primary key is missing.
+    """
+    shapes = [captured(connection, Declared.parse(table)) for table in tables]
+    found, by = _found(connection, publication), _subscribers_of[Dialect(connection.dialect.name)]
+    return [
+        shape.name
+        for shape in shapes
+        if any(
+            not by(shape, body)
+            for name, (body, _) in found.items()
+            if name.startswith(_name(publication, shape.name))
+        )
+    ]
 
 
 def _name(publication: str, table: str) -> str:

@@ -116,6 +116,13 @@ def body_of(schema: str, publication: str, table: Captured) -> str:
     )
 
 
+def is_for_its_subscribers(table: Captured, body: str) -> bool:
+    """Whether a trigger gives rows to those who subscribe to them by the table's column."""
+    if table.by is None:
+        return "operation, subscriber)" not in body
+    return f"COALESCE(OLD.{quoted_name(table.by)}::text, '')" in body
+
+
 def statements_of(schema: str, name: str, table: Captured, body: str) -> Sequence[str]:
     """Return the statements that create a table's triggers, and the function that they run."""
     function, on = f"{quoted_name(schema)}.{quoted_name(name)}", quoted_name(table.name)

@@ -37,6 +37,17 @@ def triggers_of(name: str, publication: str, table: Captured) -> Mapping[str, st
     }
 
 
+def is_for_its_subscribers(table: Captured, body: str) -> bool:
+    """Whether a trigger gives rows to those who subscribe to them by the table's column."""
+    if table.by is None:
+        return "operation, subscriber)" not in body
+    return any(_subscriber(row, table.by) in body for row in ("OLD", "NEW"))
+
+
+def _subscriber(row: str, column: str) -> str:
+    return f"COALESCE(CAST({row}.{quoted_name(column)} AS TEXT), '')"
+
+
 def _for_subscribers(
     publication: str, table: Captured, event: str, parts: Mapping[str, Mapping[str, str]]
 ) -> Iterable[str]:
@@ -44,7 +55,7 @@ def _for_subscribers(
     if table.by is None:
         yield _into(publication, table, event, parts[event])
         return
-    leaves, joins = (f"COALESCE(CAST({row}.{quoted_name(table.by)} AS TEXT), '')" for row in ("OLD", "NEW"))
+    leaves, joins = (_subscriber(row, table.by) for row in ("OLD", "NEW"))
     if event != "UPDATE":
         subscriber = f"'=' || {joins if event == 'INSERT' else leaves}"
         yield _into(publication, table, event, parts[event], subscriber)

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Table
 
 from history.errors import ConfigurationError
-from history.sql.database.engine import AnyConnection, fetch
+from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.links.watermark import LinkRow, reset_on, row_of
-from history.sql.statements.watermark import LOCK
+from history.sql.statements.watermark import LOCK, SUBSCRIBE
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
 from triggers.providers.sqlremote.capture.declared import Declared
 from triggers.providers.sqlremote.extraction.document import Begin, hidden_beside, writing
@@ -48,13 +48,15 @@ async def extract(
         ConfigurationError: the link or a table does not exist, no table is named, or the file exists already.
         HistoryUnavailableError: the database did not answer.
     """
-    names = links.link(link).declared(tables)
+    settings = links.link(link)
+    names = settings.declared(tables)
     if not names:
         raise ConfigurationError(
             "tables", f"no table of link {link} is named", "set tables = [...] of the link, or give --table"
         )
     hidden = hidden_beside(file)
-    step = partial(_extract, link=link, hidden=hidden, names=names, beyond=beyond)
+    rows: dict[str, Any] = {"names": names, "subscription": settings.subscription}
+    step = partial(_extract, link=link, hidden=hidden, beyond=beyond, **rows)
     begin = await links.history.watermarks.run("extracting a link", step, atomic=True)
     hidden.rename(file)
     return begin
@@ -66,6 +68,7 @@ async def _extract(
     link: str,
     hidden: Path,
     names: Sequence[Declared],
+    subscription: str | None,
     beyond: tuple[Epoch, Offset] | None,
 ) -> Begin:
     blocking = cast("Connection", connection)  # links have blocking engines
@@ -85,6 +88,7 @@ async def _extract(
     )
     _write(blocking, hidden, begin, list(zip(names, found, strict=True)))
     await reset_on(connection, link=link, epoch=begin.epoch, peer=(begin.peer_epoch, begin.peer_offset))
+    await execute(connection, SUBSCRIBE, link=link, subscription=subscription)
     return begin
 
 

@@ -4,6 +4,7 @@ The original has no such alarms. Without them a restored subscriber asks for eve
 considers confirmed. And the new work of a restored publisher is discarded as duplicates.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -21,6 +22,7 @@ class AlarmKind(StrEnum):
     AHEAD_OF_LOG = "AHEAD_OF_LOG"
     EPOCH_MISMATCH = "EPOCH_MISMATCH"
     LOG_DIFFERS = "LOG_DIFFERS"
+    SUBSCRIPTION_CHANGED = "SUBSCRIPTION_CHANGED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +86,30 @@ def log_differs(received: Offset) -> Alarm:
         f"the peer sends other work under offset {received} than was applied here: "
         "it was restored from a backup, and has committed since",
         f"restore the rest of the peer's log, or {_EXTRACT}",
+    )
+
+
+def subscription_changed(link: str, had: str | None) -> Alarm:
+    """Return the alarm of a publisher if its peer still has the rows of its old subscription."""
+    rows = "all rows" if had is None else f"the rows of the subscription {had!r}"
+    return _extract_for(link, f"the subscription was changed, and the peer still has {rows}")
+
+
+def column_changed(link: str, tables: Sequence[str]) -> Alarm:
+    """Return the alarm of a publisher if another column says now which rows of these tables its peer gets."""
+    return _extract_for(
+        link, f"another column of {', '.join(tables)} selects the rows now, and the peer has the old ones"
+    )
+
+
+def awaits_extract(stopped: str) -> bool:
+    """Whether a link that is stopped for this reason needs an extract for its peer."""
+    return AlarmKind.SUBSCRIPTION_CHANGED in stopped
+
+
+def _extract_for(link: str, problem: str) -> Alarm:
+    return Alarm(
+        AlarmKind.SUBSCRIPTION_CHANGED,
+        problem,
+        f"run doubtless sqlremote extract SETTINGS {link} --to FILE here, and load FILE at the peer",
     )
