@@ -124,11 +124,11 @@ def _chart(
 
 
 def top_of(most: float) -> float:
-    """Return a round number for the top of a chart: 1, 2 or 5 times a power of ten."""
+    """Return a number for the top of a chart, whose half is round as well."""
     if most <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(most))
-    return next(times * power for times in (1, 2, 5, 10) if times * power >= most * (1 - 1e-9))
+    return next(times * power for times in (1, 2, 4, 6, 8, 10) if times * power >= most * (1 - 1e-9))
 
 
 def short(value: float | None) -> str:

@@ -108,7 +108,7 @@ def _of(parts: Mapping[Period, Parts], period: Period) -> Parts:
 
 
 def _newer(known: Parts, steps: Sequence[Step], period: Period) -> dict[int, Part]:
-    """Return parts after more steps were read: the steps decide about all parts that begin after the first."""
+    """Return parts after more steps were read: these decide about the parts that begin after the first."""
     if not steps:
         return dict(known)
     first = steps[0].at.timestamp() // period.seconds
