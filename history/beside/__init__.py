@@ -3,7 +3,7 @@
 ``kept`` combines the kinds in a store that has :class:`~history.store.records.Records`.
 ``results``: the result of a uuid's first run. ``fingerprints``: the fingerprint of its first body.
 ``journal``: one line for each verdict that needs an explanation, and the security log.
-``progress``: how far each query of Spark has come.
+``charts``: the counts of each minute of a day. ``progress``: how far each query of Spark has come.
 """
 
 from typing import TYPE_CHECKING

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from history.beside.charts import CHARTS
 from history.beside.journal import SECURITY
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
@@ -15,7 +16,7 @@ from history.store.records import NO_TRIGGER
 #: Scripts, by the beginnings of their names; all other scripts are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("parking/",),
-    Capability.CONTROL: ("control/",),
+    Capability.CONTROL: ("control/", "records/apply"),
     Capability.UPKEEP: ("entries/purge",),
     Capability.JOINING: ("joining/",),
     Capability.RESULTS: ("records/apply",),
@@ -39,6 +40,7 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
+    Capability.CONTROL: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.RESULTS: ("MGET",),
     Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.LOOKING: ("SSCAN",),
@@ -84,7 +86,7 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
         commands.add("EVALSHA")
     keys, patterns = keys_of(trigger, *_KEYS.get(capability, ("history", "history:origin"))), ["~doubtless:*"]
     if capability is Capability.CONTROL:
-        keys = [CONTROL_KEY]
+        keys = [CONTROL_KEY, *keys_of(trigger, CHARTS.name)]
     if capability is Capability.SECURITY:
         keys = [key_of(NO_TRIGGER, SECURITY.name)]
     if "SADD" in commands:

@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any, Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, FloatRect, Page, Route, expect, sync_playwright
 
+from history.beside.charts import Step, charts_of
 from history.bridge import drive
 from history.message import Message
 from history.store import HistoryStore
@@ -183,6 +186,28 @@ def reports(beats: int) -> list[Report]:
     ]
 
 
+def add_steps(store: HistoryStore) -> None:
+    """Let consumers have added steps for a while, with a pause and a time of failures."""
+    charts, now = charts_of(store), datetime.now(UTC)
+    assert charts is not None
+    new = failed = 0
+    for ago in range(90, -1, -1):
+        new, failed = new + 2400 + ago % 7 * 60, failed + (600 if 20 < ago < 28 else 2)
+        step = Step(
+            now - timedelta(minutes=ago),
+            Counts(
+                new=new, duplicate=new // 30, failed=failed, runs=new, microseconds=new * (31_000 - ago * 9)
+            ),
+            12 + ago // 9,
+        )
+
+        async def make(step: Step = step) -> Step:
+            return step
+
+        if not 40 < ago < 47:
+            drive(charts.add("book", step.at, make))
+
+
 def park(store: HistoryStore, uuid: str, parked_at: datetime, **more: object) -> None:
     name = str(more.get("trigger_name", "book"))
     owner = "worker-1:4242:1f3a"
@@ -204,6 +229,13 @@ def park(store: HistoryStore, uuid: str, parked_at: datetime, **more: object) ->
         "parked_at": parked_at,
     }
     drive(store.parking.park([Parked.model_validate(known | more)]))
+
+
+def violations_of(page: Page) -> list[dict[str, Any]]:
+    """Return what axe-core has to say against a page."""
+    response: dict[str, Any] = Axe().run(page).response
+    violations: list[dict[str, Any]] = response["violations"]
+    return violations
 
 
 def press(page: Page, *keys: str) -> None:
@@ -569,6 +601,44 @@ def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page:
 
     assert numbers > 20
     assert nameless == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (390, "dark")])
+def test_axe_reports_nothing(
+    page: Page, store: HistoryStore, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    add_steps(store)
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 900})
+    start = page.url
+    found: list[str] = []
+    for path in ("", "parked", "triggers", "decisions", "story?uuid=order-1", "trigger?name=book", *MORE):
+        page.goto(start + path)
+        for one in page.locator("details").all():
+            one.evaluate("(details) => { details.open = true }")
+        found += [f"/{path}: {one['id']}: {one['nodes'][0]['html']}" for one in violations_of(page)]
+
+    page.evaluate("document.body.append(document.createElement('button'))")
+    assert found == []
+    assert "button-name" in {one["id"] for one in violations_of(page)}
+
+
+def test_charts_are_pictures_with_their_numbers_and_stay_open(page: Page, store: HistoryStore) -> None:
+    add_steps(store)
+    page.reload()
+
+    rates = page.get_by_role("img", name="Messages a second, the last hour, all triggers")
+    expect(rates).to_be_visible()
+    expect(page.get_by_role("img", name="Parked messages, the last day, all triggers")).to_be_visible()
+    page.get_by_text("Numbers of the last hour").click()
+    table = page.get_by_role("table", name="The last hour, by minute")
+    expect(table).to_be_visible()
+    assert page.locator("figure polyline").count() > 8
+    assert page.locator("figure .gap").count() >= 4
+    page.evaluate("look()")
+    expect(page.locator("#line")).to_have_text("live")
+    expect(table).to_be_visible()
+    picture(page, "charts")
 
 
 def test_every_field_and_button_has_a_name_for_a_screen_reader(page: Page) -> None:

@@ -26,6 +26,7 @@ from history.sql.statements.dialects import Dialect
 from history.sql.tables.script import history_script
 from history.store import HistoryStore
 from history.store.parking import Parked
+from tests.contract.beside.charts import ChartContract
 from tests.contract.beside.fingerprints import FingerprintContract
 from tests.contract.beside.journal import JournalContract, SecurityLogContract
 from tests.contract.beside.progress import ProgressContract
@@ -124,7 +125,7 @@ class TestHistoryStores(OnServers, HistoryContract):
 
 
 class KeptBesideContract(
-    ResultContract, FingerprintContract, JournalContract, SecurityLogContract, ProgressContract
+    ChartContract, ResultContract, FingerprintContract, JournalContract, SecurityLogContract, ProgressContract
 ):
     """What is written once, over the records of every store."""
 

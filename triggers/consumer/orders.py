@@ -16,6 +16,7 @@ from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Order, Report, Verb
+from triggers.consumer.charting import Charting
 from triggers.consumer.gate import Gate
 from triggers.detection.suspension import Suspension
 from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
@@ -85,10 +86,13 @@ class Heartbeat:
         self._reported = {gate.trigger.name: _Reported(gate) for gate in gates}
         for reported in self._reported.values():
             reported.gate.herald = partial(self._tell_all, reported)
+        self._charting = Charting(store, list(self._reported))
         self._token = uuid.uuid4().hex
         self._began = self._answered = self._sweep_due = time.monotonic()
         self._away = False
         self._began_there: datetime | None = None
+        #: The store's time at the last beat; None if that had no answer.
+        self._heard_at: datetime | None = None
         #: Whether the first beat is over, with or without an answer.
         self.tried = False
 
@@ -96,7 +100,10 @@ class Heartbeat:
         """Beat until the shell is over, when the last worker has ended; then report the end."""
         while not shell.over.is_set():
             # A command that was carried out is reported immediately: an operator may be waiting for it.
-            if not await self.beat(time.monotonic()):
+            carried_out = await self.beat(time.monotonic())
+            if self._heard_at is not None:
+                await self._charting.note(self._heard_at)
+            if not carried_out:
                 await shell.over.wait(BEAT_INTERVAL)
         if not self._away:
             await self.beat(time.monotonic(), leaving=True)
@@ -115,9 +122,11 @@ class Heartbeat:
                 self._sweep_due = now + SWEEP_INTERVAL.total_seconds()
                 await self._store.control.sweep()
         except Exception as error:  # noqa: BLE001  (any error of a store: messages do not depend on it)
+            self._heard_at = None
             self._note_silence(error)
             return False
         else:
+            self._heard_at = heard.now
             return self._apply(heard, now)
         finally:
             self.tried = True

@@ -28,6 +28,7 @@ try:
 
     from triggers.dashboard.access.gate import Gate
     from triggers.dashboard.access.records import denial_of, end_of
+    from triggers.dashboard.api.routes import OPERATIONS
     from triggers.dashboard.pages import (
         decide,
         decisions,
@@ -79,14 +80,6 @@ DONE: dict[str, tuple[Page, Role]] = {
     "/order": (triggers.order, Role.OPERATOR),
     "/sign-out": (sign_out, Role.VIEWER),
 }
-
-#: The pages that programs use, with the same roles.
-API_SHOWN: dict[str, tuple[Page, Role]] = {
-    "/api/parked": SHOWN["/export"],
-    "/api/message": SHOWN["/message"],
-    "/api/job": SHOWN["/job"],
-}
-API_DONE: dict[str, tuple[Page, Role]] = {"/api/decide": DONE["/decide"]}
 
 
 def create_app(
@@ -150,10 +143,14 @@ def create_app(
 
 def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
     entrance = SignIn(gate, operations.recorder)
-    pages: list[BaseRoute] = [
+    known = [
+        *((path, "GET", page, role) for path, (page, role) in SHOWN.items()),
+        *((path, "POST", page, role) for path, (page, role) in DONE.items()),
+        *((one.path, one.method, one.page, one.role) for one in OPERATIONS),
+    ]
+    pages = [
         Route(path, endpoint(page, gate=gate, operations=operations, role=role), methods=[method])
-        for method, known in (("GET", SHOWN | API_SHOWN), ("POST", DONE | API_DONE))
-        for path, (page, role) in known.items()
+        for path, method, page, role in known
     ]
     return [
         *pages,

@@ -9,6 +9,7 @@ from history.store.security import security_log_of
 from history.support.urls import origin
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
+from triggers.dashboard.charts.reading import Charts
 from triggers.dashboard.jobs import Jobs
 from triggers.dashboard.places import Places
 from triggers.dashboard.pulse import Pulse, Source
@@ -49,6 +50,7 @@ class Operations:
     places: Places
     journals: Journals
     recorder: Recorder
+    charts: Charts
     questions: Questions = field(default_factory=Questions)
 
     @classmethod
@@ -77,7 +79,8 @@ class Operations:
         journals = Journals(store, triggers=triggers, configuration=configuration, store_of=pulse.store_of)
         recorder = recorder or Recorder(security_log_of(store), background=background)
         address = store.control.address
-        return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder)
+        charts = Charts(pulse, background=background)
+        return cls(store, address, by_name, surveyor, pulse, jobs, places, journals, recorder, charts)
 
     def store_of(self, trigger: str | None) -> HistoryStore:
         """Return the store that has the messages of a trigger; the dashboard's for None.
@@ -117,6 +120,7 @@ class Operations:
         self.jobs.close()
         self.surveyor.close()
         self.places.close()
+        self.charts.close()
         self.pulse.close()
         self.journals.close()
         self.recorder.close()

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from history.message import Message
 from history.support.rendering import printable
+from triggers.dashboard.charts.drawing import short
 from triggers.detection.sentences import without_verdict
 
 #: How much of a body or a traceback a page shows, in characters.
@@ -39,7 +40,7 @@ def environment() -> Environment:
         finalize=_final,
     )
     filters: dict[str, Any] = made.filters
-    filters.update(age=age, moment=moment, lines=lines, points=points, rate=rate, word=word)
+    filters.update(age=age, moment=moment, lines=lines, points=points, rate=rate, short=short, word=word)
     filters.update(without_verdict=without_verdict)
     functions: dict[str, Any] = made.globals
     functions["url"] = url

@@ -44,7 +44,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
         *(READ_META, STEP_OVER, HISTORY.read, HISTORY.note, *HISTORY.steps),
     ],
     Capability.PARKING: list(statements_of(parking)),
-    Capability.CONTROL: list(statements_of(control)),
+    Capability.CONTROL: [*statements_of(control), *_RECORDS, records.PAGE],
     Capability.UPKEEP: _UPKEEP,
     Capability.JOURNAL: [records.APPEND, records.LATEST, records.ABOUT, records.TRIM],
     Capability.SECURITY: [records.APPEND, records.LATEST, records.CUT],

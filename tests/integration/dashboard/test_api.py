@@ -12,7 +12,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers.dashboard import Role
-from triggers.dashboard.app import API_DONE, API_SHOWN
+from triggers.dashboard.api.routes import OPERATIONS
 
 CARD = "card 4711"
 
@@ -117,7 +117,7 @@ def test_a_session_or_a_wrong_token_opens_nothing(site: Site, operator: Browser,
     fields = {"decision": "discard", "trigger": "book", "id": parked.id, "reason": "x"}
     fields["csrf"] = operator.csrf()
     wrong = {"Authorization": "Bearer wrong"}
-    paths = API_SHOWN if method == "GET" else API_DONE
+    paths = [one.path for one in OPERATIONS if one.method == method]
 
     answers = [
         operator.get(path, **header) if method == "GET" else operator.post(path, fields, headers=header)

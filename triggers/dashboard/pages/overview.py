@@ -10,6 +10,7 @@ from starlette.responses import Response
 from history.errors import DoubtlessError
 from history.store import HistoryStats
 from history.store.control import Overview, TriggerState
+from triggers.dashboard.charts.drawing import Section, section_of
 from triggers.dashboard.operations import Forecast, Operations
 from triggers.dashboard.pages.problems import problems_of
 from triggers.dashboard.places import Waiting
@@ -55,12 +56,21 @@ class TriggerRow:
 
 def overview(visit: Visit) -> Response:
     """Show the present state."""
-    return visit.show("overview.html", **facts(visit.operations))
+    known = facts(visit.operations)
+    names = [row.name for row in known["rows"]]
+    return visit.show("overview.html", **known, charts=charts_of(visit.operations, names))
 
 
 def fragment(visit: Visit) -> str:
     """Return the part of the page that changes."""
     return visit.html("parts/overview_live.html", **facts(visit.operations))
+
+
+def charts_of(operations: Operations, names: Sequence[str]) -> Sequence[Section]:
+    """Return the charts of some triggers together; they end now, by the histories' clock."""
+    reading = operations.pulse.look()
+    now = datetime.now(UTC) if reading is None else reading.overview.now
+    return [section_of(values) for values in operations.charts.latest(names, now.timestamp())]
 
 
 def facts(operations: Operations) -> dict[str, Any]:

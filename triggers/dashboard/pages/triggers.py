@@ -10,7 +10,7 @@ from history.store.control import Counts, Verb
 from history.store.security import SecurityEvent
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
-from triggers.dashboard.pages.overview import facts
+from triggers.dashboard.pages.overview import charts_of, facts
 from triggers.dashboard.visit import Visit
 from triggers.operations.guarantees import guarantee_of
 from triggers.operations.journals import UnknownNameError
@@ -50,6 +50,7 @@ def trigger(visit: Visit) -> Response:
         size=(survey.sizes or {}).get(name),
         parked=visit.operations.parked(name, survey.counts()),
         forecast=visit.operations.forecast(name),
+        charts=charts_of(visit.operations, [name]),
         waiting=visit.operations.places.waiting().get(name),
         guarantee=None if known is None else guarantee_of(known),
         settings=None if known is None else list(_settings(known)),

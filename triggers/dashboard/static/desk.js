@@ -97,7 +97,10 @@ function change(node, wanted) {
     if (node.nodeValue !== wanted.nodeValue) node.nodeValue = wanted.nodeValue;
     return;
   }
-  for (const { name } of [...node.attributes]) if (!wanted.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name } of [...node.attributes]) {
+    // What somebody has unfolded stays so.
+    if (!wanted.hasAttribute(name) && name !== "open") node.removeAttribute(name);
+  }
   for (const { name, value } of wanted.attributes) {
     if (node.getAttribute(name) !== value) node.setAttribute(name, value);
   }

@@ -1,0 +1,104 @@
+"""The charts; a store without records passes."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from history.beside.charts import CHARTS, HOURS, RecordedCharts, Step, charts_of
+from history.contract.common import TRIGGER
+from history.store import HistoryStore
+from history.store.control import Counts
+from history.store.records import Put, Record, records_of
+
+_NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+def _charts(store: HistoryStore) -> RecordedCharts:
+    charts = charts_of(store)
+    if charts is None:
+        pytest.skip("it keeps no records")
+    return charts
+
+
+def _step(minute: float, new: int, parked: int | None = 0) -> Step:
+    counts = Counts(new=new, duplicate=1, failed=2, runs=new, microseconds=2**40)
+    return Step(_NOON + timedelta(minutes=minute), counts, parked)
+
+
+def _making(step: Step) -> Callable[[], Awaitable[Step]]:
+    async def make() -> Step:
+        return step
+
+    return make
+
+
+async def _add(charts: RecordedCharts, step: Step) -> bool:
+    return await charts.add(TRIGGER, step.at, _making(step))
+
+
+async def _never() -> Step:
+    raise AssertionError("it was made")
+
+
+class ChartContract:
+    """Every client reads the steps of each minute, in their order."""
+
+    async def test_steps_are_read_by_another_client_in_their_order(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        mine, yours = _charts(store), _charts(another)
+        steps = [_step(0, 1), _step(1, 5, None), _step(59.5, 9), _step(61, 12, 3)]
+
+        added = [await _add(charts, step) for charts, step in zip((mine, yours) * 2, steps, strict=True)]
+
+        assert added == [True] * 4
+        assert await mine.steps(TRIGGER) == await yours.steps(TRIGGER) == steps
+        assert await mine.steps(f"{TRIGGER}-2") == []
+
+    async def test_a_minute_has_one_step_and_the_second_is_not_even_made(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        mine, yours = _charts(store), _charts(another)
+        await _add(mine, _step(1, 5))
+
+        assert not await yours.add(TRIGGER, _step(1.9, 6).at, _never)
+        assert not await yours.add(TRIGGER, _step(0.5, 6).at, _never)
+
+        assert await mine.steps(TRIGGER) == [_step(1, 5)]
+
+    async def test_of_two_steps_at_the_same_time_one_is_added(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        mine, yours = _charts(store), _charts(another)
+        await _add(mine, _step(0, 1))
+
+        async def make() -> Step:
+            assert await _add(yours, _step(1, 5))
+            return _step(1, 6)
+
+        assert not await mine.add(TRIGGER, _step(1, 6).at, make)
+        assert await mine.steps(TRIGGER) == [_step(0, 1), _step(1, 5)]
+
+    async def test_steps_that_are_older_than_a_day_are_deleted(self, store: HistoryStore) -> None:
+        charts = _charts(store)
+        for hour in range(HOURS + 6):
+            await _add(charts, _step(60 * hour, hour))
+
+        records = records_of(store)
+        assert records is not None
+        assert len(await records.page(TRIGGER, CHARTS)) == HOURS + 1
+        assert [step.counts.new for step in await charts.steps(TRIGGER)] == list(range(5, HOURS + 6))
+        assert [step.counts.new for step in await charts.steps(TRIGGER, hours=1)] == [HOURS + 4, HOURS + 5]
+
+    async def test_a_spoilt_record_is_skipped_and_then_replaced(self, store: HistoryStore) -> None:
+        charts, records = _charts(store), records_of(store)
+        assert records is not None
+        await _add(charts, _step(-60, 1))
+        await _add(charts, _step(0, 2))
+        (held, _) = await records.page(TRIGGER, CHARTS)
+        await records.apply(TRIGGER, [Put(CHARTS, Record(held.key, b'{"names":["new"],"steps":[[1]]}', 7))])
+
+        assert await charts.steps(TRIGGER) == [_step(-60, 1)]
+        assert await _add(charts, _step(1, 3))
+        assert await charts.steps(TRIGGER) == [_step(-60, 1), _step(1, 3)]

@@ -1,0 +1,1 @@
+"""Parts of the dashboard that need neither a history nor a browser."""

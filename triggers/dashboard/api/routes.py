@@ -1,0 +1,164 @@
+"""The table of the addresses for programs: what each one does, who may use it, and what it answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from history.store.decisions import DecisionKind
+from triggers.dashboard.access.roles import Role
+from triggers.dashboard.api.document import document_of
+from triggers.dashboard.api.operation import Answer, Operation, Parameter
+from triggers.dashboard.api.schemas import Decision, Job, MessageFacts, ParkedMessage
+from triggers.dashboard.pages import decide, export, message
+from triggers.dashboard.visit import API, Visit
+
+#: An example of a message, as a role sees it that sees bodies.
+_MESSAGE: Mapping[str, Any] = {
+    "id": "6f1c1a5be1c84a0c97b4f3a2",
+    "trigger": "book",
+    "kind": "in doubt",
+    "uuid": "order-1",
+    "destination": "orders",
+    "parked_at": "2026-01-02T12:00:00+00:00",
+    "reason": "IN DOUBT: an earlier run did not finish; parked (row 10)",
+    "error_class": None,
+    "error_message": None,
+    "owner": "host-1:42:9f3a",
+    "copies": 1,
+    "headers": {"JMSMessageID": "ID:order-1"},
+    "body-kind": "json",
+    "body": {"id": "order-1"},
+    "raw": None,
+    "locked": None,
+    "question": "Did book happen for order-1?",
+    "decisions": ["run", "done", "discard"],
+    "decided": [],
+}
+
+_JOB: Mapping[str, Any] = {
+    "decision": "done",
+    "finished": True,
+    "total": 1,
+    "closed": 1,
+    "left": 0,
+    "error": None,
+    "parked": [],
+}
+
+_DECISION: Mapping[str, Any] = {
+    "decision": "done",
+    "reason": "it is in the ledger",
+    "trigger": "book",
+    "id": [_MESSAGE["id"]],
+    "until": [_MESSAGE["parked_at"]],
+}
+
+_NO_SUCH_TRIGGER = "No trigger has this name."
+
+
+def openapi(visit: Visit) -> Response:
+    """Answer with the OpenAPI document."""
+    return visit.data(document_of(OPERATIONS))
+
+
+#: All addresses for programs.
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path=f"{API}openapi.json",
+        page=openapi,
+        role=Role.VIEWER,
+        name="openapi",
+        summary="Return this document",
+        answer=Answer(about="This document, in OpenAPI 3.1."),
+    ),
+    Operation(
+        method="GET",
+        path=f"{API}parked",
+        page=export.export,
+        role=Role.VIEWER,
+        name="listParked",
+        summary="List parked messages",
+        about="Without parameters, all parked messages are listed. The security log has each list.",
+        parameters=(
+            Parameter(
+                name="format",
+                about="JSON lines (the default), or CSV",
+                example="jsonl",
+                values=tuple(export.FORMS),
+            ),
+            Parameter(name="trigger", about="only messages of this trigger", example="book"),
+            Parameter(name="host", about="only messages that workers of this host began", example="host-1"),
+            Parameter(
+                name="by",
+                about="host: only messages whose worker's host is known",
+                example="host",
+                values=("cause", "host"),
+            ),
+            Parameter(name="key", about="one group, as in the address of its page", example="3f2a"),
+        ),
+        answer=Answer(
+            about="The messages, the oldest of each group first.",
+            body=ParkedMessage,
+            lines=True,
+            also=("text/csv",),
+        ),
+        problems={
+            404: f"{_NO_SUCH_TRIGGER} Or: the format or grouping is unknown, or the group is empty.",
+            503: "A history does not answer, or is still being counted: the list would not be complete.",
+        },
+    ),
+    Operation(
+        method="GET",
+        path=f"{API}message",
+        page=message.message,
+        role=Role.VIEWER,
+        name="showMessage",
+        summary="Show a parked message",
+        about="The security log has each message whose body was shown.",
+        parameters=(
+            Parameter(name="trigger", about="the message's trigger", example="book", required=True),
+            Parameter(name="id", about="the message's id", example=_MESSAGE["id"], required=True),
+        ),
+        answer=Answer(about="The message.", body=MessageFacts, example=_MESSAGE),
+        problems={404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more."},
+    ),
+    Operation(
+        method="POST",
+        path=f"{API}decide",
+        page=decide.decide,
+        role=Role.OPERATOR,
+        name="decide",
+        summary="Begin to carry out a decision",
+        about="Two requests with the same decision are safe: a message is decided once.",
+        form=Decision,
+        form_example=_DECISION,
+        answer=Answer(
+            status=303, about="The decision has begun.", location="the address of its progress: showJob"
+        ),
+        problems={
+            400: f"The form is invalid, or the decision is impossible. Use {', '.join(DecisionKind)}.",
+            404: _NO_SUCH_TRIGGER,
+            408: "The form did not arrive in time.",
+            409: "None of these messages is parked any more.",
+            413: "The form is too large.",
+            422: "The reason is missing.",
+        },
+    ),
+    Operation(
+        method="GET",
+        path=f"{API}job",
+        page=decide.job,
+        role=Role.VIEWER,
+        name="showJob",
+        summary="Show the progress of a decision",
+        parameters=(
+            Parameter(
+                name="key", about="from the answer to a decision", example="a1b2c3d4e5f60718", required=True
+            ),
+        ),
+        answer=Answer(about="The progress.", body=Job, example=_JOB),
+        problems={404: "The dashboard does not remember such a decision."},
+    ),
+)

@@ -1,0 +1,111 @@
+"""The forms and answers of the addresses for programs, as the OpenAPI document has them."""
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from history.store.decisions import DecisionKind
+from history.store.parking import ParkedKind
+
+
+class Schema(BaseModel):
+    """A form or an answer: it has no other fields."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class Problem(Schema):
+    """Why a request was refused."""
+
+    title: str
+    text: str
+
+
+class ParkedMessage(Schema):
+    """A parked message. A line of a list has no absent values.
+
+    The last five fields are only for roles that see bodies. For other roles, ``reason`` has no text of an
+    error, and ``error_message`` is absent.
+    """
+
+    id: str
+    trigger: str
+    kind: ParkedKind
+    uuid: str | None = None
+    destination: str | None = None
+    parked_at: datetime
+    reason: str
+    error_class: str | None = None
+    error_message: str | None = None
+    owner: str | None = Field(default=None, description="the worker that ran it: host, process and a token")
+    copies: int = Field(description="how often it was parked")
+    headers: dict[str, Any] | None = None
+    body_kind: str | None = Field(
+        default=None, alias="body-kind", description="json, text, bytes, base64 or json-text"
+    )
+    body: Any = None
+    raw: dict[str, str] | None = Field(default=None, description="a delivery that was not a message")
+    locked: str | None = Field(default=None, description="why an encrypted message cannot be read here")
+
+
+class Decided(Schema):
+    """A decision about a message, and its result."""
+
+    at: datetime
+    decision: DecisionKind
+    by: str
+    as_user: str | None
+    reason: str | None
+    id: str
+    outcome: str | None
+    closed: bool
+
+
+class MessageFacts(ParkedMessage):
+    """A parked message, its question, and its decisions."""
+
+    question: str
+    decisions: list[DecisionKind] = Field(description="the decisions that this token may take")
+    decided: list[Decided] = Field(description="the decisions that were taken, the oldest first")
+
+
+class Decision(Schema):
+    """A decision about one message (``trigger`` and ``id``), or about messages of groups (``key``).
+
+    For a group, give ``all``, or an ``id`` for each message. Repeat ``id`` and ``key`` as often as necessary.
+    """
+
+    decision: DecisionKind
+    reason: str = Field(min_length=1, description="stored with the decision")
+    trigger: str | None = None
+    id: list[str] | None = None
+    key: list[str] | None = Field(default=None, description="groups, as in the address of a group's page")
+    all: str | None = Field(default=None, description="any text: decide about the whole groups")
+    until: list[datetime] | None = Field(
+        default=None,
+        description="for the message, or for each group: leave what was parked later alone",
+    )
+    shown: list[int] | None = Field(
+        default=None, description="for each group: refuse the decision if more messages are parked"
+    )
+
+
+class LeftMessage(Schema):
+    """A message that stays parked, and why."""
+
+    trigger: str
+    message: str
+    why: str | None
+
+
+class Job(Schema):
+    """The progress of a decision."""
+
+    decision: DecisionKind
+    finished: bool
+    total: int
+    closed: int
+    left: int
+    error: str | None
+    parked: list[LeftMessage] = Field(description="some of the messages that stay parked")

@@ -1,0 +1,117 @@
+"""Reads the steps of charts beside the pages, so that no page waits for many triggers or a slow history.
+
+What was read stays, as the parts of an hour and a day. Later readings need only the steps of the last hours.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Lock
+
+from history.beside.charts import Step, charts_of
+from history.bridge import drive
+from history.errors import DoubtlessError
+from triggers.dashboard.charts.series import Part, Parts, Period, Values, parts_of, values_of
+from triggers.dashboard.pulse import Pulse
+
+#: How old what is shown may be before it is read again, in seconds.
+FRESH = 20.0
+
+#: How long a page waits for the first reading, in seconds.
+PATIENCE = 0.15
+
+#: After how many seconds without a reading all steps are read again.
+ALL_AGAIN = 1800.0
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a trigger, and when it was read."""
+
+    read_at: float
+    parts: dict[Period, dict[int, Part]] = field(default_factory=dict[Period, dict[int, Part]])
+
+
+class Charts:
+    """The charts of the triggers of all histories; safe to share between threads.
+
+    With ``background=False``, each look reads them, for tests.
+    """
+
+    def __init__(
+        self, pulse: Pulse, *, background: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pulse, self._background, self._clock = pulse, background, clock
+        self._known: dict[str, _Known] = {}
+        self._lock = Lock()
+        self._reading: Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="charts")
+
+    def latest(self, names: Sequence[str], now: float) -> Sequence[Values]:
+        """Return the values of the last hour and the last day of some triggers together.
+
+        ``now`` is the histories' time, in seconds since 1970.
+        """
+        reading = self._read(names)
+        if reading is not None and not (self._background and self._has_any(names)):
+            wait([reading], PATIENCE if self._background else None)
+        with self._lock:
+            known = [self._known[name].parts for name in names if name in self._known]
+        return [values_of([_of(parts, period) for parts in known], period, now) for period in Period]
+
+    def close(self) -> None:
+        """Wait for the present reading."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _has_any(self, names: Iterable[str]) -> bool:
+        with self._lock:
+            return any(name in self._known for name in names)
+
+    def _read(self, names: Iterable[str]) -> "Future[None] | None":
+        """Have those read that are old; the triggers of a history that is away stay as they are."""
+        silent, now = self._pulse.silent, self._clock()
+        with self._lock:
+            due = [name for name in names if name not in silent and self._is_due(name, now)]
+            if due and (self._reading is None or self._reading.done()):
+                self._reading = self._thread.submit(self._read_all, due)
+            return self._reading
+
+    def _is_due(self, name: str, now: float) -> bool:
+        known = self._known.get(name)
+        return known is None or not self._background or now - known.read_at >= FRESH
+
+    def _read_all(self, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                self._read_one(name)
+            except (
+                DoubtlessError
+            ):  # what is known stays; other parts of the page say that its history is away
+                continue
+
+    def _read_one(self, name: str) -> None:
+        charts, before, now = charts_of(self._pulse.store_of(name)), self._known.get(name), self._clock()
+        made = _Known(now)
+        if charts is not None and before is not None and now - before.read_at < ALL_AGAIN:
+            steps = drive(charts.steps(name, hours=1))
+            made.parts = {period: _newer(_of(before.parts, period), steps, period) for period in Period}
+        elif charts is not None:
+            steps = drive(charts.steps(name))
+            made.parts = {period: parts_of(steps, period) for period in Period}
+        with self._lock:
+            self._known[name] = made
+
+
+def _of(parts: Mapping[Period, Parts], period: Period) -> Parts:
+    return parts.get(period, {})
+
+
+def _newer(known: Parts, steps: Sequence[Step], period: Period) -> dict[int, Part]:
+    """Return parts after more steps were read: these decide about the parts that begin after the first."""
+    if not steps:
+        return dict(known)
+    first = steps[0].at.timestamp() // period.seconds
+    last = steps[-1].at.timestamp() // period.seconds
+    kept = {number: part for number, part in known.items() if last - period.count <= number <= first}
+    return {number: part for number, part in parts_of(steps, period).items() if number > first} | kept

@@ -1,0 +1,138 @@
+"""From steps to values: what happened in each minute of an hour, or in each ten minutes of a day.
+
+Steps are about a minute apart. Between two steps that are further apart nothing was reported: these are gaps,
+not zeros.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from itertools import pairwise
+
+from history.beside.charts import STEP, Step
+from history.store.control import Counts
+
+#: Between two steps that are further apart, there is a gap: one step may be missing.
+LONGEST_STEP = 2.5 * STEP
+
+
+class Period(Enum):
+    """What a chart shows: a number of parts, each of some seconds."""
+
+    HOUR = ("The last hour", "minute", 60, 60)
+    DAY = ("The last day", "10 minutes", 600, 144)
+
+    def __init__(self, title: str, part: str, seconds: int, count: int) -> None:
+        self.title, self.part, self.seconds, self.count = title, part, seconds, count
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is known of a part of a period: its sums, in so many seconds of it; and what was parked last."""
+
+    seconds: float = 0.0
+    done: float = 0.0
+    duplicates: float = 0.0
+    failed: float = 0.0
+    runs: float = 0.0
+    microseconds: float = 0.0
+    parked: int | None = None
+
+    def joined(self, done: "Part", share: float) -> "Part":
+        """Return this part with a share of what was done between two steps."""
+        return Part(
+            self.seconds + share * done.seconds,
+            self.done + share * done.done,
+            self.duplicates + share * done.duplicates,
+            self.failed + share * done.failed,
+            self.runs + share * done.runs,
+            self.microseconds + share * done.microseconds,
+            done.parked,
+        )
+
+
+#: Parts by their number since 1970.
+Parts = Mapping[int, Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of a period, the oldest first; None where they are not known.
+
+    Rates are a second, ``duration`` is the mean of a run in milliseconds. ``first`` is the number of the
+    first part. ``reported`` says for which parts a consumer reported.
+    """
+
+    period: Period
+    first: int
+    reported: Sequence[bool]
+    done: Sequence[float | None]
+    duplicates: Sequence[float | None]
+    failed: Sequence[float | None]
+    duration: Sequence[float | None]
+    parked: Sequence[float | None]
+
+
+def parts_of(steps: Iterable[Step], period: Period) -> dict[int, Part]:
+    """Return what happened in each part of a period between some steps, the oldest first."""
+    parts: dict[int, Part] = {}
+    for before, after in pairwise(steps):
+        if timedelta(0) < after.at - before.at <= LONGEST_STEP:
+            done = _between(before, after)
+            for number, share in _shares(before.at.timestamp(), after.at.timestamp(), period.seconds):
+                parts[number] = parts.get(number, Part()).joined(done, share)
+    return parts
+
+
+def values_of(triggers: Sequence[Parts], period: Period, now: float) -> Values:
+    """Return the values of a period that ends now, of some triggers together."""
+    first = int(now // period.seconds) - period.count + 1
+    known = [
+        [part for parts in triggers if (part := parts.get(number)) is not None and part.seconds > 0]
+        for number in range(first, first + period.count)
+    ]
+    return Values(
+        period,
+        first,
+        [bool(some) for some in known],
+        [_sum(part.done / part.seconds for part in some) for some in known],
+        [_sum(part.duplicates / part.seconds for part in some) for some in known],
+        [_sum(part.failed / part.seconds for part in some) for some in known],
+        [_mean(some) for some in known],
+        [_sum(part.parked for part in some if part.parked is not None) for some in known],
+    )
+
+
+def _between(before: Step, after: Step) -> Part:
+    first, last = before.counts, after.counts
+    if last.runs < first.runs or last.new < first.new:  # they were cleared meanwhile, and began at zero
+        first = Counts()
+    failed = max(0, last.failed - first.failed)
+    return Part(
+        (after.at - before.at).total_seconds(),
+        max(0, last.new - first.new - failed),
+        max(0, last.duplicate - first.duplicate),
+        failed,
+        max(0, last.runs - first.runs),
+        max(0, last.microseconds - first.microseconds),
+        after.parked,
+    )
+
+
+def _shares(begin: float, end: float, seconds: int) -> Iterable[tuple[int, float]]:
+    """Yield the parts that an interval touches, and which share of the interval is in each."""
+    for number in range(int(begin // seconds), int(end // seconds) + 1):
+        inside = min(end, (number + 1) * seconds) - max(begin, number * seconds)
+        if inside > 0:
+            yield number, inside / (end - begin)
+
+
+def _sum(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return sum(found) if found else None
+
+
+def _mean(parts: Sequence[Part]) -> float | None:
+    runs = sum(part.runs for part in parts)
+    return sum(part.microseconds for part in parts) / runs / 1000 if runs else None
