@@ -59,14 +59,14 @@ def consumer_group_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster,
 @contextmanager
 def new_protocol_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, str], None, None]:
     with ApacheKafkaCluster(folder, **QUICK) as cluster:
-        yield cluster, f"{cluster.url}?group.protocol=consumer"
+        yield cluster, f"{cluster.url}&group.protocol=consumer"
 
 
 @contextmanager
 def transactions_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, str], None, None]:
     """Only the producer of the orders sends: the id is its own."""
     with ApacheKafkaCluster(folder) as cluster:
-        yield cluster, f"{cluster.url}?transactional_id=orders"
+        yield cluster, f"{cluster.url}&transactional_id=orders"
 
 
 @contextmanager
