@@ -69,6 +69,7 @@ browser: $(DEV) servers  ## Run the tests of the dashboard in a browser, which a
 prove: $(COMPILED) servers  ## Run the long proofs: soaks, processes that are killed, the dashboard in a browser, planted bugs
 	@.ci/setup browser
 	@.ci/setup delta
+	@.ci/setup iceberg
 	$(BIN)/pytest -n 3 --dist loadgroup -m "prove or proof" --proof=docs/proof.md
 
 installs: $(DEV) servers  ## Install the wheel in empty environments, and do there what README and tutorial say

@@ -1,6 +1,7 @@
-"""``.ci/setup``: uv installs with pip's own indexes, and pip where uv cannot."""
+"""``.ci/setup``: uv installs with pip's own indexes, and pip where uv cannot; the docs name its versions."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,3 +96,27 @@ def test_where_pip_is_to_use_no_index_uv_is_not_asked(venv: Path) -> None:
     (venv.parent / "offline.conf").write_text("[install]\nno-index = true\nfind-links = /wheels\n")
 
     assert set_up(venv, "run", pip_config="offline.conf") == [f"{PIP} -e .[spark,dashboard]"]
+
+
+def version_of(artifact: str, jars: str) -> str:
+    """Return the first two numbers of a version that ``.ci/jars`` names."""
+    found = re.search(rf"{artifact}</artifactId>\s*<version>(\d+\.\d+)", jars)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "artifact"),
+    [
+        ("delta", "delta-spark", r"delta-spark_[\d.]+"),
+        ("iceberg", "Iceberg", r"iceberg-spark-runtime-[\d._]+"),
+    ],
+)
+def test_the_page_names_the_versions_that_a_lake_is_tested_with(name: str, shown: str, artifact: str) -> None:
+    jars, setup = (ROOT / ".ci" / "jars" / f"{name}.xml").read_text(), (ROOT / ".ci" / "setup").read_text()
+    spark = re.search(rf"setup_lake {name} pyspark==(\d+\.\d+)", setup)
+    page = (ROOT / "docs" / "how-to" / "write-from-spark-exactly-once.md").read_text()
+    tested, _, _ = page.partition("tested with |\n")[2].partition("\n\n")
+
+    assert spark is not None
+    assert f"{shown} {version_of(artifact, jars)} on PySpark {spark[1]}" in tested

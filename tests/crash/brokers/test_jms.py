@@ -3,8 +3,7 @@
 With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the broker.
 """
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,18 +12,14 @@ import pytest
 from tests.crash.conftest import Once
 from tests.crash.helpers.aftermath import Left
 from tests.crash.helpers.books import (
-    BROKER_KILLS,
     KILLS,
     MESSAGES,
     MOST_IN_DOUBT,
-    end,
     fleet_of,
-    kill_both,
     kill_now_and_then,
 )
-from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledWhileItSends
+from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledWhileItSends, KilledWithTheBroker
 from tests.crash.helpers.deaths import Death
-from tests.crash.helpers.producing import produce
 from tests.crash.helpers.sends import SendsLeft
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
@@ -59,7 +54,22 @@ def sends_left(broker: Broker, tmp_path_factory: pytest.TempPathFactory, once: O
     return once(f"sends {broker.url}", lambda: broker.sends(tmp_path_factory.mktemp("sends")))
 
 
-class TestJms(KilledAtAnyStep, KilledWhileItSends):
+@pytest.fixture(
+    params=[(ActiveMqServer, need_activemq), (ArtemisServer, need_artemis)], ids=["activemq", "artemis"]
+)
+def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    server_of, need = request.param
+    need()
+    with server_of(tmp_path / "broker") as server:
+
+        def killed() -> None:
+            server.kill()
+            server.start()
+
+        yield Broker(url=server.url, depth=partial(depth, server.url), outages=[killed])
+
+
+class TestJms(KilledAtAnyStep, KilledWhileItSends, KilledWithTheBroker):
     pass
 
 
@@ -76,38 +86,6 @@ def test_each_order_of_a_java_producer_is_booked_once_however_often_its_consumer
     books.check(MOST_IN_DOUBT)
     assert kills == KILLS
     proved(messages=MESSAGES, processes_killed=KILLS)
-
-
-@pytest.mark.prove
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
-    ("server_of", "need"), [(ActiveMqServer, need_activemq), (ArtemisServer, need_artemis)]
-)
-def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
-    server_of: type[ActiveMqServer] | type[ArtemisServer],
-    need: Callable[[], None],
-    tmp_path: Path,
-    redis_url: str,
-    proved: Proved,
-) -> None:
-    need()
-    with server_of(tmp_path / "broker") as server:
-
-        def kill_broker() -> None:
-            server.kill()
-            server.start()
-
-        books = broker_on(server).books(tmp_path, redis_url)
-        producing = threading.Thread(target=produce, args=[server.url])
-        with fleet_of(books) as fleet:
-            producing.start()
-            kills = kill_both(fleet, books, kill_broker)
-            producing.join()
-            end(fleet, books)
-
-        books.check(MOST_IN_DOUBT)
-    assert kills == (KILLS, BROKER_KILLS)
-    proved(messages=MESSAGES, processes_killed=KILLS, brokers_killed=BROKER_KILLS)
 
 
 @pytest.mark.prove

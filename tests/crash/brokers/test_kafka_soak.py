@@ -5,32 +5,20 @@ second time all of them. With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and
 consumers and 5 of brokers.
 """
 
-import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.crash.brokers.test_kafka import PARTITIONS, depth_of
 from tests.crash.brokers.test_kafka_share_groups import FORGETFUL, PATIENT, forgetful, url_of
-from tests.crash.helpers.books import (
-    BROKER_KILLS,
-    KILLS,
-    MESSAGES,
-    MOST_IN_DOUBT,
-    Books,
-    end,
-    fleet_of,
-    kill_both,
-)
-from tests.crash.helpers.producing import produce
+from tests.crash.helpers.brokers import Broker, KilledWithTheBroker
 from tests.crash.victims.booking_service import NAME
-from tests.fixtures.proof import Proved
 from tests.fixtures.servers.apache_kafka import private_kafka
 from tests.fixtures.servers.apache_kafka_cluster import ApacheKafkaCluster
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
+from tests.fixtures.servers.kafka_server import count_unread
 
 pytestmark = [
     pytest.mark.crash,
@@ -38,6 +26,14 @@ pytestmark = [
     pytest.mark.timeout(3600),
     pytest.mark.xdist_group("kafka"),
 ]
+
+#: In the new group protocol the brokers decide when a silent member is dead.
+QUICK = {
+    "group_consumer_min_session_timeout_ms": "1000",
+    "group_consumer_session_timeout_ms": "4000",
+    "group_consumer_min_heartbeat_interval_ms": "100",
+    "group_consumer_heartbeat_interval_ms": "500",
+}
 
 #: Starts a broker, and returns it with the URL of a provider.
 Mode = Callable[[Path], AbstractContextManager[tuple[AnyKafka | ApacheKafkaCluster, str]]]
@@ -62,32 +58,60 @@ def consumer_group_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster,
 
 
 @contextmanager
+def new_protocol_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, str], None, None]:
+    with ApacheKafkaCluster(folder, **QUICK) as cluster:
+        yield cluster, f"{cluster.url}&group.protocol=consumer"
+
+
+@contextmanager
+def transactions_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, str], None, None]:
+    """Only the producer of the orders sends: the id is its own."""
+    with ApacheKafkaCluster(folder) as cluster:
+        yield cluster, f"{cluster.url}&transactional_id=orders"
+
+
+@contextmanager
 def share_group_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, str], None, None]:
     with ApacheKafkaCluster(folder, **FORGETFUL) as cluster:
         cluster.set_group(f"{NAME}:{NAME}", **PATIENT)
         yield cluster, url_of(cluster)
 
 
-@pytest.mark.parametrize("mode", [consumer_group, share_group, consumer_group_on_three, share_group_on_three])
-def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
-    tmp_path: Path, redis_url: str, proved: Proved, mode: Mode
-) -> None:
+MODES: Sequence[Mode] = [
+    consumer_group,
+    share_group,
+    consumer_group_on_three,
+    new_protocol_on_three,
+    transactions_on_three,
+    share_group_on_three,
+]
+
+
+def depth_for(url: str, server: AnyKafka | ApacheKafkaCluster) -> Callable[[str], int]:
+    """Return what counts the unsettled messages; a share group does not tell."""
+    if "share" in url:
+        return lambda _: 0
+    if "transactional_id" in url:
+        return lambda name: count_unread(server.address, name, f"{name}:{name}")
+    return depth_of(server)
+
+
+@pytest.fixture(params=MODES)
+def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    mode: Mode = request.param
     with mode(tmp_path) as (server, url):
-        server.create(NAME, PARTITIONS)
-        count = (lambda: 0) if "share" in url else partial(depth_of(server), NAME)
-        books = Books(tmp_path, url, redis_url, count)
-        producing = threading.Thread(target=produce, args=[url])
-        with fleet_of(books) as fleet:
-            producing.start()
-            kills = kill_both(fleet, books, partial(restart, server))
-            producing.join()
-            end(fleet, books)
 
-        books.check(MOST_IN_DOUBT)
-    assert kills == (KILLS, BROKER_KILLS)
-    proved(messages=MESSAGES, processes_killed=KILLS, brokers_killed=BROKER_KILLS)
+        def restart() -> None:
+            server.go_away()
+            server.come_back()
+
+        yield Broker(
+            url=url,
+            depth=depth_for(url, server),
+            make=lambda name: server.create(name, PARTITIONS),
+            outages=[restart],
+        )
 
 
-def restart(server: AnyKafka | ApacheKafkaCluster) -> None:
-    server.go_away()
-    server.come_back()
+class TestKafka(KilledWithTheBroker):
+    pass

@@ -1,6 +1,6 @@
 """Consumers on NATS are killed at every step and at random, and so is the server; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the server.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from tests.crash.helpers.brokers import (
     KilledAtAnyStep,
     KilledAtRandom,
     KilledWhileItSends,
+    KilledWithTheBroker,
 )
 from tests.crash.helpers.deaths import Death
 from tests.crash.helpers.sends import SendsLeft
@@ -62,5 +63,5 @@ def broker(private_broker: Broker) -> Broker:
     return private_broker
 
 
-class TestNats(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom, BrokerIsAway):
+class TestNats(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom, KilledWithTheBroker, BrokerIsAway):
     pass

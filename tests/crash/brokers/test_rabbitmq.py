@@ -1,7 +1,7 @@
 """Consumers on RabbitMQ are killed at every step and at random, and so is the broker; effects are counted.
 
 Everything runs over both wires: AMQP 0-9-1 to RabbitMQ 3.10, and AMQP 1.0 to RabbitMQ 4.
-With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills of consumers and 5 of the broker.
 """
 
 import time
@@ -19,6 +19,7 @@ from tests.crash.helpers.brokers import (
     KilledAtAnyStep,
     KilledAtRandom,
     KilledWhileItSends,
+    KilledWithTheBroker,
 )
 from tests.crash.helpers.deaths import Death
 from tests.crash.helpers.sends import SendsLeft
@@ -35,8 +36,8 @@ SETTLING = 3.0
 SERVERS = {"rabbitmq": "rabbitmq_server", "amqp": "rabbitmq4_server"}
 
 
-def broker_on(server: RabbitmqServer, wire: str) -> Broker:
-    url = f"{wire}://{server.address}/"
+def broker_on(server: RabbitmqServer, wire: str, options: str = "") -> Broker:
+    url = f"{wire}://{server.address}/{options}"
 
     def killed() -> None:
         time.sleep(SETTLING)
@@ -77,3 +78,15 @@ def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[B
 
 class TestRabbitmq(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom, BrokerIsAway):
     pass
+
+
+class TestSoaks(KilledWithTheBroker):
+    @pytest.fixture(params=["quorum", "classic", "amqp"])
+    def private_broker(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+        """RabbitMQ 3.10 with each kind of queue, and RabbitMQ 4."""
+        if request.param == "amqp":
+            with new_rabbitmq4() as server:
+                yield broker_on(server, "amqp")
+        else:
+            with new_rabbitmq(tmp_path) as server:
+                yield broker_on(server, "rabbitmq", f"?queue_type={request.param}")

@@ -112,7 +112,7 @@ def kill_now_and_then(fleet: Fleet, books: Books) -> int:
     return kills
 
 
-def kill_both(fleet: Fleet, books: Books, kill_broker: Callable[[], None]) -> tuple[int, int]:
+def kill_both(fleet: Fleet, books: Books, kill_broker: Callable[[], object]) -> tuple[int, int]:
     """Kill consumers and the broker, spread over the work, until it is over; return how many of each.
 
     ``kill_broker`` also starts it again.

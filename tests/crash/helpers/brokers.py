@@ -10,12 +10,14 @@ import pytest
 
 from tests.crash.helpers.aftermath import Left, run_matrix
 from tests.crash.helpers.books import (
+    BROKER_KILLS,
     KILLS,
     MESSAGES,
     MOST_IN_DOUBT,
     Books,
     end,
     fleet_of,
+    kill_both,
     kill_now_and_then,
 )
 from tests.crash.helpers.deaths import DEATHS, Death
@@ -129,3 +131,23 @@ class BrokerIsAway:
 
         books.check(most_in_doubt=0)
         proved(messages=MESSAGES)
+
+
+class KilledWithTheBroker:
+    """Needs a fixture ``private_broker``, whose first outage is a kill."""
+
+    @pytest.mark.prove
+    @pytest.mark.timeout(3600)
+    def test_each_order_is_booked_once_while_consumers_and_the_broker_are_killed(
+        self, tmp_path: Path, private_broker: Broker, redis_url: str, proved: Proved
+    ) -> None:
+        books, producing = private_broker.books(tmp_path, redis_url), private_broker.producer()
+        with fleet_of(books) as fleet:
+            producing.start()
+            kills = kill_both(fleet, books, private_broker.outages[0])
+            producing.join()
+            end(fleet, books)
+
+        books.check(MOST_IN_DOUBT)
+        assert kills == (KILLS, BROKER_KILLS)
+        proved(messages=MESSAGES, processes_killed=KILLS, brokers_killed=BROKER_KILLS)

@@ -1,24 +1,30 @@
 """A driver that reads Apache Kafka into a lake, and kills itself.
 
 Called as ``spark_lake FOLDER HISTORY BROKER RECIPE DEATH``. If ``DEATH`` is a step of a batch, it dies at
-this step. If it is a seed, the seed chooses the moment. With ``-``, it runs to its end. Source and sink are
-the code of the pages.
+this step. If it is a seed, the seed chooses the moment. With ``-``, it runs to its end; with ``silence``
+too, and each reply of the sink is lost. Source and sink are the code of the pages.
 """
 
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from tests.crash.spark.spark_marathon import Death, die
 from tests.crash.spark.spark_sleeper import Place
 from tests.fixtures.scale import sized
-from tests.fixtures.servers.delta import DELTA_OPTIONS
+from tests.fixtures.servers.lakes import LAKES
 from tests.fixtures.servers.spark import local_session
-from triggers.spark import ForeachBatch
+from triggers.spark import BatchInfo, ForeachBatch
 from triggers.spark.batch.batch import BatchStep
 
 #: How many records a batch has at most.
 ROWS_OF_BATCH = sized(1_100, full=2_200)
+
+#: How a driver is called whose sink does not reply.
+SILENCE = "silence"
 
 #: How many seconds a driver lives at most, from the start of its query.
 MOST_SECONDS = 6.0
@@ -39,13 +45,28 @@ def observe_death(made: ForeachBatch, how: str) -> None:
     death.begin()
 
 
+def without_replies(made: ForeachBatch) -> ForeachBatch:
+    """Let each call of the function fail after the commit of the sink."""
+
+    recipe: Any = made.function
+
+    def written(new: DataFrame, batch: BatchInfo) -> None:
+        recipe(new, batch)
+        raise ConnectionError("no reply")
+
+    return ForeachBatch(written, made.settings)
+
+
 def main(place: Place, recipe: str, how: str) -> None:
     """Run the query until it has read what the topic has now."""
-    session = local_session(place.folder / str(os.getpid()), **DELTA_OPTIONS)
+    session = local_session(place.folder / str(os.getpid()), **LAKES[recipe].options)
     made = place.made(recipe)
     assert isinstance(made, ForeachBatch)
     orders = place.orders_of_kafka(ROWS_OF_BATCH)
-    observe_death(made, how)
+    if how == SILENCE:
+        made = without_replies(made)
+    else:
+        observe_death(made, how)
     query = made.write_stream(orders).queryName("q").trigger(availableNow=True)
     query.option("checkpointLocation", str(place.folder / "checkpoint")).start().awaitTermination()
     session.stop()

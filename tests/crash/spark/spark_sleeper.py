@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Connection
 
-from tests.fixtures.servers.delta import DELTA, DELTA_OPTIONS, environment
+from tests.fixtures.servers.lakes import DELTA, ICEBERG, LAKES
 from tests.fixtures.servers.spark import local_session
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink import AtomicSink, RowsWriter
@@ -41,7 +41,8 @@ RECIPES: Mapping[str, tuple[Path, str, str]] = {
     "load_folder": (WRITE, "def load_folder(", "```"),
     "load_shop": (WRITE, "def load_shop(", "```"),
     "bookings": (WRITE, "bookings = atomic_sink(", "\nquery = "),
-    DELTA: (WRITE, "def load_delta(", "```"),
+    DELTA.recipe: (WRITE, "def load_delta(", "```"),
+    ICEBERG.recipe: (WRITE, "def load_iceberg(", "```"),
     "load_bookings": (RUN, "def load_bookings(", "```"),
 }
 
@@ -67,7 +68,7 @@ class Place:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            env=environment() if recipe == DELTA else None,
+            env=LAKES[recipe].environment if recipe in LAKES else None,
         )
 
     def made(self, recipe: str) -> ForeachBatch | AtomicSink:
@@ -176,7 +177,7 @@ def run(spark: SparkSession, place: Place, recipe: str, *, stops: bool) -> None:
 
 if __name__ == "__main__":
     where = Place(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
-    options: Mapping[str, str] = DELTA_OPTIONS if sys.argv[4] == DELTA else {}
+    options: Mapping[str, str] = LAKES[sys.argv[4]].options if sys.argv[4] in LAKES else {}
     session = local_session(where.folder / str(os.getpid()), **options)
     run(session, where, sys.argv[4], stops=sys.argv[5] == "stop")
     session.stop()

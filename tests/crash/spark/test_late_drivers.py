@@ -14,7 +14,7 @@ from sqlalchemy import Engine, create_engine, text
 from history import open_history
 from history.bridge import drive
 from tests.crash.spark.spark_sleeper import Place
-from tests.fixtures.servers.delta import DELTA, need_delta, read_by_deltalake
+from tests.fixtures.servers.lakes import DELTA
 from tests.fixtures.servers.spark import POSTGRES_JAR, SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import eventually, patience
 
@@ -91,21 +91,21 @@ def test_a_driver_that_wakes_up_late_changes_no_folder(
 
 @pytest.mark.timeout(900)  # it reads its log by jobs of Spark
 def test_delta_skips_what_a_late_driver_writes(spark: SparkSession, tmp_path: Path, redis_url: str) -> None:
-    need_delta()
+    DELTA.need()
     place = Place(tmp_path, redis_url)
     fill(spark, place)
-    late = stopped_driver(place, DELTA)
+    late = stopped_driver(place, DELTA.recipe)
     try:
-        go(place, DELTA)
-        assert read_by_deltalake(tmp_path / "orders") == (ROWS, ROWS)
+        go(place, DELTA.recipe)
+        assert DELTA.read(tmp_path) == (ROWS, ROWS)
 
         os.killpg(late.pid, signal.SIGCONT)
         assert late.wait(patience(180.0)) != 0  # the ledger refuses its completion
     finally:
         killed(late)
-    go(place, DELTA)
+    go(place, DELTA.recipe)
 
-    assert read_by_deltalake(tmp_path / "orders") == (ROWS, ROWS)
+    assert DELTA.read(tmp_path) == (ROWS, ROWS)
 
 
 def test_the_key_of_a_table_of_batches_keeps_a_late_driver_out(

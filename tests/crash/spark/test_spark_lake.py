@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,16 +16,11 @@ from confluent_kafka import Producer as RawProducer
 
 from history import open_history
 from history.bridge import drive
+from tests.crash.spark.spark_lake import SILENCE
 from tests.fixtures.proof import Proved
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
-from tests.fixtures.servers.delta import (
-    DELTA,
-    environment,
-    need_delta,
-    need_spark_kafka,
-    read_by_deltalake,
-)
+from tests.fixtures.servers.lakes import LAKES, Lake
 from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import patience
 from triggers.spark.batch.batch import BatchStep
@@ -44,11 +39,16 @@ MESSAGES, DEATHS = sized(3_000, full=100_000), sized(3, full=20)
 MOMENTS = [BatchStep.ENTERED.name, BatchStep.RUN.name, *map(str, range(DEATHS - 2))]
 
 
-@pytest.fixture
-def kafka(tmp_path: Path) -> Iterator[ApacheKafkaServer]:
+@pytest.fixture(params=LAKES)
+def lake(request: pytest.FixtureRequest) -> Lake:
     need_spark()
-    need_delta()
-    need_spark_kafka()
+    lake = LAKES[request.param]
+    lake.need()
+    return lake
+
+
+@pytest.fixture
+def kafka(lake: Lake, tmp_path: Path) -> Iterator[ApacheKafkaServer]:
     with ApacheKafkaServer(tmp_path / "kafka") as server:
         server.create("orders", 2)
         yield server
@@ -66,15 +66,16 @@ def fill(server: ApacheKafkaServer) -> None:
     assert producer.flush(patience(60.0)) == 0
 
 
-def run_driver(place: Path, *words: str) -> int:
+def run_driver(lake: Lake, place: Path, urls: Sequence[str], how: str) -> int:
     """Run a driver to its end, whichever that is; return its code."""
+    words = [str(place), *urls, lake.recipe, how]
     with (place / "drivers.log").open("ab") as log:
         driver = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.spark.spark_lake", str(place), *words],
+            [sys.executable, "-m", "tests.crash.spark.spark_lake", *words],
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=environment(),
+            env=lake.environment,
         )
     try:
         return driver.wait(patience(sized(300, full=1800)))
@@ -91,14 +92,28 @@ def parked(history: str) -> int:
     return count
 
 
-def test_each_message_of_kafka_is_in_delta_once_whenever_drivers_die(
-    kafka: ApacheKafkaServer, tmp_path: Path, redis_url: str, proved: Proved
+def test_each_message_of_kafka_is_in_the_lake_once_whenever_drivers_die(
+    lake: Lake, kafka: ApacheKafkaServer, tmp_path: Path, redis_url: str, proved: Proved
 ) -> None:
     fill(kafka)
+    urls = redis_url, kafka.address
 
-    codes = [run_driver(tmp_path, redis_url, kafka.address, DELTA, moment) for moment in (*MOMENTS, "-")]
+    codes = [run_driver(lake, tmp_path, urls, moment) for moment in (*MOMENTS, "-")]
 
     assert codes == [-signal.SIGKILL] * DEATHS + [0]
-    assert read_by_deltalake(tmp_path / "orders") == (MESSAGES, MESSAGES)
+    assert lake.read(tmp_path) == (MESSAGES, MESSAGES)
     assert parked(redis_url) == 0
     proved(messages=MESSAGES, processes_killed=DEATHS)
+
+
+def test_the_lake_is_asked_for_each_batch_whose_reply_was_lost(
+    lake: Lake, kafka: ApacheKafkaServer, tmp_path: Path, redis_url: str
+) -> None:
+    """Its answer must be as new as the commit that another session of the driver made."""
+    fill(kafka)
+
+    code = run_driver(lake, tmp_path, (redis_url, kafka.address), SILENCE)
+
+    assert code == 0
+    assert lake.read(tmp_path) == (MESSAGES, MESSAGES)
+    assert parked(redis_url) == 0
