@@ -14,6 +14,7 @@ from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from history.store.sealing import why_locked
 from triggers.cli.parked.deciding import COLUMNS, SHOWN, carry_out, decision_of, note, preview
+from triggers.cli.parked.importing import import_
 from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
@@ -39,6 +40,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Look at parked messages (In Doubt, rejected, unreadable), and run, settle or discard them.",
 )
+
+app.command("import")(import_)
 
 _ID: Any = typer.Argument(help="The id, or the beginning of the id if that is unique.")
 _DECISION_COLUMNS = ["at", "trigger", "decision", "by", "messages", "reason", "outcome"]
