@@ -32,6 +32,7 @@ class SecurityEvent(StrEnum):
     RUN = "run"
     DONE = "done"
     DISCARD = "discard"
+    CANCEL = "cancel"
     SUSPEND = "suspend"
     RESUME = "resume"
     DISABLE = "disable"

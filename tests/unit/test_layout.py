@@ -16,7 +16,7 @@ FULLER = {
     "history": 17,
     "triggers": 21,
     "triggers/pipeline": 19,
-    "triggers/dashboard/pages": 17,
+    "triggers/dashboard/pages": 18,
     "history/store": 21,
     "history/support": 17,
     "history/redis/lua/entries": 18,

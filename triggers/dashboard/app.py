@@ -36,6 +36,7 @@ try:
         message,
         overview,
         parked,
+        progress,
         providers,
         security,
         spark,
@@ -60,7 +61,7 @@ SHOWN: dict[str, tuple[Page, Role]] = {
     "/export": (export.export, Role.VIEWER),
     "/message": (message.message, Role.VIEWER),
     "/decide": (decide.preview, Role.OPERATOR),
-    "/job": (decide.job, Role.VIEWER),
+    "/job": (progress.job, Role.VIEWER),
     "/decisions": (decisions.decisions, Role.VIEWER),
     "/story": (story.story_of, Role.VIEWER),
     "/triggers": (triggers.triggers, Role.VIEWER),
@@ -75,6 +76,8 @@ SHOWN: dict[str, tuple[Page, Role]] = {
 #: The pages that change something, and who may use them.
 DONE: dict[str, tuple[Page, Role]] = {
     "/decide": (decide.decide, Role.OPERATOR),
+    "/cancel": (progress.cancel, Role.OPERATOR),
+    "/continue": (progress.resume, Role.OPERATOR),
     "/resolve": (message.resolve, Role.OPERATOR),
     "/order": (triggers.order, Role.OPERATOR),
     "/sign-out": (sign_out, Role.VIEWER),
@@ -86,7 +89,11 @@ API_SHOWN: dict[str, tuple[Page, Role]] = {
     "/api/message": SHOWN["/message"],
     "/api/job": SHOWN["/job"],
 }
-API_DONE: dict[str, tuple[Page, Role]] = {"/api/decide": DONE["/decide"]}
+API_DONE: dict[str, tuple[Page, Role]] = {
+    "/api/decide": DONE["/decide"],
+    "/api/cancel": DONE["/cancel"],
+    "/api/continue": DONE["/continue"],
+}
 
 
 def create_app(
