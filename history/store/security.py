@@ -33,6 +33,7 @@ class SecurityEvent(StrEnum):
     DONE = "done"
     DISCARD = "discard"
     CANCEL = "cancel"
+    COMMENT = "comment"
     SUSPEND = "suspend"
     RESUME = "resume"
     DISABLE = "disable"

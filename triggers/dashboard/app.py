@@ -78,6 +78,7 @@ DONE: dict[str, tuple[Page, Role]] = {
     "/decide": (decide.decide, Role.OPERATOR),
     "/cancel": (progress.cancel, Role.OPERATOR),
     "/continue": (progress.resume, Role.OPERATOR),
+    "/comment": (message.comment, Role.OPERATOR),
     "/resolve": (message.resolve, Role.OPERATOR),
     "/order": (triggers.order, Role.OPERATOR),
     "/sign-out": (sign_out, Role.VIEWER),
@@ -93,6 +94,7 @@ API_DONE: dict[str, tuple[Page, Role]] = {
     "/api/decide": DONE["/decide"],
     "/api/cancel": DONE["/cancel"],
     "/api/continue": DONE["/continue"],
+    "/api/comment": DONE["/comment"],
 }
 
 
