@@ -4,6 +4,7 @@
 ``results``: the result of a uuid's first run. ``fingerprints``: the fingerprint of its first body.
 ``journal``: one line for each verdict that needs an explanation, and the security log.
 ``charts``: the counts of each minute of a day. ``progress``: how far each query of Spark has come.
+``comments``: comments on parked messages, and to whom they are assigned.
 """
 
 from typing import TYPE_CHECKING

@@ -32,6 +32,8 @@ class SecurityEvent(StrEnum):
     RUN = "run"
     DONE = "done"
     DISCARD = "discard"
+    CANCEL = "cancel"
+    COMMENT = "comment"
     SUSPEND = "suspend"
     RESUME = "resume"
     DISABLE = "disable"

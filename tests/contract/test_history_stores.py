@@ -27,6 +27,7 @@ from history.sql.tables.script import history_script
 from history.store import HistoryStore
 from history.store.parking import Parked
 from tests.contract.beside.charts import ChartContract
+from tests.contract.beside.comments import CommentContract
 from tests.contract.beside.fingerprints import FingerprintContract
 from tests.contract.beside.journal import JournalContract, SecurityLogContract
 from tests.contract.beside.progress import ProgressContract
@@ -125,7 +126,13 @@ class TestHistoryStores(OnServers, HistoryContract):
 
 
 class KeptBesideContract(
-    ChartContract, ResultContract, FingerprintContract, JournalContract, SecurityLogContract, ProgressContract
+    ChartContract,
+    ResultContract,
+    CommentContract,
+    FingerprintContract,
+    JournalContract,
+    SecurityLogContract,
+    ProgressContract,
 ):
     """What is written once, over the records of every store."""
 
@@ -150,7 +157,9 @@ class TestEverythingThroughAsyncio(OnServers, HistoryContract, KeptBesideContrac
         return str(request.param)
 
 
-class TestEncryptedStores(OnServers, ParkingContract, DecisionContract, ResultContract, JoiningContract):
+class TestEncryptedStores(
+    OnServers, ParkingContract, DecisionContract, ResultContract, CommentContract, JoiningContract
+):
     """What is stored encrypted is kept, found and decided as if it were plain."""
 
     @pytest.fixture(params=["redis-encrypted", "sqlite-encrypted"])

@@ -37,6 +37,7 @@ try:
         message,
         overview,
         parked,
+        progress,
         providers,
         security,
         spark,
@@ -61,7 +62,7 @@ SHOWN: dict[str, tuple[Page, Role]] = {
     "/export": (export.export, Role.VIEWER),
     "/message": (message.message, Role.VIEWER),
     "/decide": (decide.preview, Role.OPERATOR),
-    "/job": (decide.job, Role.VIEWER),
+    "/job": (progress.job, Role.VIEWER),
     "/decisions": (decisions.decisions, Role.VIEWER),
     "/story": (story.story_of, Role.VIEWER),
     "/triggers": (triggers.triggers, Role.VIEWER),
@@ -76,6 +77,9 @@ SHOWN: dict[str, tuple[Page, Role]] = {
 #: The pages that change something, and who may use them.
 DONE: dict[str, tuple[Page, Role]] = {
     "/decide": (decide.decide, Role.OPERATOR),
+    "/cancel": (progress.cancel, Role.OPERATOR),
+    "/continue": (progress.resume, Role.OPERATOR),
+    "/comment": (message.comment, Role.OPERATOR),
     "/resolve": (message.resolve, Role.OPERATOR),
     "/order": (triggers.order, Role.OPERATOR),
     "/sign-out": (sign_out, Role.VIEWER),

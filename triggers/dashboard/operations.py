@@ -10,7 +10,7 @@ from history.support.urls import origin
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.charts.reading import Charts
-from triggers.dashboard.jobs import Jobs
+from triggers.dashboard.jobs.jobs import Jobs
 from triggers.dashboard.places import Places
 from triggers.dashboard.pulse import Pulse, Source
 from triggers.dashboard.questions import Questions

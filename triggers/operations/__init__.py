@@ -3,6 +3,8 @@
 =================  ========================================================================
 ``choosing.py``    which parked messages are meant; ``running.py`` runs them
 ``decisions.py``   what people have decided, and what became of it
+``importing.py``   parks the messages of a dead-letter destination; ``letters.py`` reads a letter
+``pacing.py``      limits how many messages run in a second
 ``resolving.py``   asks a trigger's resolver now, and changes nothing
 ``stories.py``     the facts about one message; ``entries.py``: its entry as it is shown
 ``messages.py``    parked and other messages as they are printed

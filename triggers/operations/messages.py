@@ -1,10 +1,15 @@
 """Messages as the commands print them and the dashboard exports them."""
 
 import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from history.beside.comments import RecordedComments
+from history.bridge import drive
 from history.message import Message
+from history.store import HistoryStore
 from history.store.parking import ParkedLabel
+from history.store.records import records_of
 
 
 def row_of(label: ParkedLabel) -> dict[str, Any]:
@@ -24,6 +29,13 @@ def row_of(label: ParkedLabel) -> dict[str, Any]:
         "owner": label.evidence.owner,
         "copies": label.copies,
     }
+
+
+def comments_about(store: HistoryStore, trigger: str, parked_id: str) -> Sequence[Mapping[str, object]]:
+    """Return the comments on a message, the oldest first; none if the store keeps no records."""
+    records = records_of(store)
+    read = [] if records is None else drive(RecordedComments(records).read(trigger, parked_id))
+    return [one.shown() for one in read]
 
 
 def whole(message: Message) -> dict[str, Any]:

@@ -38,3 +38,20 @@ def test_the_resolver_is_asked_and_nothing_changes(
 
     assert (answer.code, answer.out.strip()) == (code, f"{uuid}: {said}")
     assert ids_in(store) == [uuid * 2]
+
+
+def test_comments_are_written_and_shown_with_their_author(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    park(store, aside("u1", "N-1"))
+    words = ("--by", "ana", "--history", redis_url)
+
+    wrote = doubtless("parked", "comment", "u1", "asked the bank", "--assign", "bob", *words)
+    freed = doubtless("parked", "comment", "u1u1", "--assign", "nobody", *words)
+    silent = doubtless("parked", "comment", "u1", *words)
+    shown = doubtless("parked", "show", "u1", "--history", redis_url)
+
+    assert (wrote.code, freed.code, silent.code) == (0, 0, 2)
+    comments = [(one["by"], one["text"], one["assigned_to"]) for one in shown.json["comments"]]
+    assert comments == [("ana", "asked the bank", "bob"), ("ana", None, "")]
+    assert all("@" in one["as_user"] and one["at"] for one in shown.json["comments"])

@@ -10,7 +10,7 @@ import httpx
 from starlette.applications import Starlette
 
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers.dashboard.jobs import Job
+from triggers.dashboard.jobs.job import Job
 from triggers.dashboard.operations import Operations
 from triggers.testing.redis_server import RedisServer
 

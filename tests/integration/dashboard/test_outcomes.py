@@ -13,8 +13,10 @@ from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
 from triggers.consumer.options import AnyTrigger
-from triggers.dashboard import Access, jobs
-from triggers.dashboard.jobs import Job, Jobs
+from triggers.dashboard import Access
+from triggers.dashboard.jobs import jobs, slots
+from triggers.dashboard.jobs.job import Job
+from triggers.dashboard.jobs.jobs import Jobs
 from triggers.detection.table import Policy
 from triggers.operations.decisions import decision_rows
 from triggers.operations.stories import Judging, stories
@@ -98,7 +100,7 @@ def test_decisions_that_were_carried_out_in_turns_are_one_row_each(site: Site) -
 def test_a_small_decision_does_not_wait_for_the_end_of_a_large_one(
     site: Site, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
-    monkeypatch.setattr("triggers.dashboard.jobs.TURN", 0.0)
+    monkeypatch.setattr("triggers.dashboard.jobs.jobs.TURN", 0.0)
     begun, go_on, done = Event(), Event(), list[str]()
 
     @trigger("orders", name="book")
@@ -132,7 +134,7 @@ def test_a_small_decision_does_not_wait_for_the_end_of_a_large_one(
 def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "SLOW", 0.0)
+    monkeypatch.setattr(slots, "SLOW", 0.0)
     monkeypatch.setattr(jobs, "ENDING", 0.0)
     goes_on, begun, done = Event(), list[str](), list[str]()
 
@@ -146,7 +148,7 @@ def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
 
         return book
 
-    names = [f"slow-{number}" for number in range(jobs.WORKERS)]
+    names = [f"slow-{number}" for number in range(slots.WORKERS)]
     site.app.state.operations.close()
     site.serve([named(name) for name in (*names, "quick")], Access(tokens=list(TOKENS.values())))
     carried_out: Jobs = site.app.state.operations.jobs

@@ -163,7 +163,7 @@ def test_a_decision_that_breaks_off(site: Site, operator: Browser, monkeypatch: 
     async def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("secret-of-the-error")
 
-    monkeypatch.setattr("triggers.dashboard.jobs.decide", fail)
+    monkeypatch.setattr("triggers.dashboard.jobs.jobs.decide", fail)
     operator.decide(decision="discard", trigger="book", id=parked.id, reason="because")
 
     found = records(site, SecurityEvent.DISCARD)

@@ -1,4 +1,5 @@
 """``doubtless parked``: ``commands.py`` has the commands, and ``options.py`` their options.
 
-``deciding.py`` asks about a decision and carries it out. What it calls is in ``triggers/operations/``.
+``deciding.py`` asks about a decision and carries it out. ``importing.py`` reads dead letters in.
+``commenting.py`` writes comments. What they call is in ``triggers/operations/``.
 """

@@ -13,7 +13,9 @@ from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from history.store.sealing import why_locked
+from triggers.cli.parked.commenting import comment
 from triggers.cli.parked.deciding import COLUMNS, SHOWN, carry_out, decision_of, note, preview
+from triggers.cli.parked.importing import import_
 from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
@@ -30,7 +32,7 @@ from triggers.cli.shared.output import State
 from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
 from triggers.operations.decisions import decided_under, decider, decision_rows, lot_names
 from triggers.operations.journals import refuse_unknown_trigger
-from triggers.operations.messages import row_of, whole
+from triggers.operations.messages import comments_about, row_of, whole
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
@@ -39,6 +41,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Look at parked messages (In Doubt, rejected, unreadable), and run, settle or discard them.",
 )
+
+app.command("comment")(comment)
+app.command("import")(import_)
 
 _ID: Any = typer.Argument(help="The id, or the beginning of the id if that is unique.")
 _DECISION_COLUMNS = ["at", "trigger", "decision", "by", "messages", "reason", "outcome"]
@@ -91,9 +96,10 @@ def show(
     A body of bytes is shown as text if it is UTF-8, else in base64. "body-kind" says which. Without --json,
     the traceback ("error_trace") is printed line by line on standard error as well.
     """
-    with _lot(history, local=local) as (lot, _):
+    with _lot(history, local=local) as (lot, store):
         parked = get(lot, parked_id)
-    shown = parked.model_dump(mode="json")
+        written = [] if store is None or local else comments_about(store, parked.trigger_name, parked.id)
+    shown = parked.model_dump(mode="json") | {"comments": written}
     state = State.of(context)
     state.document(shown | {"message": None if parked.message is None else whole(parked.message)})
     if (locked := why_locked(parked)) is not None:

@@ -91,11 +91,12 @@ def note(lot: Parking, labels: Sequence[ParkedLabel], decision: OperatorDecision
 
 def decision_of(kind: DecisionKind, request: Request) -> OperatorDecision:
     """Return the decision of a command, by the named or logged-in person."""
-    by = request.by or _login()
+    by = request.by or login()
     return OperatorDecision(kind=kind, by=by, as_user=str(os_user()), reason=request.reason)
 
 
-def _login() -> str:
+def login() -> str:
+    """Return the name of the login."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container with a user that has no name

@@ -9,8 +9,8 @@ from history.store.decisions import DecisionKind
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.api.document import document_of
 from triggers.dashboard.api.operation import Answer, Operation, Parameter
-from triggers.dashboard.api.schemas import Decision, Job, MessageFacts, ParkedMessage
-from triggers.dashboard.pages import decide, export, message
+from triggers.dashboard.api.schemas import Decision, Job, JobKey, MessageFacts, NewComment, ParkedMessage
+from triggers.dashboard.pages import decide, export, message, progress
 from triggers.dashboard.visit import API, Visit
 
 #: An example of a message, as a role sees it that sees bodies.
@@ -32,6 +32,8 @@ _MESSAGE: Mapping[str, Any] = {
     "raw": None,
     "locked": None,
     "question": "Did book happen for order-1?",
+    "assigned_to": "ann",
+    "comments": [],
     "decisions": ["run", "done", "discard"],
     "decided": [],
 }
@@ -42,6 +44,9 @@ _JOB: Mapping[str, Any] = {
     "total": 1,
     "closed": 1,
     "left": 0,
+    "rest": 0,
+    "rate": None,
+    "cancelled_by": None,
     "error": None,
     "parked": [],
 }
@@ -55,6 +60,13 @@ _DECISION: Mapping[str, Any] = {
 }
 
 _NO_SUCH_TRIGGER = "No trigger has this name."
+
+#: How an operation refuses a form that it cannot read.
+_OF_FORMS: Mapping[int, str] = {
+    400: "The form is invalid.",
+    408: "The form did not arrive in time.",
+    413: "The form is too large.",
+}
 
 
 def openapi(visit: Visit) -> Response:
@@ -138,18 +150,62 @@ OPERATIONS = (
             status=303, about="The decision has begun.", location="the address of its progress: showJob"
         ),
         problems={
+            **_OF_FORMS,
             400: f"The form is invalid, or the decision is impossible. Use {', '.join(DecisionKind)}.",
             404: _NO_SUCH_TRIGGER,
-            408: "The form did not arrive in time.",
             409: "None of these messages is parked any more.",
-            413: "The form is too large.",
             422: "The reason is missing.",
+        },
+    ),
+    Operation(
+        method="POST",
+        path=f"{API}cancel",
+        page=progress.cancel,
+        role=Role.OPERATOR,
+        name="cancel",
+        summary="Cancel a decision",
+        about="Messages that have not had their turn stay parked. The others are not changed.",
+        form=JobKey,
+        answer=Answer(
+            status=303, about="The decision is cancelled.", location="the address of its progress: showJob"
+        ),
+        problems={**_OF_FORMS, 409: "This decision is not being carried out any more."},
+    ),
+    Operation(
+        method="POST",
+        path=f"{API}continue",
+        page=progress.resume,
+        role=Role.OPERATOR,
+        name="continue",
+        summary="Continue a cancelled decision",
+        about="The new decision is about the messages that have not had their turn.",
+        form=JobKey,
+        answer=Answer(
+            status=303, about="The decision has begun.", location="the address of its progress: showJob"
+        ),
+        problems={**_OF_FORMS, 409: "Every message of this decision has had its turn."},
+    ),
+    Operation(
+        method="POST",
+        path=f"{API}comment",
+        page=message.comment,
+        role=Role.OPERATOR,
+        name="comment",
+        summary="Comment on a parked message, or assign it",
+        form=NewComment,
+        answer=Answer(
+            status=303, about="The comment is stored.", location="the address of the message: showMessage"
+        ),
+        problems={
+            **_OF_FORMS,
+            400: "The form is invalid: it has no comment and no change of the assignment, or is too long.",
+            404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more.",
         },
     ),
     Operation(
         method="GET",
         path=f"{API}job",
-        page=decide.job,
+        page=progress.job,
         role=Role.VIEWER,
         name="showJob",
         summary="Show the progress of a decision",

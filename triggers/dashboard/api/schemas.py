@@ -62,10 +62,22 @@ class Decided(Schema):
     closed: bool
 
 
+class WrittenComment(Schema):
+    """A comment on a message, an assignment, or both."""
+
+    at: datetime | None
+    by: str
+    as_user: str | None
+    text: str | None
+    assigned_to: str | None = Field(description="null: unchanged; empty: assigned to nobody")
+
+
 class MessageFacts(ParkedMessage):
-    """A parked message, its question, and its decisions."""
+    """A parked message, its question, its comments, and its decisions."""
 
     question: str
+    assigned_to: str | None
+    comments: list[WrittenComment] = Field(description="the oldest first")
     decisions: list[DecisionKind] = Field(description="the decisions that this token may take")
     decided: list[Decided] = Field(description="the decisions that were taken, the oldest first")
 
@@ -90,6 +102,23 @@ class Decision(Schema):
         default=None, description="for each group: refuse the decision if more messages are parked"
     )
 
+    rate: float | None = Field(default=None, description="at most so many messages a second")
+
+
+class NewComment(Schema):
+    """A comment (``text``) on a message, or an assignment (``assign``), or both."""
+
+    trigger: str
+    id: str
+    text: str | None = None
+    assign: str | None = Field(default=None, description="the name of a person; empty for nobody")
+
+
+class JobKey(Schema):
+    """A decision that was begun."""
+
+    key: str = Field(description="from the answer to the decision")
+
 
 class LeftMessage(Schema):
     """A message that stays parked, and why."""
@@ -107,5 +136,8 @@ class Job(Schema):
     total: int
     closed: int
     left: int
+    rest: int = Field(description="how many messages have not had their turn")
+    rate: float | None
+    cancelled_by: str | None
     error: str | None
     parked: list[LeftMessage] = Field(description="some of the messages that stay parked")

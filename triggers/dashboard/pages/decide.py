@@ -15,9 +15,10 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedKind, ParkedLabel
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord
 from triggers.dashboard.groups import Group
-from triggers.dashboard.jobs import Job
+from triggers.dashboard.jobs.job import Job
 from triggers.dashboard.pages.parked import why_not_run
 from triggers.dashboard.visit import Visit
+from triggers.operations.pacing import Pace
 from triggers.security.commands import targets
 from triggers.security.recorder import Recorder
 
@@ -104,15 +105,33 @@ def decide(visit: Visit) -> Response:
     _refuse(visit, word, choice)
     if not reason:
         return _preview(visit, word, choice, 422, "Give a reason: it is kept with the decision.")
-    decision = OperatorDecision(kind=word, by=visit.session.user, reason=reason)
-    labels = choice.labels()
+    return begin(visit, OperatorDecision(kind=word, by=visit.session.user, reason=reason), choice.labels())
+
+
+def begin(
+    visit: Visit, decision: OperatorDecision, labels: Sequence[ParkedLabel], pace: Pace | None = None
+) -> Response:
+    """Begin a decision about messages, and show its progress."""
+    pace = pace or _pace(visit.given("rate"))
+    word = decision.kind
     records = [visit.record_of(SecurityEvent(word.value), **target) for target in targets(labels)]
     with visit.recorded(records):
         job = visit.operations.jobs.start(
-            decision, labels, ended=partial(_ended, visit.operations.recorder, records)
+            decision, labels, ended=partial(_ended, visit.operations.recorder, records), pace=pace
         )
     job.finished.wait(PATIENCE)
     return visit.go("/job", key=job.key)
+
+
+def _pace(text: str | None) -> Pace | None:
+    """Return the pace that a form gives, in messages a second."""
+    given = (text or "").strip()
+    if not given:
+        return None
+    try:
+        return Pace(float(given))
+    except ValueError as error:
+        raise ConfigurationError("rate", f"{given!r:.30} is not a number", "write 50") from error
 
 
 def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> None:
@@ -135,36 +154,6 @@ def _refuse(visit: Visit, word: DecisionKind, choice: Choice) -> None:
         if (barred := _barred(visit, word, part)) is not None:
             problem = f"{part.kind} messages of {part.trigger} cannot be run here: {barred}"
             raise ConfigurationError("run", problem, "start the dashboard with the module of its trigger")
-
-
-def job(visit: Visit) -> Response:
-    """Show the progress of a decision, and its results."""
-    found = visit.operations.jobs.find(visit.asked("key"))
-    if found is None and visit.by_program:
-        text = "The dashboard remembers the last decisions only, and none after a restart."
-        return visit.problem(404, "There is no such decision", text)
-    if found is None:
-        return visit.go("/decisions")
-    if visit.by_program:
-        return visit.data(_facts(visit, found))
-    return visit.show("desk/job.html", job=found, running=not found.finished.is_set())
-
-
-def _facts(visit: Visit, job: Job) -> dict[str, Any]:
-    """Return how far a decision is, and which of its messages stay parked."""
-    return {
-        "decision": job.decision.kind.value,
-        "finished": job.finished.is_set(),
-        "total": job.total,
-        "closed": job.closed,
-        "left": job.left,
-        "error": visit.shown(job.error),
-        "parked": [
-            {"trigger": share.trigger, "message": name, "why": visit.shown(why)}
-            for share in job.shares
-            for name, why in share.why_left
-        ],
-    }
 
 
 def _wanted(text: str | None) -> DecisionKind:

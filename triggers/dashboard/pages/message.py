@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from history.beside.comments import Comment, comments_of
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.journal import JournalLine, journal_of
@@ -18,6 +19,7 @@ from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
 from triggers.operations.decisions import decided_about
 from triggers.operations.entries import state_of
+from triggers.operations.messages import comments_about
 from triggers.operations.resolving import ResolverAnswer
 
 
@@ -56,8 +58,9 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
     if whole and not (parked.message is None and parked.raw is None):
         visit.record(SecurityEvent.VIEW_BODY, trigger=trigger, message=parked.uuid or parked.id)
     decided = decided_about([store.parking], trigger, id_=parked.id)
+    written = comments_about(store, trigger, parked.id)
     if visit.by_program:
-        return visit.data(_facts(visit, parked, decided))
+        return visit.data(_facts(visit, parked, decided, written))
     return visit.show(
         "desk/message.html",
         parked=parked,
@@ -71,6 +74,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
                 entry=entry,
                 lines=_lines_of(store, parked),
                 decisions=decided,
+                comments=written,
                 lease=None if code is None else code.settings.lease,
             )
         ),
@@ -83,15 +87,50 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         has_code=code is not None,
         has_resolver=code is not None and code.resolver is not None,
         answer=answer,
+        assigned_to=_assigned_to(written),
     )
 
 
-def _facts(visit: Visit, parked: Parked, decided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _assigned_to(written: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return to whom a message is assigned now."""
+    names = [one["assigned_to"] for one in written if one["assigned_to"] is not None]
+    return (names[-1] or None) if names else None
+
+
+def comment(visit: Visit) -> Response:
+    """Add somebody's comment on a parked message, or assign the message."""
+    parked = _asked_for(visit, visit.given("trigger"), visit.given("id"))
+    if parked is None:
+        return _gone(visit)
+    trigger, assign = parked.trigger_name, visit.given("assign")
+    comments = comments_of(visit.operations.store_of(trigger))
+    before = drive(comments.assigned(trigger, [parked.id])).get(parked.id, "")
+    is_same = assign is not None and assign.strip() == before
+    written = Comment.checked(
+        parked.id,
+        by=visit.session.user,
+        text=visit.given("text"),
+        assigned_to=None if is_same else assign,
+    )
+    target: dict[str, Any] = {"trigger": trigger, "message": parked.uuid or parked.id}
+    with visit.recorded([visit.record_of(SecurityEvent.COMMENT, **target)]):
+        drive(comments.add(trigger, written))
+    return visit.go("/message", trigger=trigger, id=parked.id)
+
+
+def _facts(
+    visit: Visit,
+    parked: Parked,
+    decided: Sequence[Mapping[str, Any]],
+    written: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     """Return what a program gets of a message: the row of an export, and what can be, and was, decided."""
     texts = ("reason", "outcome")
     return row(parked, None if visit.sees_bodies else visit.shown) | {
         "question": question(parked),
         "decisions": decisions_about(visit, parked.trigger_name, parked.kind),
+        "assigned_to": _assigned_to(written),
+        "comments": [{**one, "text": visit.shown(one["text"])} for one in written],
         "decided": [{**one, **{key: visit.shown(one[key]) for key in texts}} for one in decided],
     }
 

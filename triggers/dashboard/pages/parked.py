@@ -1,13 +1,17 @@
 """The desk: parked messages in groups; and the messages of one group, a page at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
 
+from history.beside.comments import RecordedComments
+from history.bridge import drive
+from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
+from history.store.records import records_of
 from triggers.configuration.nearest import listed
-from triggers.dashboard.groups import Group, hosts_of
+from triggers.dashboard.groups import Group, Line, hosts_of
 from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
 from triggers.operations.journals import refuse_unknown
@@ -72,13 +76,23 @@ def group(visit: Visit) -> Response:
             404, "Nothing is left of this group", "Its messages have been decided or closed."
         )
     first = (visit.page - 1) * LINES
+    lines = found.lines[first : first + LINES]
     return visit.show(
         "desk/group.html",
         group=found,
-        lines=found.lines[first : first + LINES],
+        lines=lines,
+        assigned=assigned_of(visit.operations.store_of(found.trigger), found.trigger, lines),
         more=len(found.lines) > first + LINES,
         decisions=possible(visit, [found]),
     )
+
+
+def assigned_of(store: HistoryStore, trigger: str, lines: Sequence[Line]) -> Mapping[str, str]:
+    """Return to whom messages are assigned, by their ids."""
+    records = records_of(store)
+    if records is None or not lines:
+        return {}
+    return drive(RecordedComments(records).assigned(trigger, [line.id for line in lines]))
 
 
 def possible(visit: Visit, groups: Sequence[Group]) -> list[str]:

@@ -1,6 +1,6 @@
 """The evidence about a parked message as a timeline: every stored fact, in order of time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,12 +38,14 @@ class Facts:
     entry: Entry | None
     lines: Sequence[JournalLine]
     decisions: Sequence[dict[str, Any]]
+    comments: Sequence[Mapping[str, Any]]
     lease: timedelta | None
 
 
 def timeline(facts: Facts) -> list[Event]:
     """Return the known events, the oldest first."""
     events = [*_parked(facts.parked), *_entry(facts), *_journal(facts.lines), *_decided(facts.decisions)]
+    events += _written(facts.comments)
     return sorted(events, key=lambda event: event.at)
 
 
@@ -108,6 +110,13 @@ def _decided(decisions: Sequence[dict[str, Any]]) -> Iterator[Event]:
     for one in decisions:
         detail = ": ".join(filter(None, [one["reason"], one["outcome"]]))
         yield Event(one["at"], f"{decider(one)} decided: {one['decision']}", detail, holds_texts=True)
+
+
+def _written(comments: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+    for one in comments:
+        name = one["assigned_to"]
+        to = None if name is None else f"assigned to {name}" if name else "assigned to nobody"
+        yield Event(one["at"], f"{decider(one)} wrote", _words(to, one["text"]), holds_texts=True)
 
 
 def owner_in_words(owner: str | None, fence: int | None) -> str:

@@ -153,9 +153,17 @@ async def park_raw(lot: ParkingLot, unreadable: Unreadable, *, trigger: str, des
 
     It is parked whole or, if no store can take that, as a piece of limited size.
     """
+    for parked in copies_of(unreadable, trigger=trigger, destination=destination):
+        if await lot.park([parked]):
+            return True
+    return False
+
+
+def copies_of(unreadable: Unreadable, *, trigger: str, destination: str) -> Iterator[Parked]:
+    """Yield the copy to park of a delivery that is not a message; then, of a large one, a piece."""
     for copy in _copies(unreadable):
         try:
-            parked = Parked(
+            yield Parked(
                 id=_id(unreadable, trigger, destination),
                 trigger_name=trigger,
                 kind=ParkedKind.UNREADABLE,
@@ -165,10 +173,6 @@ async def park_raw(lot: ParkingLot, unreadable: Unreadable, *, trigger: str, des
             )
         except MemoryError as error:
             _log.warning("an unreadable delivery is too large: %r", error, extra={"trigger": trigger})
-            continue
-        if await lot.park([parked]):
-            return True
-    return False
 
 
 def _copies(unreadable: Unreadable) -> Iterator[Mapping[bytes, bytes]]:

@@ -65,9 +65,13 @@ class Consumed:
         The time is part of it. Otherwise records of another cluster, or of a recreated topic, would count as
         the earlier records in their places.
         """
-        place = f"ID:{self.topic}:{self.partition}:{self.offset}"
-        sent = self.record.timestamp
-        return place if sent is None else f"{place}:{sent}"
+        return name_of_record(self.topic, self.partition, self.offset, self.record.timestamp)
+
+
+def name_of_record(topic: str, partition: int, offset: int, timestamp: int | None) -> str:
+    """Return the identity of a record by its place, and its time in milliseconds since 1970."""
+    place = f"ID:{topic}:{partition}:{offset}"
+    return place if timestamp is None else f"{place}:{timestamp}"
 
 
 def encode(message: Message) -> Record:

@@ -5,9 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from secrets import token_hex
-from threading import Condition, Event, Lock, Thread
+from threading import Event, Lock, Thread
 
 from history.bridge import drive
 from history.store import CLAIM_BATCH, HistoryStore
@@ -15,134 +13,38 @@ from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
 from history.support.rendering import exception_info, text_of
 from triggers.consumer.options import AnyTrigger
+from triggers.dashboard.jobs.job import Job, Share
+from triggers.dashboard.jobs.slots import Slots
 from triggers.dashboard.survey import Surveys
+from triggers.operations.pacing import Pace
 from triggers.operations.running import BROKE_OFF, run_row
 from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
 _log = logging.getLogger(__name__)
 
-#: How many jobs are remembered, and how many of the messages that a job leaves parked are named.
-REMEMBERED, NAMED = 200, 50
+#: How many jobs are remembered.
+REMEMBERED = 200
 
-#: How many turns run concurrently, and for how many seconds a job runs messages in a turn.
-WORKERS, TURN = 4, 1.0
+#: For how many seconds a job runs messages in a turn.
+TURN = 1.0
 
-#: After how many seconds a turn, which a service may make endless, no longer blocks others.
-SLOW = 30.0
+#: How long a job that waits for its pace delays the others of its queue at most, in seconds.
+STEP = 0.05
 
 #: How long the present message of each job may take when the dashboard stops, in seconds.
 ENDING = 60.0
 
+#: How long a job that waits for its pace may not notice that it is cancelled, in seconds.
+NOTICED = 0.2
+
 STOPPED = "the dashboard was stopped: the others stay parked"
 
 
-@dataclass(slots=True)
-class Share:
-    """The work of a job on ``total`` messages of one trigger: how many are closed, why others stay parked.
-
-    ``error`` is the reason of an abort; the remaining messages stay parked then.
-    """
-
-    trigger: str
-    total: int
-    begun: bool = False
-    closed: int = 0
-    left: int = 0
-    why_left: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    error: str | None = None
-    finished: bool = False
-
-    def close(self, count: int) -> None:
-        """Count messages that are not parked any more."""
-        self.closed += count
-
-    def leave(self, label: ParkedLabel, why: str) -> None:
-        """Count a message that stays parked."""
-        self.left += 1
-        if len(self.why_left) < NAMED:
-            self.why_left.append((label.uuid or label.id, why))
-
-
-@dataclass(slots=True)
-class Job:
-    """One decision, and the share of each trigger in it."""
-
-    decision: OperatorDecision
-    shares: Sequence[Share]
-    key: str = field(default_factory=lambda: token_hex(8))
-    finished: Event = field(default_factory=Event)
-    #: Called after all of it has ended.
-    ended: Callable[["Job"], None] | None = None
-
-    @property
-    def triggers(self) -> Sequence[str]:
-        """The triggers of its messages."""
-        return [share.trigger for share in self.shares]
-
-    @property
-    def total(self) -> int:
-        """How many messages it has."""
-        return sum(share.total for share in self.shares)
-
-    @property
-    def closed(self) -> int:
-        """How many of them are not parked any more."""
-        return sum(share.closed for share in self.shares)
-
-    @property
-    def left(self) -> int:
-        """How many of them stay parked."""
-        return sum(share.left for share in self.shares)
-
-    @property
-    def begun(self) -> bool:
-        """Whether it has had a turn."""
-        return any(share.begun for share in self.shares)
-
-    @property
-    def error(self) -> str | None:
-        """Why it was aborted, for at least one of its triggers."""
-        return next((share.error for share in self.shares if share.error is not None), None)
-
-
-#: A share in progress: each ``next`` does the work of one turn.
-_Turns = Generator[None]
+#: A share in progress: each ``next`` does the work of one turn, and returns how many seconds it rests then.
+_Turns = Generator[float]
 
 #: The trigger of some jobs, and whether they run messages: a service that hangs blocks no other job.
 _Queue = tuple[str, bool]
-
-
-class _Slots:
-    """Room for :data:`WORKERS` concurrent turns, in the order of the requests.
-
-    A turn that takes longer than :data:`SLOW` seconds loses its slot, and goes on beside the others.
-    """
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._waiting = deque[object]()
-        self._begun: dict[object, float] = {}
-
-    @contextmanager
-    def one(self) -> Generator[None]:
-        ticket = object()
-        with self._changed:
-            self._waiting.append(ticket)
-            while self._waiting[0] is not ticket or self._taken() >= WORKERS:
-                self._changed.wait(SLOW)
-            self._waiting.popleft()
-            self._begun[ticket] = time.monotonic()
-            self._changed.notify_all()
-        try:
-            yield
-        finally:
-            with self._changed:
-                del self._begun[ticket]
-                self._changed.notify_all()
-
-    def _taken(self) -> int:
-        slow = time.monotonic() - SLOW
-        return sum(begun > slow for begun in self._begun.values())
 
 
 class Jobs:
@@ -167,7 +69,7 @@ class Jobs:
         self._queues: dict[_Queue, deque[_Turns]] = {}
         self._lock = Lock()
         self._ending = Event()
-        self._slots = _Slots()
+        self._slots = Slots()
         self._threads: dict[_Queue, Thread] = {}
 
     def start(
@@ -176,15 +78,16 @@ class Jobs:
         labels: Sequence[ParkedLabel],
         *,
         ended: Callable[[Job], None] | None = None,
+        pace: Pace | None = None,
     ) -> Job:
         """Begin to carry out a decision about messages; each trigger's messages are done in its turns.
 
-        ``ended`` is called with the job after all of it has ended.
+        ``ended`` is called with the job after all of it has ended. ``pace`` limits its runs.
         """
         mine: dict[str, list[ParkedLabel]] = {}
         for label in labels:
             mine.setdefault(label.trigger_name, []).append(label)
-        job = Job(decision, [Share(name, len(some)) for name, some in mine.items()], ended=ended)
+        job = Job(decision, [Share(name, len(some)) for name, some in mine.items()], ended=ended, pace=pace)
         with self._lock:
             self._known[job.key] = job
             while len(self._known) > REMEMBERED:
@@ -235,14 +138,17 @@ class Jobs:
         """Run one turn of the first job of a queue, then put it behind the others, until all end."""
         while True:
             with self._slots.one():
-                is_over = next(queue[0], self) is self
+                rest = next(queue[0], None)
             with self._lock:
                 turns = queue.popleft()
-                if not is_over:
+                if rest is not None:
                     queue.append(turns)
                 if not queue:
                     del self._queues[key]
                     return
+                is_alone = len(queue) == 1
+            if rest:
+                self._ending.wait(rest if is_alone else min(rest, STEP))
 
     def _carry_out(
         self, job: Job, share: Share, labels: Sequence[ParkedLabel], decision: OperatorDecision
@@ -254,13 +160,14 @@ class Jobs:
                 for number, piece in enumerate(_pieces(labels)):
                     if self._ending.is_set():
                         share.error = STOPPED
+                    if self._is_stopped(job):
                         return
                     step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
                     if decision.kind is DecisionKind.RUN:
-                        yield from self._run(share, piece, step, store, outcomes)
+                        yield from self._run(job, share, piece, step, store, outcomes)
                     else:
                         self._surveyor.take_out(self._settle(share, piece, step, store))
-                    yield
+                    yield 0.0
         except Exception as error:  # noqa: BLE001  (any error: the page says it, and the next job runs)
             trigger = self._triggers.get(share.trigger)
             redact = None if trigger is None else trigger.settings.redaction
@@ -268,6 +175,7 @@ class Jobs:
             info = exception_info(error, redact=redact)
             _log.warning("a decision about parked messages failed: %s", share.error, exc_info=info)
         finally:
+            share.rest = labels[share.closed + share.left :]
             self._finish(job, share)
 
     def _finish(self, job: Job, share: Share) -> None:
@@ -292,8 +200,12 @@ class Jobs:
                 taken.append(verdict.label)
         return taken
 
+    def _is_stopped(self, job: Job) -> bool:
+        return self._ending.is_set() or job.cancelled_by is not None
+
     def _run(
         self,
+        job: Job,
         share: Share,
         labels: Sequence[ParkedLabel],
         step: OperatorDecision,
@@ -303,19 +215,27 @@ class Jobs:
         drive(decide(labels, step, lot=store.parking, store=None))
         waiting, taken, until = deque(labels), list[ParkedLabel](), time.monotonic() + TURN
         try:
-            while waiting and not self._ending.is_set():
+            while waiting and not self._is_stopped(job):
+                if (rest := 0.0 if job.pace is None else job.pace.take()) > 0:
+                    yield min(rest, NOTICED)
+                    continue
                 label = waiting.popleft()
                 if self._run_one(share, label, store, outcomes):
                     taken.append(label)
                 if time.monotonic() >= until:
                     self._surveyor.take_out(taken)
-                    yield
+                    yield 0.0
                     taken, until = [], time.monotonic() + TURN
         finally:
             self._surveyor.take_out(taken)
-            why = "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF
+            why = self._why_not_run(job)
             for label in waiting:
                 drive(outcomes.add(label, f"not run: {why}", closed=False))
+
+    def _why_not_run(self, job: Job) -> str:
+        if job.cancelled_by is not None:
+            return f"{job.cancelled_by} cancelled it"
+        return "the dashboard was stopped" if self._ending.is_set() else BROKE_OFF
 
     def _run_one(self, share: Share, label: ParkedLabel, store: HistoryStore, outcomes: Outcomes) -> bool:
         """Run one message; return whether it is not parked any more."""

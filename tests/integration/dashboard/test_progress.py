@@ -1,0 +1,118 @@
+"""A decision about many messages: its pace, cancelling it, and continuing it."""
+
+import json
+from collections import Counter
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from history.bridge import drive
+from history.store.security import SecurityEvent, security_log_of
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.dashboard.browser import Browser, text_of
+from tests.integration.dashboard.conftest import Site
+from tests.integration.dashboard.test_api import bearer
+from triggers.dashboard import Role
+from triggers.dashboard.jobs.job import Job
+from triggers.operations.decisions import decision_rows
+
+MESSAGES = 300
+
+
+def begin(site: Site, browser: Browser, **more: str) -> Job:
+    """Begin to run all that is parked; it is not waited for."""
+    key = site.group(browser)
+    answer = browser.send("/decide", decision="run", key=key, all="yes", reason="the cause is fixed", **more)
+    return job_of(site, answer.headers["location"])
+
+
+def job_of(site: Site, location: str) -> Job:
+    (key,) = parse_qs(urlsplit(location).query)["key"]
+    found = site.app.state.operations.jobs.find(key)
+    assert isinstance(found, Job)
+    return found
+
+
+def test_a_run_is_paced_cancelled_and_continued_and_nothing_runs_twice(site: Site, operator: Browser) -> None:
+    for number in range(MESSAGES):
+        site.park(f"order-{number:03}")
+    job = begin(site, operator, rate="20")
+    eventually(lambda: job.closed >= 3)
+
+    answer = operator.send("/cancel", key=job.key)
+
+    assert answer.status_code == 303
+    assert job.finished.wait(PATIENCE)
+    ran = job.closed
+    assert 3 <= ran < MESSAGES
+    assert len(job.rest) == MESSAGES - ran == len(site.ids())
+    assert len(site.done) == ran
+    page = text_of(operator.page(f"/job?key={job.key}"))
+    assert "a operator cancelled it" in page
+    assert f"The other {MESSAGES - ran} have not run, and stay parked." in page
+
+    admin = site.signed_in(Role.ADMIN)
+    job.pace = None
+    other = job_of(site, admin.send("/continue", key=job.key).headers["location"])
+    again = admin.send("/continue", key=job.key)
+
+    assert again.status_code == 409
+    assert other.finished.wait(PATIENCE)
+    assert Counter(site.done) == Counter(f"order-{number:03}" for number in range(MESSAGES))
+    assert site.ids() == []
+    rows = list(decision_rows(site.store.parking, "book"))
+    assert [(row["by"], row["reason"]) for row in rows] == [
+        ("a admin", "the cause is fixed"),
+        ("a operator", "the cause is fixed"),
+    ]
+    outcomes = Counter(message["outcome"] for message in rows[1]["messages"])
+    assert outcomes["it ran, and completed"] == ran
+    assert set(outcomes) == {"it ran, and completed", "not run: a operator cancelled it"}
+    log = security_log_of(site.store)
+    assert log is not None
+    events = Counter((one.event, one.user) for one in drive(log.read()).records)
+    assert events[SecurityEvent.CANCEL, "a operator"] == 1
+    assert events[SecurityEvent.RUN, "a admin"] == 1
+
+
+@pytest.mark.parametrize("rate", ["0", "fast", "-1", "nan", "1e9"])
+def test_a_pace_that_cannot_be_kept_is_refused(site: Site, operator: Browser, rate: str) -> None:
+    site.park("order-1")
+
+    answer = operator.send(
+        "/decide", decision="run", key=site.group(operator), all="yes", reason="so", rate=rate
+    )
+
+    assert answer.status_code == 400
+    assert "rate: " in answer.text
+    assert site.done == []
+
+
+def test_viewers_cancel_nothing_and_an_ended_decision_has_nothing_to_cancel(
+    site: Site, operator: Browser
+) -> None:
+    site.park("order-1")
+    job = begin(site, operator)
+    assert job.finished.wait(PATIENCE)
+
+    assert site.signed_in(Role.VIEWER).send("/cancel", key=job.key).status_code == 403
+    assert operator.send("/cancel", key=job.key).status_code == 409
+    assert operator.send("/continue", key=job.key).status_code == 409
+
+
+def test_a_program_cancels_and_continues(site: Site) -> None:
+    for number in range(MESSAGES):
+        site.park(f"order-{number:03}")
+    browser = site.browser()
+    (one, *_) = browser.get("/api/parked", **bearer()).text.splitlines()
+    assert json.loads(one)["trigger"] == "book"
+    key = site.group(site.signed_in(Role.OPERATOR))
+    told = {"decision": "run", "key": key, "all": "yes", "reason": "so", "rate": "20"}
+    begun = browser.post("/api/decide", told, headers=bearer())
+    job = job_of(site, begun.headers["location"])
+    cancelled = browser.post("/api/cancel", {"key": job.key}, headers=bearer())
+    assert job.finished.wait(PATIENCE)
+
+    facts = browser.get(cancelled.headers["location"], **bearer()).json()
+
+    assert (facts["cancelled_by"], facts["rate"], facts["rest"]) == ("a operator", 20, len(job.rest))
