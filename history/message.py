@@ -213,7 +213,7 @@ class Message(BaseModel):
         twin = super().model_copy(update=update, deep=deep)
         if "body" in update:
             vars(twin).pop(_RECEIVED, None)
-            _keep_text(twin, update["body"])
+            keep_text(twin, update["body"])
         return twin
 
     def copied(self) -> Self:
@@ -276,7 +276,7 @@ class Message(BaseModel):
                 fields[field] = _read_header(name, value)
         value = body.value if isinstance(body, JsonText) else body
         message = cls(body=value, properties=properties, **fields)
-        _keep_text(message, body)
+        keep_text(message, body)
         return message
 
     def headers(self) -> dict[str, PropertyValue]:
@@ -346,7 +346,7 @@ def _size_error(problem: str | None) -> PydanticCustomError:
     return PydanticCustomError("size", "{problem}; use the body", {"problem": problem})
 
 
-def _keep_text(message: Message, body: object) -> None:
+def keep_text(message: Message, body: object) -> None:
     """Keep the JSON that arrived, next to the value that it means."""
     if isinstance(body, JsonText):
         # Not in a field: two messages are equal if their fields are equal.

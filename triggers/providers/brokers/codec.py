@@ -13,6 +13,7 @@ from history.errors import ConfigurationError
 from history.json_text import JsonText, NotJsonError, read_json
 from history.message import HEADER_FIELDS, Message
 from triggers.providers.brokers.delivery import UndecodableError
+from triggers.providers.brokers.plain import plain
 
 #: A decoder returns bytes, text, or JSON with the bytes that arrived.
 Body = bytes | str | JsonText
@@ -106,6 +107,9 @@ def make(headers: Mapping[str, Any], body: Body | JsonValue) -> Message:
     Raises:
         UndecodableError: one of them violates JMS.
     """
+    usual = plain(headers, body)
+    if usual is not None:
+        return usual
     try:
         return Message.from_headers(headers, body)
     except ValidationError as error:

@@ -122,7 +122,9 @@ class KafkaConsumer:
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""
         consumed = cast("Consumed", raw)
-        message = decode(replace(consumed, count=self._count_of(consumed.count)), limits)
+        if (count := self._count_of(consumed.count)) != consumed.count:
+            consumed = replace(consumed, count=count)
+        message = decode(consumed, limits)
         return message if self._known_by is None else message.known_by(self._known_by(consumed))
 
     def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
