@@ -162,7 +162,7 @@ class PostgresServer(ChildServer):
         self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Immediate shutdown: no checkpoint, but unlike after a kill nobody writes to the folder any more.
         self._end(signal.SIGQUIT)
