@@ -44,15 +44,15 @@ def load_attribute(spec: str) -> object:
 
 def _from_entry_point(name: str) -> Resolver:
     offered = entry_points(group=ENTRY_POINT_GROUP)
-    found = {point.value: point for point in offered.select(name=name)}
-    if not found:
+    points = {point.value: point for point in offered.select(name=name)}
+    if not points:
         raise _wrong(f"no entry point {name!r} in {ENTRY_POINT_GROUP}", _instead(name, sorted(offered.names)))
-    if len(found) > 1:
+    if len(points) > 1:
         raise _wrong(
-            f"the entry point {name!r} is offered by {', '.join(map(_offerer, found.values()))}",
+            f"the entry point {name!r} is offered by {', '.join(map(_offerer, points.values()))}",
             "name one of them as 'package.module:function'",
         )
-    point = next(iter(found.values()))
+    point = next(iter(points.values()))
     spec = f"{name} = {point.value}"
     if not point.attr:
         raise _wrong(f"the entry point {spec!r} names a module", "name a function: 'package.module:function'")
@@ -73,14 +73,14 @@ def _instead(name: str, offered: Sequence[str]) -> str:
 
 
 def _attribute(module: str, path: str, spec: str) -> object:
-    found: object = _imported(module, spec)
+    attribute: object = _imported(module, spec)
     reached = module
     for name in path.split("."):
-        if not hasattr(found, name):
-            raise _wrong(f"{reached} has no {name!r} (from {spec!r})", _close_to(name, found))
-        found = getattr(found, name)
+        if not hasattr(attribute, name):
+            raise _wrong(f"{reached} has no {name!r} (from {spec!r})", _close_to(name, attribute))
+        attribute = getattr(attribute, name)
         reached = f"{reached}.{name}"
-    return found
+    return attribute
 
 
 def _imported(module: str, spec: str) -> object:
@@ -112,10 +112,10 @@ def _close_to(name: str, holder: object) -> str:
     return "define it there, or correct the name"
 
 
-def _callable(found: Any, spec: str) -> Resolver:
-    if not callable(found):
-        raise _wrong(f"{spec!r} is a {type(found).__name__}, which cannot be called", "name a function")
-    return cast("Resolver", found)
+def _callable(attribute: Any, spec: str) -> Resolver:
+    if not callable(attribute):
+        raise _wrong(f"{spec!r} is a {type(attribute).__name__}, which cannot be called", "name a function")
+    return cast("Resolver", attribute)
 
 
 def _dotted(path: str) -> bool:

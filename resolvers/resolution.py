@@ -135,12 +135,12 @@ class AskedResolver:
             Exception: whatever the resolver raised, untouched.
         """
         # A separate message: if a resolver changes the body, the received message stays unchanged.
-        known = {"uuid": uuid, "trigger_name": trigger_name, "message": message.copied()}
+        offered = {"uuid": uuid, "trigger_name": trigger_name, "message": message.copied()}
         extra = {"evidence": evidence} if self._wants_evidence else {}
         if self._by_keyword:
-            answer = self._resolver(**known, **extra)
+            answer = self._resolver(**offered, **extra)
         else:
-            answer = self._resolver(*known.values(), **extra)
+            answer = self._resolver(*offered.values(), **extra)
         return checked(self.name, await settled(answer))
 
 
@@ -228,11 +228,11 @@ def checked(name: str, answer: object) -> Resolved:
         NonsenseAnswerError: it is not a resolution.
     """
     # Resolved checks nothing when it is made: an exception from inside the resolver would not name it.
-    given, reason = _parts(answer) if isinstance(answer, Resolved) else (answer, None)
-    if not isinstance(given, str) or not isinstance(reason, str | None):
+    verdict, reason = _parts(answer) if isinstance(answer, Resolved) else (answer, None)
+    if not isinstance(verdict, str) or not isinstance(reason, str | None):
         raise NonsenseAnswerError(name, answer)
     try:
-        return Resolved(Resolution(given), reason)
+        return Resolved(Resolution(verdict), reason)
     except ValueError:
         raise NonsenseAnswerError(name, answer) from None
 

@@ -44,9 +44,9 @@ class HttpResource:
         self._timeout = timeout
         self._redirect = redirect
 
-    async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
+    async def look(self, identities: Mapping[str, str], uuid: str) -> Resolved:
         """Ask for the resource and read the status of the answer."""
-        url = self._template.format_map({name: quote(value, safe="") for name, value in known.items()})
+        url = self._template.format_map({name: quote(value, safe="") for name, value in identities.items()})
         # Clients resolve "." and ".." before they send: that would ask for another resource.
         if {".", ".."} & set(urlsplit(url).path.split("/")):
             return self.location.unsure("the uuid of the message cannot be part of a URL")

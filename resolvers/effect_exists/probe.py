@@ -75,8 +75,8 @@ class Probe(Protocol):
         """Whether its client is an asyncio client."""
         ...
 
-    async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
-        """Look for the effect of ``uuid`` by ``known``, a value for each of ``location.searched_by``.
+    async def look(self, identities: Mapping[str, str], uuid: str) -> Resolved:
+        """Look for the effect of ``uuid`` by ``identities``, a value for each of ``location.searched_by``.
 
         Raises:
             EffectUnavailableError: the place did not answer.
@@ -114,11 +114,11 @@ async def _resolve(probe: Probe, uuid: str, trigger_name: str, message: Message)
         "correlation_id": message.correlation_id,
     }
     by = probe.location.searched_by
-    known = {name: value for name, value in values.items() if name in by and value is not None}
+    identities = {name: value for name, value in values.items() if name in by and value is not None}
     # A missing value finds nothing, and finding nothing would read as NEW.
-    if lacking := sorted(by - known.keys()):
+    if lacking := sorted(by - identities.keys()):
         return probe.location.unsure(f"the message has no {' and no '.join(lacking)}")
-    return await probe.look(known, uuid)
+    return await probe.look(identities, uuid)
 
 
 def searched_by(setting: str, names: Iterable[str]) -> frozenset[str]:
@@ -127,18 +127,18 @@ def searched_by(setting: str, names: Iterable[str]) -> frozenset[str]:
     Raises:
         ConfigurationError: one of them is unknown, or none differs between messages.
     """
-    found = frozenset(names)
-    for name in sorted(found - frozenset(SEARCHED_BY)):
+    parameters = frozenset(names)
+    for name in sorted(parameters - frozenset(SEARCHED_BY)):
         close = get_close_matches(name, SEARCHED_BY, n=1)
         remedy = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(SEARCHED_BY)}"
         raise ConfigurationError(setting, f"cannot search by {name!r}", remedy)
-    if not found & _TELLING:
+    if not parameters & _TELLING:
         raise ConfigurationError(
             setting,
             "searches by nothing that differs between messages, so all of them would get the same answer",
             f"search by one of {', '.join(sorted(_TELLING))}",
         )
-    return found
+    return parameters
 
 
 def placeholders(setting: str, template: str) -> frozenset[str]:

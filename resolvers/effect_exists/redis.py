@@ -35,9 +35,9 @@ class RedisKey:
         where = f"{_redacted(server) if isinstance(server, str) else 'Redis'} key {template}"
         self.location = Location(where, placeholders(_SETTING, template), absent)
 
-    async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
+    async def look(self, identities: Mapping[str, str], uuid: str) -> Resolved:
         """Ask for the key."""
-        key = self._template.format_map(known)
+        key = self._template.format_map(identities)
         try:
             there = await self._exists(key)
         except _AWAY as error:
@@ -48,15 +48,17 @@ class RedisKey:
         if not isinstance(self._server, str):
             return await settled(self._server.exists(key))
         with _connected(self._server) as client:
-            found: int = client.exists(key)
-            return found
+            count: int = client.exists(key)
+            return count
 
 
 def _connected(url: str) -> redis.Redis:
     """Make a client; it connects at its first command."""
     seconds = TIMEOUT.total_seconds()
-    kind: Any = redis.Redis  # from_url has no types
-    return cast("redis.Redis", kind.from_url(url, socket_timeout=seconds, socket_connect_timeout=seconds))
+    client_class: Any = redis.Redis  # from_url has no types
+    return cast(
+        "redis.Redis", client_class.from_url(url, socket_timeout=seconds, socket_connect_timeout=seconds)
+    )
 
 
 def _redacted(url: str) -> str:

@@ -27,9 +27,11 @@ class SparkRows:
     def __call__(self, rows: DataFrame, trigger_name: str) -> DataFrame:
         """Return for each row whether its effect exists."""
         _ = trigger_name
-        found = self._found(rows).select(F.col(f"`{self.column}`").cast("string").alias("__doubtless_effect"))
+        effects = self._found(rows).select(
+            F.col(f"`{self.column}`").cast("string").alias("__doubtless_effect")
+        )
         joined = rows.select(UUID_COLUMN).join(
-            found.distinct(), F.col(UUID_COLUMN) == F.col("__doubtless_effect"), "left"
+            effects.distinct(), F.col(UUID_COLUMN) == F.col("__doubtless_effect"), "left"
         )
         there, absent = self.location.has_it(), self.location.lacks_it()
         exists = F.col("__doubtless_effect").isNotNull()
@@ -41,14 +43,14 @@ class SparkRows:
 
     def _found(self, rows: DataFrame) -> DataFrame:
         effects: Any = self.effects
-        found = rows.sparkSession.table(effects) if isinstance(effects, str) else effects()
-        if self.column not in found.columns:
+        table = rows.sparkSession.table(effects) if isinstance(effects, str) else effects()
+        if self.column not in table.columns:
             raise ConfigurationError(
                 "spark_rows_exist",
-                f"{self.location.name} has no column {self.column!r}; it has {', '.join(found.columns)}",
+                f"{self.location.name} has no column {self.column!r}; it has {', '.join(table.columns)}",
                 "name the column that holds the identity",
             )
-        return found
+        return table
 
 
 def spark_rows(effects: Effects, column: str, *, absent: Resolution) -> SparkRows:

@@ -28,9 +28,9 @@ class SqlRow:
         self._statement = text(statement)
         self.location = Location(_redacted(self._engine.url), _binds(self._statement), absent)
 
-    async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
+    async def look(self, identities: Mapping[str, str], uuid: str) -> Resolved:
         """Run the statement: a row means that the effect happened."""
-        row = await self._first(known, uuid)
+        row = await self._first(identities, uuid)
         if row is None:
             return self.location.lacks_it()
         # SELECT count(*) and SELECT EXISTS(...) return a row whether or not an effect exists. If that meant
@@ -39,10 +39,10 @@ class SqlRow:
             raise ConfigurationError(_SETTING, f"its only column holds {row[0]!r}", _ROW_MEANS_YES)
         return self.location.has_it()
 
-    async def _first(self, known: Mapping[str, str], uuid: str) -> Row[Any] | None:
+    async def _first(self, identities: Mapping[str, str], uuid: str) -> Row[Any] | None:
         connection = await self._connected(uuid)
         try:
-            result: CursorResult[Any] = await settled(connection.execute(self._statement, dict(known)))
+            result: CursorResult[Any] = await settled(connection.execute(self._statement, dict(identities)))
             return result.first()
         except ResourceClosedError as error:
             raise ConfigurationError(_SETTING, "its statement returns no rows", _ROW_MEANS_YES) from error

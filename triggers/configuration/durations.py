@@ -26,8 +26,8 @@ def _duration(value: Any) -> timedelta:
     elif isinstance(value, int | float):
         seconds = _as_float(value)
     else:
-        found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
-        seconds = int(found[1]) * _UNITS[found[2] or "s"] if found is not None else None
+        match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+        seconds = int(match[1]) * _UNITS[match[2] or "s"] if match is not None else None
     if seconds is None:
         raise ValueError("is no time: write 500ms, 30s, 15m, 2h or 7d, or a number of seconds")
     if (wrong := wrong_seconds(seconds)) is not None:

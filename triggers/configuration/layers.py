@@ -68,23 +68,23 @@ class Configuration:
 
     def of_trigger(self, name: str) -> dict[str, Found]:
         """Return the values for a trigger, by keys; those of ``retry`` are ``retry.interval`` and so on."""
-        found: dict[str, Found] = {}
+        values: dict[str, Found] = {}
         for layer in self.layers:
             called = layer.called(name)
             for key, value in layer.triggers.get(called, {}).items():
                 origin = layer.origin("triggers", called, *key.split("."))
-                found.setdefault(key, Found(value, origin))
-        return found
+                values.setdefault(key, Found(value, origin))
+        return values
 
     def defaults(self) -> dict[str, Found]:
         """Return the values for triggers that do not set them, with keys as of a trigger."""
-        found: dict[str, Found] = {}
+        values: dict[str, Found] = {}
         for layer in self.layers:
             for key, value in layer.defaults.items():
-                found.setdefault(
+                values.setdefault(
                     key, Found(value, layer.origin("defaults", *key.split(".")), is_default=True)
                 )
-        return found
+        return values
 
     def unclaimed(self, names: Sequence[str]) -> Iterator[tuple[str, str, Sequence[str]]]:
         """Yield the tables that belong to none of these triggers.

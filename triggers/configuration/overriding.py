@@ -32,11 +32,11 @@ def override(
     Raises:
         ConfigurationError: such a table exists, or a setting cannot work; it names file and key, or variable.
     """
-    given = list(triggers)
+    overridden = list(triggers)
     if complete:
-        _refuse_unclaimed(configuration, [trigger.name for trigger in given])
-    _refuse_ambiguous(configuration, [trigger.name for trigger in given])
-    return [_overridden(trigger, said_of(trigger, configuration)) for trigger in given]
+        _refuse_unclaimed(configuration, [trigger.name for trigger in overridden])
+    _refuse_ambiguous(configuration, [trigger.name for trigger in overridden])
+    return [_overridden(trigger, said_of(trigger, configuration)) for trigger in overridden]
 
 
 def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
@@ -44,16 +44,18 @@ def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
     from triggers.configuration.model import RedeliveryKeys, RetryKeys, TriggerKeys  # noqa: PLC0415  (few ask)
 
     settings = trigger.settings
-    found: dict[str, Any] = {"history": trigger.history_source}
+    values: dict[str, Any] = {"history": trigger.history_source}
     for key in TriggerKeys.model_fields:
         if key == "retry":
-            found |= {f"retry.{name}": getattr(settings.retry, name) for name in RetryKeys.model_fields}
+            values |= {f"retry.{name}": getattr(settings.retry, name) for name in RetryKeys.model_fields}
         elif key == "redelivery":
             redelivery = settings.redelivery or AT_ONCE
-            found |= {f"redelivery.{name}": getattr(redelivery, name) for name in RedeliveryKeys.model_fields}
+            values |= {
+                f"redelivery.{name}": getattr(redelivery, name) for name in RedeliveryKeys.model_fields
+            }
         elif key != "history":
-            found[key] = getattr(settings.policy if key in _POLICY else settings, key)
-    return found
+            values[key] = getattr(settings.policy if key in _POLICY else settings, key)
+    return values
 
 
 def said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, Found]:
@@ -61,7 +63,9 @@ def said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, F
 
     A value for all triggers counts if neither the trigger's table nor its code sets the key.
     """
-    defaults = {key: one for key, one in configuration.defaults().items() if not _is_said(trigger, key)}
+    defaults = {
+        key: default for key, default in configuration.defaults().items() if not _is_said(trigger, key)
+    }
     journal = configuration.find("journal")
     can_keep = journal is not None and (trigger.has_history or journal.value is not True)
     if journal is not None and can_keep and not _is_said(trigger, "journal"):
@@ -78,7 +82,7 @@ def _is_said(trigger: AnyTrigger, key: str) -> bool:
 def _overridden(trigger: AnyTrigger, found: Mapping[str, Found]) -> AnyTrigger:
     if not found:
         return trigger
-    values = {key: one.value for key, one in found.items()}
+    values = {key: value.value for key, value in found.items()}
     history = values.pop("history", None)
     if history is not None and not trigger.has_history:
         raise ConfigurationError(
@@ -113,18 +117,18 @@ def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{table}.")}
 
 
-def _blamed(error: ConfigurationError, found: Mapping[str, Found], trigger: str) -> ConfigurationError:
+def _blamed(error: ConfigurationError, values: Mapping[str, Found], trigger: str) -> ConfigurationError:
     """Return an error that names the file or variable, and the trigger, not the line of the decorator."""
-    about = [one for key, one in found.items() if key.partition(".")[0] == error.setting]
-    blamed = about[0] if about else next(iter(found.values()))
+    about = [value for key, value in values.items() if key.partition(".")[0] == error.setting]
+    blamed = about[0] if about else next(iter(values.values()))
     problem = error.problem if about else f"{error.setting} {error.problem}"
     remedy = f"{error.remedy}; or say it in [triggers.{trigger}]" if blamed.is_default else error.remedy
     return ConfigurationError(blamed.origin, problem, remedy)
 
 
 def _refuse_unclaimed(configuration: Configuration, names: Sequence[str]) -> None:
-    for called, origin, known in configuration.unclaimed(names):
-        remedy = nearest(called, known) if known else "leave it out"
+    for called, origin, close in configuration.unclaimed(names):
+        remedy = nearest(called, close) if close else "leave it out"
         raise ConfigurationError(origin, "there is no such trigger here", remedy)
 
 

@@ -28,16 +28,16 @@ def read_configuration(file: Path | str | None = None) -> Configuration:
             the file or variable, and for an unknown key the nearest known one.
     """
     named = file or os.environ.get(FILE_VARIABLE)
-    found = FILE if FILE.exists() else None
+    path = FILE if FILE.exists() else None
     setting = str(FILE)
     if named:
-        found, setting = Path(named), "--config" if file else FILE_VARIABLE
+        path, setting = Path(named), "--config" if file else FILE_VARIABLE
     is_in_environment = any(name.upper().startswith(PREFIX) and value for name, value in os.environ.items())
-    if found is None and not is_in_environment:
+    if path is None and not is_in_environment:
         return Configuration()  # nothing is configured, so the library for it is not loaded
     layers = [_from_environment()]
-    if found is not None:
-        layers.append(_from_file(found, setting))
+    if path is not None:
+        layers.append(_from_file(path, setting))
     return Configuration(layers)
 
 
@@ -124,8 +124,8 @@ def strange_variables() -> Iterator[tuple[str, str]]:
 
     from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
 
-    known = {FILE_VARIABLE, *(f"{PREFIX}{key.upper()}" for key in Keys.model_fields)}
+    variables = {FILE_VARIABLE, *(f"{PREFIX}{key.upper()}" for key in Keys.model_fields)}
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known and not name.startswith(_TABLES):
-            for near in get_close_matches(name, known, n=1, cutoff=0.8):
+        if name.startswith(PREFIX) and name not in variables and not name.startswith(_TABLES):
+            for near in get_close_matches(name, variables, n=1, cutoff=0.8):
                 yield name, near

@@ -63,7 +63,7 @@ class Parts:
         store = opened if opened is None or shell.blocking else opened.for_asyncio()
         service = ServiceExecution(settings=self.settings, binding=self.binding, shell=shell)
         leases = self._keeper(opened, store, loop)
-        given = self.settings.uuid
+        identity = self.settings.uuid
         keeper = self._result_keeper(store)
         journal = self._journal_keeper(store, shell)
         pipeline = MessagePipeline(
@@ -82,7 +82,7 @@ class Parts:
             shell=shell,
             transactions=transactions_of(self.settings, self.binding, store, shell),
             routing=self.routing,
-            identify=None if given is None else read_identity(given, self.settings.max_body_size),
+            identify=None if identity is None else read_identity(identity, self.settings.max_body_size),
             observe=observe,
             recall=None if keeper is None else keeper.recall,
             witness=None if journal is None else journal.keep,
@@ -171,12 +171,12 @@ def _owned(
 
 
 def _open_lot(settings: Settings, store: HistoryStore | None, shell: Shell) -> ParkingLot:
-    given, file = settings.parking, settings.local_parking_file
-    if isinstance(given, str):
-        opened = open_history(given) if shell.blocking else open_history(given).for_asyncio()
+    option, file = settings.parking, settings.local_parking_file
+    if isinstance(option, str):
+        opened = open_history(option) if shell.blocking else open_history(option).for_asyncio()
         return ParkingLot(opened.parking, file, owned=opened)
     beside = None if store is None else store.parking
-    return ParkingLot(beside if given is None else given, file)
+    return ParkingLot(beside if option is None else option, file)
 
 
 def _completion(

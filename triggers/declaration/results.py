@@ -44,8 +44,8 @@ class ResultKeeper:
         """Keep the results of these runs; a failure is logged, and changes nothing else."""
         for run in runs:
             end = run.end
-            kind = None if end is None else end.aftermath.entry
-            if end is not None and kind is not None and run.fence is not None and run.message.uuid:
+            entry_kind = None if end is None else end.aftermath.entry
+            if end is not None and entry_kind is not None and run.fence is not None and run.message.uuid:
                 try:
                     data = (
                         encode_result(end.result, self.keep.limit)
@@ -80,9 +80,9 @@ class ResultKeeper:
 
     def _say_once(self, run: Run, problem: str) -> None:
         """Log a problem once, because every message of a trigger may have it."""
-        kind = problem.partition("(")[0]
-        if kind not in self._said:
-            self._said.add(kind)
+        problem_kind = problem.partition("(")[0]
+        if problem_kind not in self._said:
+            self._said.add(problem_kind)
             self._warn(run, f"{problem}; logged once")
 
     def _warn(self, run: Run, problem: str) -> None:

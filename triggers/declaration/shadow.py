@@ -77,7 +77,10 @@ class Tally:
                 return
             self._told = self._seen
             seen, stopped = self._seen, dict(self._stopped)
-        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(stopped.items())) or "none"
+        kinds = (
+            ", ".join(f"{number} {outcome_kind}" for outcome_kind, number in sorted(stopped.items()))
+            or "none"
+        )
         _log.warning(
             "trigger %s: in shadow %d messages ran; of these would have been stopped: %s",
             self._trigger,

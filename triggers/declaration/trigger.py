@@ -274,13 +274,13 @@ class Trigger(Generic[P, R]):
         from triggers.spark.row_service import service  # noqa: PLC0415  (as above)
 
         with pointing():
-            for option, given in (
+            for option, value in (
                 ("shadow", self.settings.shadow),
                 ("keep_result", self.settings.keep),
                 ("journal", self.settings.journal),
                 ("tracing", self.settings.tracing),
             ):
-                if given:
+                if value:
                     raise ConfigurationError(
                         option, "rows of Spark are claimed for a whole batch", "leave it out for Spark"
                     )
@@ -404,8 +404,8 @@ def _checked(messages: Sequence[Message]) -> Sequence[Message]:
     return checked
 
 
-def _refuse(found: object) -> NoReturn:
+def _refuse(function: object) -> NoReturn:
     with pointing():
         raise ConfigurationError(
-            "message", f"must be a Message, not {found!r:.60}", 'write Message(body=..., uuid="...")'
+            "message", f"must be a Message, not {function!r:.60}", 'write Message(body=..., uuid="...")'
         )

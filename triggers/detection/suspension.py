@@ -134,12 +134,14 @@ TERMS: tuple[Terms, ...] = (
 )
 
 
-def terms_of(kind: Suspension, *, monitor: bool, transacted: bool) -> Terms:
+def terms_of(suspension: Suspension, *, monitor: bool, transacted: bool) -> Terms:
     """Return the row of a suspension, for a trigger with or without a monitor, transacted or not."""
     return next(
         terms
         for terms in TERMS
-        if terms.kind is kind and terms.monitor in {None, monitor} and terms.transacted in {None, transacted}
+        if terms.kind is suspension
+        and terms.monitor in {None, monitor}
+        and terms.transacted in {None, transacted}
     )
 
 

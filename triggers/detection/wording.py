@@ -9,7 +9,7 @@ from enum import Enum
 from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending
 from triggers.detection.table import ROWS, Answer, Count, Found, HistoryUse, Row, Word
 
-_ORDER: list[Enum] = [value for kind in (Count, HistoryUse, Found, Word, Ending) for value in kind]
+_ORDER: list[Enum] = [value for enum in (Count, HistoryUse, Found, Word, Ending) for value in enum]
 _DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
 
 
@@ -73,8 +73,8 @@ def _situation(row: Row) -> tuple[str, str, str, str]:
         return counts, "off", "-" + settings, _words(row)
     if row.identified is False:
         return counts, "on", "message has neither uuid nor JMSMessageID", _words(row)
-    found = _values(row.history if row.found is None else row.found)
-    return counts, "on", found + settings, _words(row)
+    values = _values(row.history if row.found is None else row.found)
+    return counts, "on", values + settings, _words(row)
 
 
 def _render_aftermath(aftermath: Aftermath) -> str:

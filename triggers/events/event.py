@@ -110,9 +110,9 @@ def _jms_message(message: Message) -> dict[str, Any]:
     named = message.headers()
     headers = {name: value for name, value in named.items() if name in _HEADERS}
     body = message.encoded().decode("utf-8") if message.loses_digits else message.body
-    kind = "bytes" if isinstance(body, bytes) else "string" if isinstance(body, str) else "data"
+    body_kind = "bytes" if isinstance(body, bytes) else "string" if isinstance(body, str) else "data"
     return {
         "header": headers,
         "properties": {name: value for name, value in named.items() if name not in headers},
-        "body": {kind: body},
+        "body": {body_kind: body},
     }

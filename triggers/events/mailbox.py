@@ -185,12 +185,12 @@ def tell(
 
 def log_failure(handler: Handler, event: RetrievalFailureEvent, error: BaseException) -> None:
     """Log the exception of a handler: in one line if that says all, else with its traceback."""
-    known = issubclass(type(error), (ConfigurationError, UnavailableError))
+    expected = issubclass(type(error), (ConfigurationError, UnavailableError))
     _log.error(
         "the retrieval failure handler %s failed: %s",
         named(handler),
         text_of(error),
-        exc_info=None if known else exception_info(error),
+        exc_info=None if expected else exception_info(error),
         extra=_extra(event),
     )
 

@@ -41,16 +41,16 @@ def with_arguments(options: TaskOptions) -> HostOptions:
     Raises:
         ConfigurationError: ``fingerprint`` has another value.
     """
-    known = dict(options)
-    given = known.pop("fingerprint", None)
-    if given == "arguments":
-        known["fingerprint"] = _of_arguments
-    elif given is not None:
+    remaining = dict(options)
+    fingerprint = remaining.pop("fingerprint", None)
+    if fingerprint == "arguments":
+        remaining["fingerprint"] = _of_arguments
+    elif fingerprint is not None:
         with pointing():
             raise ConfigurationError(
-                "fingerprint", f"{given!r:.60} is not 'arguments'", 'write fingerprint="arguments"'
+                "fingerprint", f"{fingerprint!r:.60} is not 'arguments'", 'write fingerprint="arguments"'
             )
-    return cast("HostOptions", known)
+    return cast("HostOptions", remaining)
 
 
 def compared(
@@ -68,11 +68,11 @@ def compared(
 
 def _of_arguments(message: Message) -> Any:
     """Return the compared part of a task's message; None for a message older than this feature."""
-    found = message.properties.get(_PROPERTY)
-    if found == "":
+    digest = message.properties.get(_PROPERTY)
+    if digest == "":
         problem = "an argument cannot be compared: use JSON values, dates, decimals, UUIDs or models"
         raise TypeError(problem)
-    return None if found is None else {"arguments": found}
+    return None if digest is None else {"arguments": digest}
 
 
 def _by_name(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -95,11 +95,11 @@ def _plain(value: Any) -> Any:
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Mapping):
-        return {_name(name): _plain(one) for name, one in cast("Any", value).items()}
+        return {_name(name): _plain(item) for name, item in cast("Any", value).items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in cast("Sequence[Any]", value)]
+        return [_plain(item) for item in cast("Sequence[Any]", value)]
     if isinstance(value, set | frozenset):
-        return sorted(json.dumps(_plain(one), sort_keys=True) for one in cast("Any", value))
+        return sorted(json.dumps(_plain(item), sort_keys=True) for item in cast("Any", value))
     if isinstance(value, _KNOWN):
         return to_jsonable_python(value, bytes_mode="base64")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -91,15 +91,17 @@ class TaskGuards:
         with pointing():
             _refuse_retries(host, options)
             check_names("guarded", options, _OPTIONS)
-        known = cast(
+        guard_options = cast(
             "GuardOptions", {**options, "transient": (HostRetryError,), "on_retry_failure": "suspend"}
         )
         self._host = host
         self._history = history
-        self._options = known
+        self._options = guard_options
         self._guards: dict[str, Guard] = {}
         self._said: set[str] = set()
-        protect(host, history=history, **known)  # for its checks, while the user's line is still known
+        protect(
+            host, history=history, **guard_options
+        )  # for its checks, while the user's line is still known
 
     def of(self, name: str) -> Guard:
         """Return the guard of a task.
@@ -267,27 +269,27 @@ def error_of(outcome: Outcome) -> BaseException | None:
     return outcome.error.error if isinstance(outcome.error, HostRetryError) else outcome.error
 
 
-def called_with(kind: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def called_with(unit: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parked data of a call, for a person's decision, and to run it again."""
     whole = _is_json(list(args)) and _is_json(dict(kwargs))
-    body = {kind: name, "args": shown(args), "kwargs": shown(kwargs)}
+    body = {unit: name, "args": shown(args), "kwargs": shown(kwargs)}
     return body if whole else {**body, CUT: "values that are not JSON are shown as text"}
 
 
 def _is_json(value: Any) -> bool:
     if isinstance(value, dict):
-        return all(isinstance(name, str) and _is_json(one) for name, one in cast("Any", value).items())
+        return all(isinstance(name, str) and _is_json(item) for name, item in cast("Any", value).items())
     if isinstance(value, list | tuple):
-        return all(_is_json(one) for one in cast("Sequence[Any]", value))
+        return all(_is_json(item) for item in cast("Sequence[Any]", value))
     return value is None or type(value) in {bool, int, float, str}
 
 
 def shown(value: Any) -> Any:
     """Return arguments as JSON values for people to read; anything else is shown as text."""
     if isinstance(value, Mapping):
-        return {str(name): shown(one) for name, one in cast("Any", value).items()}
+        return {str(name): shown(item) for name, item in cast("Any", value).items()}
     if isinstance(value, list | tuple):
-        return [shown(one) for one in cast("Sequence[Any]", value)]
+        return [shown(item) for item in cast("Sequence[Any]", value)]
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
 
 

@@ -35,7 +35,7 @@ class ConsumerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read the counts; this costs nothing between two scrapes."""
-        counted = [(one.name, one.statistics()) for one in self._watched.triggers]
+        counted = [(trigger.name, trigger.statistics()) for trigger in self._watched.triggers]
         messages = CounterMetricFamily(
             "doubtless_messages", "Deliveries of messages by verdict", labels=["trigger", "verdict"]
         )
@@ -51,8 +51,8 @@ class ConsumerCollector(Collector):
         not_parked = CounterMetricFamily(
             "doubtless_not_parked", "Messages that could be parked nowhere, each time", labels=["trigger"]
         )
-        for one in self._watched.triggers:
-            not_parked.add_metric([one.name], one.not_parked)
+        for trigger in self._watched.triggers:
+            not_parked.add_metric([trigger.name], trigger.not_parked)
         yield not_parked
         seconds = SummaryMetricFamily(
             "doubtless_service_seconds", "Runs of services, and the time in them", labels=["trigger"]
@@ -82,14 +82,14 @@ class ConsumerCollector(Collector):
         locally = GaugeMetricFamily(
             "doubtless_parked_locally", "Messages that are parked in this machine's file", labels=["trigger"]
         )
-        for one in self._watched.triggers:
-            locally.add_metric([one.name], one.parked_locally)
+        for trigger in self._watched.triggers:
+            locally.add_metric([trigger.name], trigger.parked_locally)
             for state in TriggerState:
-                states.add_metric([one.name, state.lower()], int(one.state is state))
-            up.add_metric([one.name], int(one.away is None))
-            remembers.add_metric([one.name], int(one.history_away is None))
-            busy.add_metric([one.name], one.busy)
-            longest.add_metric([one.name], one.longest)
+                states.add_metric([trigger.name, state.lower()], int(trigger.state is state))
+            up.add_metric([trigger.name], int(trigger.away is None))
+            remembers.add_metric([trigger.name], int(trigger.history_away is None))
+            busy.add_metric([trigger.name], trigger.busy)
+            longest.add_metric([trigger.name], trigger.longest)
         yield from (states, up, remembers, busy, longest, locally)
 
 

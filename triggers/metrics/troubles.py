@@ -66,7 +66,7 @@ class Begun(NamedTuple):
 def hanging(begun: list[Begun], counts: Counts) -> Trouble | None:
     """Return the trouble of calls that take much longer than usual; None if there are none."""
     usual = counts.seconds / counts.runs if counts.runs else 0.0
-    late = [one for one in begun if one.age >= max(LONG, TIMES * usual)]
+    late = [call for call in begun if call.age >= max(LONG, TIMES * usual)]
     if not late:
         return None
     first = oldest(late)
@@ -129,11 +129,11 @@ class Failing:
 def _of_thread(ident: int) -> Iterator[FrameType]:
     """Yield the frames of a thread, the outermost first."""
     frame = sys._current_frames().get(ident)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (documented)
-    found: list[FrameType] = []
+    frames: list[FrameType] = []
     while frame is not None:
-        found.append(frame)
+        frames.append(frame)
         frame = frame.f_back
-    yield from reversed(found)
+    yield from reversed(frames)
 
 
 def _of_task(task: "asyncio.Task[Any]") -> Iterator[FrameType]:

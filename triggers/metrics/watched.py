@@ -109,7 +109,7 @@ class Watched:
     @property
     def ready(self) -> bool:
         """Whether at least one trigger, if any, receives, and its provider and history answer."""
-        receiving = any(_receives(one) for one in self.triggers)
+        receiving = any(_receives(trigger) for trigger in self.triggers)
         return not self.draining and self.hung_for is None and (not self.triggers or receiving)
 
     def readiness(self) -> dict[str, Any]:
@@ -118,17 +118,17 @@ class Watched:
             "ready": self.ready,
             "draining": self.draining,
             "triggers": {
-                one.name: {
-                    "state": one.state.lower(),
-                    "reason": one.suspended,
-                    "provider_away": one.away,
-                    "history_away": one.history_away,
+                trigger.name: {
+                    "state": trigger.state.lower(),
+                    "reason": trigger.suspended,
+                    "provider_away": trigger.away,
+                    "history_away": trigger.history_away,
                 }
-                for one in self.triggers
+                for trigger in self.triggers
             },
         }
 
 
-def _receives(one: WatchedTrigger) -> bool:
-    remembers = one.history_away is None or not one.needs_history
-    return one.state is TriggerState.RUNNING and one.away is None and remembers
+def _receives(trigger: WatchedTrigger) -> bool:
+    remembers = trigger.history_away is None or not trigger.needs_history
+    return trigger.state is TriggerState.RUNNING and trigger.away is None and remembers

@@ -68,13 +68,13 @@ def load_component(name: str, spec: str) -> Any:
         ConfigurationError: naming the component and what is wrong.
     """
     try:
-        found = load_attribute(spec)
+        component = load_attribute(spec)
     except ConfigurationError as error:
         raise ConfigurationError(f"component {name}", error.problem, error.remedy) from error
-    if not isinstance(found, type):
-        return found
+    if not isinstance(component, type):
+        return component
     try:
-        return cast("Callable[[], Any]", found)()
+        return cast("Callable[[], Any]", component)()
     except TypeError as error:
         raise ConfigurationError(
             f"component {name}", f"{spec} cannot be made: {error}", "let its constructor take nothing"
@@ -101,9 +101,9 @@ def receiving_service(name: str, component: Any) -> Service:
 def bound_to(service: Service, port: str, context: MessageContext) -> Service:
     """Return a service with the parameters ``port`` and ``context`` filled; the trigger fills the others."""
     signature = inspect.signature(service)
-    known: dict[str, Any] = {"port": port, "context": context}
-    given = {name: known[name] for name in signature.parameters if name in known}
-    kept = [parameter for name, parameter in signature.parameters.items() if name not in given]
+    offered: dict[str, Any] = {"port": port, "context": context}
+    arguments = {name: offered[name] for name in signature.parameters if name in offered}
+    kept = [parameter for name, parameter in signature.parameters.items() if name not in arguments]
     # A parameter after a filled one must be passed by name.
     named = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
@@ -111,13 +111,13 @@ def bound_to(service: Service, port: str, context: MessageContext) -> Service:
         else parameter
         for parameter in kept
     ]
-    run: Service = _filled(around(context)(service), given)
+    run: Service = _filled(around(context)(service), arguments)
     run.__name__ = getattr(service, "__name__", "service")
     run.__qualname__ = getattr(service, "__qualname__", "service")
     run.__module__ = getattr(service, "__module__", __name__)
     vars(run)["__signature__"] = signature.replace(parameters=named)
     hints = _hints(service)
-    run.__annotations__ = {name: hint for name, hint in hints.items() if name not in given}
+    run.__annotations__ = {name: hint for name, hint in hints.items() if name not in arguments}
     return run
 
 

@@ -106,9 +106,9 @@ class MessageContext:
                     "does not belong to the database of limbo",
                     "leave it out, or set limbo= to it",
                 )
-        found = connection if connection is not None else await _running_transaction()
-        found = joined_connection() if found is None else found
-        await outputs.send(self.name, port, [message], found)
+        transaction = connection if connection is not None else await _running_transaction()
+        transaction = joined_connection() if transaction is None else transaction
+        await outputs.send(self.name, port, [message], transaction)
 
 
 def current_context() -> MessageContext:
@@ -117,12 +117,12 @@ def current_context() -> MessageContext:
     Raises:
         ConfigurationError: none is running.
     """
-    found = _CONTEXT.get()
-    if found is None:
+    context = _CONTEXT.get()
+    if context is None:
         raise ConfigurationError(
             "current_context", "no component of a Patch Bay is running", "call it in a sink or filter"
         )
-    return found
+    return context
 
 
 @contextmanager
@@ -139,13 +139,13 @@ def running(context: MessageContext, arguments: tuple[object, ...]) -> Generator
 async def _running_transaction() -> Any:
     """Return the connection of the atomic service that is running; None if none is."""
     for argument in _ARGUMENTS.get():
-        kind = type(argument)
+        argument_class = type(argument)
         # By name: without SQL, SQLAlchemy need not be loaded.
-        if not kind.__module__.startswith("sqlalchemy."):
+        if not argument_class.__module__.startswith("sqlalchemy."):
             continue
-        if kind.__name__ in {"Connection", "AsyncConnection"}:
+        if argument_class.__name__ in {"Connection", "AsyncConnection"}:
             return argument
-        if kind.__name__ in {"Session", "AsyncSession"}:
+        if argument_class.__name__ in {"Session", "AsyncSession"}:
             session: Any = argument
             return await settled(session.connection())
     return None

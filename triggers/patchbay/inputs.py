@@ -227,9 +227,9 @@ def _has_more_inputs(sink: Sink) -> bool:
 
 def _exception(sink: Sink, spec: str) -> type[Exception]:
     """Return an exception class, by "package.module:name" or the name of a built-in one."""
-    found = load_attribute(spec) if ":" in spec else getattr(builtins, spec, None)
-    if isinstance(found, type) and issubclass(found, Exception):
-        return found
+    exception = load_attribute(spec) if ":" in spec else getattr(builtins, spec, None)
+    if isinstance(exception, type) and issubclass(exception, Exception):
+        return exception
     raise ConfigurationError(
         f"component {sink.name}",
         f"transient: {spec!r} is not an exception class",
@@ -273,22 +273,22 @@ class WiredProvider:
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Receiver:  # noqa: ARG002
         """Open a receiver for the input of the trigger with the name ``subscription``."""
-        found = self._inputs[subscription]
-        provider = self._outputs.providers[found.outlet.provider]
+        port = self._inputs[subscription]
+        provider = self._outputs.providers[port.outlet.provider]
         await self._outputs.prepare()
-        inner = await provider.open_receiver(found.outlet.address, subscription=found.subscription, name=name)
+        inner = await provider.open_receiver(port.outlet.address, subscription=port.subscription, name=name)
         self._missing.discard(subscription)
         if not self._missing:
             self.ready.set()
-        if found.terms is None:
+        if port.terms is None:
             return inner
         sharing = capabilities_of(inner).sharing_transactions
-        at_home = sharing if found.outlet.provider in self._outputs.here else None
+        at_home = sharing if port.outlet.provider in self._outputs.here else None
         return RedeliveringReceiver(
             inner=inner,
             sharing=sharing,
             at_home=at_home,
-            terms=found.terms,
+            terms=port.terms,
             outputs=self._outputs,
             sleep=self._sleep,
         )

@@ -89,10 +89,10 @@ class Outputs:
                 ports = self.file.outputs(candidate)
                 if port in ports:
                     return [outlet_of(self.file, entry) for entry in ports[port].to]
-                known = ", ".join(sorted(ports)) or "none"
+                names = ", ".join(sorted(ports)) or "none"
                 raise ConfigurationError(
                     f"port {port!r} of {component}",
-                    f"is not an output port; the output ports are: {known}",
+                    f"is not an output port; the output ports are: {names}",
                     "add it to the file",
                 )
         raise ConfigurationError(
@@ -140,10 +140,10 @@ class Outputs:
             return False
         from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
 
-        known = cast("dict[str, object]", connection.info)
-        if "dms_identity" not in known:
-            known["dms_identity"] = await identity_of(connection)
-        return known["dms_identity"] == self._identity
+        info = cast("dict[str, object]", connection.info)
+        if "dms_identity" not in info:
+            info["dms_identity"] = await identity_of(connection)
+        return info["dms_identity"] == self._identity
 
     async def send_inside(
         self, connection: "AnyConnection", component: str, port: str, messages: Sequence[Message]

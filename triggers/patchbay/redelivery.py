@@ -99,11 +99,11 @@ class RedeliveringReceiver:
         """Give up messages that died too often; return messages that are due again, else the provider's."""
         if self._blocked is not None:
             return await self._wait_for_blocked(wait)
-        found: Sequence[Received] = await self._due()
-        if not found:
+        arrivals: Sequence[Received] = await self._due()
+        if not arrivals:
             longest = wait if self.limbo is None else min(wait, timedelta(seconds=POLL_INTERVAL))
-            found = await self.inner.receive(limit, longest)
-        return [delivery for delivery in found if not await self._died_too_often(delivery)]
+            arrivals = await self.inner.receive(limit, longest)
+        return [delivery for delivery in arrivals if not await self._died_too_often(delivery)]
 
     async def _due(self) -> Sequence[Received]:
         # One at a time: of several, a message that kills its process would use up the others' attempts.
@@ -342,8 +342,8 @@ class RedeliveringReceiver:
 
     def _taken(self, arrival: Received) -> "Waiting | OddWaiting | None":
         """Return the row in limbo that belongs to a delivery; None for one of the provider's."""
-        found = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
-        return found if found is arrival.handle else None
+        held = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
+        return held if held is arrival.handle else None
 
     def _sorted(self, received: Sequence[Received]) -> tuple[list["Waiting | OddWaiting"], list[Received]]:
         waiting: list[Waiting | OddWaiting] = []

@@ -116,8 +116,8 @@ class Releaser:
         limbo, name = self.outputs.limbo, "limbo"
         assert limbo is not None  # noqa: S101  (it was in it)
         problem = f"message {row.id} in limbo is unreadable: {row.problem}"
-        found = Unreadable(row.fields, problem, row, delivery_id=f"limbo:{row.id}")
-        if not await park_raw(self.lot, found, trigger=name, destination=name):
+        unreadable = Unreadable(row.fields, problem, row, delivery_id=f"limbo:{row.id}")
+        if not await park_raw(self.lot, unreadable, trigger=name, destination=name):
             return  # taken again when its lease is over
         event = RetrievalFailureEvent(
             trigger_name=name,
@@ -134,8 +134,8 @@ class Releaser:
         limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (it was in it)
         pause = min(FIRST_PAUSE * 2 ** min(entry.failures, 30), LONGEST_PAUSE)
-        known = isinstance(error, ConfigurationError | ProviderUnavailableError)
-        info = None if known else exception_info(error)
+        expected = isinstance(error, ConfigurationError | ProviderUnavailableError)
+        info = None if expected else exception_info(error)
         _log.warning(
             "message not sent, next attempt in %s: %s",
             pause,

@@ -53,30 +53,32 @@ async def tell_of_duplicates(
 
     If ``on_duplicate`` is a destination, ``forward`` sends them there; without ``forward`` they are not sent.
     """
-    found = [run for run in runs if is_duplicate(run)]
-    if not found:
+    duplicates = [run for run in runs if is_duplicate(run)]
+    if not duplicates:
         return
     if _verdicts.isEnabledFor(logging.INFO):
-        _write_line(found, len(runs), settings.name)
+        _write_line(duplicates, len(runs), settings.name)
     hook = settings.on_duplicate
     if hook is None:
         return
-    for run in found:
+    for run in duplicates:
         if isinstance(hook, str):
             await _send(hook, run, settings.name, forward)
         else:
             await _tell(hook, run, settings.name, shell)
 
 
-def _write_line(found: Sequence[Run], messages: int, trigger: str) -> None:
+def _write_line(duplicates: Sequence[Run], messages: int, trigger: str) -> None:
     extra = {"trigger": trigger, "status": Status.DUPLICATE}
     if messages == 1:
-        (run,) = found
+        (run,) = duplicates
         _verdicts.info("%s %s", run.named, run.reason, extra={**extra, "uuid": run.message.uuid})
         return
-    named = ". ".join(f"{run.named} {run.reason}" for run in found[:NAMED])
-    more = f". And {len(found) - NAMED} more" if len(found) > NAMED else ""
-    _verdicts.info("%d of %d messages are duplicates: %s%s", len(found), messages, named, more, extra=extra)
+    named = ". ".join(f"{run.named} {run.reason}" for run in duplicates[:NAMED])
+    more = f". And {len(duplicates) - NAMED} more" if len(duplicates) > NAMED else ""
+    _verdicts.info(
+        "%d of %d messages are duplicates: %s%s", len(duplicates), messages, named, more, extra=extra
+    )
 
 
 async def _tell(hook: DuplicateHook, run: Run, trigger: str, shell: Shell) -> None:

@@ -326,17 +326,17 @@ class Judge:
         Completes only the entry that the resolver saw. An entry that cannot be written, or has changed, stays
         as it is: the next copy asks again.
         """
-        store, found, uuid = self.store, run.found, run.message.uuid
-        if store is None or found is None or uuid is None or self.settings.resolved_duplicate == "leave":
+        store, entry, uuid = self.store, run.found, run.message.uuid
+        if store is None or entry is None or uuid is None or self.settings.resolved_duplicate == "leave":
             return
         name = self.settings.name
         try:
-            await store.complete(name, uuid, found.fence, EntryOutcome.OK, owner=found.owner)
+            await store.complete(name, uuid, entry.fence, EntryOutcome.OK, owner=entry.owner)
         except Exception as error:  # any error of a store: the answer of the resolver stays valid
             if self.inside:
                 raise
             run.note(f"its entry could not be completed: {run.text_of(error)}")
-            extra = {"trigger": name, "uuid": uuid, "fence": found.fence}
+            extra = {"trigger": name, "uuid": uuid, "fence": entry.fence}
             _log.warning("resolved as a duplicate, and %s", run.notes[-1], extra=extra)
 
     async def _take_over(self, run: Run) -> bool:
@@ -375,22 +375,22 @@ class Judge:
         """Return the token for the next claim or take-over."""
         return owner_token() if self.batch is None else self.batch.token
 
-    async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, found: Entry) -> Claim | None:
+    async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, entry: Entry) -> Claim | None:
         name, time_to_live = self.settings.name, self.settings.history_time_to_live
         if self.batch is None:
-            lease, failed = self.settings.lease, found.outcome is EntryOutcome.FAILED
+            lease, failed = self.settings.lease, entry.outcome is EntryOutcome.FAILED
             return await store.take_over(
                 name,
                 uuid,
                 owner,
                 lease,
-                found.fence,
+                entry.fence,
                 time_to_live=time_to_live,
-                expected_owner=found.owner,
+                expected_owner=entry.owner,
                 failed=failed,
             )
-        adopted = await store.adopt(name, [(uuid, found.fence)], self.batch, time_to_live=time_to_live)
-        return Claim(None, found.fence) if adopted[0] else None
+        adopted = await store.adopt(name, [(uuid, entry.fence)], self.batch, time_to_live=time_to_live)
+        return Claim(None, entry.fence) if adopted[0] else None
 
 
 def _is_older(message: Message, oldest: datetime) -> bool:

@@ -268,12 +268,12 @@ class LeaseKeeper:
     def _tell_of_delay(self, runs: Sequence[Run]) -> None:
         now = time.monotonic()
         if late := [run for run in runs if now > run.alive_until]:
-            one = len(late) == 1
+            is_single = len(late) == 1
             _log.warning(
                 "%s renewed %.3f s late: others may have presumed %s dead",
-                "a lease is" if one else f"{len(late)} leases are",
+                "a lease is" if is_single else f"{len(late)} leases are",
                 max(now - run.alive_until for run in late),
-                "this run" if one else "these runs",
+                "this run" if is_single else "these runs",
                 extra=self._extra(late[0]),
             )
 

@@ -165,10 +165,10 @@ def _check_kind(setting: str, binding: Binding, own: Binding) -> None:
     if own.batch:
         raise ConfigurationError(setting, "a batch is for one service", "leave out batch= or the route")
     if binding.is_async is not own.is_async:
-        kind, other = ("is", "is not") if binding.is_async else ("is not", "is")
+        verb, other = ("is", "is not") if binding.is_async else ("is not", "is")
         raise ConfigurationError(
             setting,
-            f"its service {kind} a coroutine function, and the trigger's own {other}",
+            f"its service {verb} a coroutine function, and the trigger's own {other}",
             "make all services of a trigger of one kind",
         )
     if binding.resources and set(binding.resources.values()) != set(own.resources.values()):

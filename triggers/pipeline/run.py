@@ -208,21 +208,21 @@ class Run:
     def facts(self, count: Count, word: Word) -> Facts:
         """Return what is known, in the table's terms."""
         finding = self.finding
-        found = finding.instead or found_in(finding.found)
+        history = finding.instead or found_in(finding.found)
         if self.unidentified is not None:  # without an identity, no duplicate of it can be detected
-            return _facts(count, False, HistoryUse.ON, found, word)  # noqa: FBT003
-        return _facts(count, self.message.uuid is not None, finding.history, found, word)
+            return _facts(count, False, HistoryUse.ON, history, word)  # noqa: FBT003
+        return _facts(count, self.message.uuid is not None, finding.history, history, word)
 
     def evidence(self) -> Evidence:
         """Return what is known of an earlier run; the fence is the fence of the present entry."""
-        found = self.found
+        entry = self.found
         if self.finding.instead is Found.OTHER_BODY:
             return Evidence(delivery_count=self.message.delivery_count, fence=NO_FENCE)
         return Evidence(
             delivery_count=self.message.delivery_count,
-            owner=None if found is None else found.owner,
-            started_at=None if found is None else found.started_at,
-            fence=found.fence if self.fence is None and found is not None else self.fence,
+            owner=None if entry is None else entry.owner,
+            started_at=None if entry is None else entry.started_at,
+            fence=entry.fence if self.fence is None and entry is not None else self.fence,
         )
 
     @property
@@ -240,8 +240,8 @@ class Run:
         decision, end = self.decision, self.end
         if self.verdict is not None or decision is None:
             return "; ".join([self.verdict or "it was not judged", *self.notes])
-        words = _in_words(decision, None if end is None else end.aftermath)
-        return in_row("; ".join([words, *self.notes]) if self.notes else words, decision.row)
+        sentence = _in_words(decision, None if end is None else end.aftermath)
+        return in_row("; ".join([sentence, *self.notes]) if self.notes else sentence, decision.row)
 
     @property
     def named(self) -> str:

@@ -52,11 +52,11 @@ class UndecidedClaims:
                 del self._tokens[oldest]
                 self._unseen.discard(oldest)
 
-    def is_ours(self, uuid: str | None, found: Entry | None) -> bool:
+    def is_ours(self, uuid: str | None, entry: Entry | None) -> bool:
         """Whether an entry was left by an undecided claim."""
-        if uuid is None or found is None or found.state is not State.STARTED:
+        if uuid is None or entry is None or entry.state is not State.STARTED:
             return False
-        return found.owner in self._tokens.get(uuid, ())
+        return entry.owner in self._tokens.get(uuid, ())
 
     def forget(self, uuids: Sequence[str]) -> None:
         """Forget the uuids that have been decided."""
@@ -90,8 +90,8 @@ class UndecidedClaims:
             ]
             if left:
                 await store.settle(trigger, left)
-            found = {settlement.uuid for settlement in left}
-            again = [uuid for uuid in some if on_their_way and uuid not in found]
+            uuids = {settlement.uuid for settlement in left}
+            again = [uuid for uuid in some if on_their_way and uuid not in uuids]
         finally:
             with self._lock:
                 self._unseen.update(uuid for uuid in again if uuid in self._tokens)

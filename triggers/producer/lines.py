@@ -124,16 +124,16 @@ def _message(data: Any, text: bytes) -> Message:
 
 def _text_of_body(line: str) -> str:
     """Return the body of a line as it is written there; the line is a JSON object."""
-    found, at = "", line.index("{") + 1
+    body, at = "", line.index("{") + 1
     while line[at := _after_space(line, at)] != "}":
         name, at = _DECODER.raw_decode(line, at)
         begun = _after_space(line, line.index(":", at) + 1)
         _, at = _DECODER.raw_decode(line, begun)
         if name == "body":
-            found = line[begun:at]
+            body = line[begun:at]
         at = _after_space(line, at)
         at += line[at] == ","
-    return found
+    return body
 
 
 def _after_space(line: str, at: int) -> int:

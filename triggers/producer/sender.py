@@ -201,9 +201,9 @@ async def _is_in(connection: Any, provider: InDatabase) -> bool:
     """Whether a connection is to a provider's own database."""
     from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
 
-    known = connection.info
-    number = known.get("dms_identity")
+    info = connection.info
+    number = info.get("dms_identity")
     if number is None:
-        number = known["dms_identity"] = await identity_of(connection)
+        number = info["dms_identity"] = await identity_of(connection)
     # Without tables, asking the provider would make them: outside of the transaction.
     return number is not None and number == await provider.identity()

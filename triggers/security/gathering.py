@@ -44,13 +44,13 @@ class Gatherer:
         """Return a record to write; None if it is only counted."""
         record = self._told_apart(record)
         self._began = now if self._began is None else self._began
-        known = self._counted.get(_key(record))
-        if known is None:
+        counted = self._counted.get(_key(record))
+        if counted is None:
             self._counted[_key(record)] = _Counted(record)
             return record
-        if known.times == 0:
-            known.record = record
-        known.times += record.times
+        if counted.times == 0:
+            counted.record = record
+        counted.times += record.times
         return None
 
     def due(self, now: float, *, all_: bool = False) -> list[SecurityRecord]:
@@ -58,13 +58,17 @@ class Gatherer:
         if self._began is None or not (all_ or now - self._began >= WINDOW):
             return []
         counted, self._counted, self._began = self._counted, {}, None
-        return [one.record.model_copy(update={"times": one.times}) for one in counted.values() if one.times]
+        return [
+            gathered.record.model_copy(update={"times": gathered.times})
+            for gathered in counted.values()
+            if gathered.times
+        ]
 
     def _told_apart(self, record: SecurityRecord) -> SecurityRecord:
         is_known = record.user is not None
         if _key(record) in self._counted:
             return record
-        others = sum((one.record.user is not None) == is_known for one in self._counted.values())
+        others = sum((gathered.record.user is not None) == is_known for gathered in self._counted.values())
         if others < (MOST_KNOWN if is_known else MOST_UNKNOWN):
             return record
         return SecurityRecord(event=record.event, outcome=record.outcome, why=OTHERS)

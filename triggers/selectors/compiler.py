@@ -76,8 +76,8 @@ def wanted_by(sign: ComparisonSign, other: Node) -> ValueKind | None:
     """Return the kind that a comparison wants for its other side; None if only a message shows it."""
     if sign not in {"=", "<>"}:  # only numbers have an order
         return ValueKind.NUMBER
-    kind = kind_of(other)
-    return kind if kind in {ValueKind.NUMBER, ValueKind.CONDITION} else None
+    other_kind = kind_of(other)
+    return other_kind if other_kind in {ValueKind.NUMBER, ValueKind.CONDITION} else None
 
 
 def compile_condition(node: nodes.Node, notice: Notice) -> Test:  # noqa: PLR0911  (one for each kind of node)

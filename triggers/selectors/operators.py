@@ -28,10 +28,10 @@ def _comparing(compare: Callable[[Any, Any], bool], kinds: frozenset[type]) -> C
     def test(left: object, right: object) -> Truth:
         if left is None or right is None:
             return None
-        kind = type(left)
-        if kind is type(right):
-            return kind in kinds and compare(left, right)
-        if kind in _NUMBERS and type(right) in _NUMBERS:
+        left_type = type(left)
+        if left_type is type(right):
+            return left_type in kinds and compare(left, right)
+        if left_type in _NUMBERS and type(right) in _NUMBERS:
             return compare(_promoted(left), _promoted(right))
         return False
 

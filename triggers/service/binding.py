@@ -141,10 +141,10 @@ class Binding:
     def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
         if self.batch:
             hint = self._element(parameter, hint)
-        kind = asked_kind(hint)
-        if kind is Message or (kind is parameter.empty and parameter.name == "message"):
+        asked = asked_kind(hint)
+        if asked is Message or (asked is parameter.empty and parameter.name == "message"):
             return Slot(lambda message, _delivery, _transaction: message.copied())
-        if kind is Delivery or (kind is parameter.empty and parameter.name == "delivery"):
+        if asked is Delivery or (asked is parameter.empty and parameter.name == "delivery"):
             self.takes_delivery = True
             return Slot(lambda _message, delivery, _transaction: delivery)
         if parameter.default is not parameter.empty and (self._body is not None or self._takes_message):
@@ -180,8 +180,8 @@ class Binding:
             adapter: TypeAdapter[Any] = TypeAdapter(hint)
             own = copied_body if plain is None and borrows(adapter) else _as_it_is
         except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as error:
-            known = isinstance(error, PydanticSchemaGenerationError)
-            why = "" if known else f" ({str(error).partition(chr(10))[0].rstrip('.')})"
+            expected = isinstance(error, PydanticSchemaGenerationError)
+            why = "" if expected else f" ({str(error).partition(chr(10))[0].rstrip('.')})"
             raise ConfigurationError(
                 f"service {self.name}",
                 f"parameter {name!r}: pydantic cannot validate a body as {hint!r}{why}",
@@ -302,5 +302,7 @@ def _read_plain(
 
 def _problems(error: ValidationError) -> str:
     """Name each wrong field and its problem; leave out the values, which may be personal."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, wrong['loc'])) or 'body'}: {wrong['msg']}" for wrong in found[:10])
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(
+        f"{'.'.join(map(str, wrong['loc'])) or 'body'}: {wrong['msg']}" for wrong in problems[:10]
+    )

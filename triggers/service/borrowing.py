@@ -59,13 +59,13 @@ def takes_decimals(adapter: TypeAdapter[Any]) -> bool:
 
 
 def _made_anew(schema: Any) -> bool:
-    kind = schema.get("type")
-    if kind in _MADE_ANEW:
+    json_type = schema.get("type")
+    if json_type in _MADE_ANEW:
         return True
-    if kind not in _INNER or schema.get("custom_init") or (kind in _OPEN and _keeps_extras(schema)):
+    if json_type not in _INNER or schema.get("custom_init") or (json_type in _OPEN and _keeps_extras(schema)):
         return False
     # Without a schema for its items, a list accepts any.
-    return all(name in schema and all(map(_made_anew, _schemas(schema[name]))) for name in _INNER[kind])
+    return all(name in schema and all(map(_made_anew, _schemas(schema[name]))) for name in _INNER[json_type])
 
 
 def _keeps_extras(schema: Mapping[str, Any]) -> bool:

@@ -76,8 +76,8 @@ def check_choice(setting: str, value: Any, choices: Any) -> None:
         ConfigurationError: it is not.
     """
     if not isinstance(value, str) or value not in get_args(choices):
-        known = " or ".join(repr(choice) for choice in get_args(choices))
-        raise ConfigurationError(setting, f"{value!r:.60} is unknown", f"use {known}")
+        listed = " or ".join(repr(choice) for choice in get_args(choices))
+        raise ConfigurationError(setting, f"{value!r:.60} is unknown", f"use {listed}")
 
 
 def check_switch(setting: str, value: Any) -> None:
@@ -132,10 +132,10 @@ def check_callable(setting: str, value: Any, remedy: str) -> None:
         raise ConfigurationError(setting, f"{value!r:.60} cannot be called", remedy)
 
 
-def check_kind(setting: str, value: Any, kind: type, remedy: str) -> None:
+def check_kind(setting: str, value: Any, wanted: type, remedy: str) -> None:
     """Refuse a value of another kind."""
-    if not isinstance(value, kind):
-        raise ConfigurationError(setting, f"must be a {kind.__name__}, not {value!r:.60}", remedy)
+    if not isinstance(value, wanted):
+        raise ConfigurationError(setting, f"must be a {wanted.__name__}, not {value!r:.60}", remedy)
 
 
 def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) -> None:

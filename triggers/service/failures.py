@@ -241,13 +241,13 @@ def is_transient(error: BaseException, transient: Transient, redact: Redaction |
     """
     error = own_error(error)
     # By its class, like an except clause: user code can make ``__class__`` of an exception anything.
-    kind = type(error)
-    if issubclass(kind, FatalError):
+    error_type = type(error)
+    if issubclass(error_type, FatalError):
         return False
     listed: tuple[type[Exception], ...] = () if callable(transient) else transient
-    if issubclass(kind, (TransientError, UnavailableError, *listed)):
+    if issubclass(error_type, (TransientError, UnavailableError, *listed)):
         return True
-    if issubclass(kind, BaseExceptionGroup):
+    if issubclass(error_type, BaseExceptionGroup):
         return all(is_transient(member, transient, redact) for member in members(error))
     return callable(transient) and isinstance(error, Exception) and _says(transient, error, redact)
 
@@ -327,9 +327,11 @@ def check_result(service: str, result: object, *, kept: bool) -> None:
     Raises:
         LazyResultError: it is such a result.
     """
-    kind = type(result)
-    if kind in _PLAIN:
+    result_type = type(result)
+    if result_type in _PLAIN:
         return
-    is_read_once = hasattr(kind, "__next__") or hasattr(kind, "__anext__")
-    if (is_read_once and (kept or kind.__module__ in _LAZY_HOMES)) or hasattr(kind, "__await__"):
+    is_read_once = hasattr(result_type, "__next__") or hasattr(result_type, "__anext__")
+    if (is_read_once and (kept or result_type.__module__ in _LAZY_HOMES)) or hasattr(
+        result_type, "__await__"
+    ):
         raise LazyResultError(service, result)

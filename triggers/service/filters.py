@@ -25,24 +25,24 @@ class FilterAnswerError(FatalError):
         super().__init__(f"{name} returned a {type(answer).__qualname__}: return True or False")
 
 
-def read_filter(given: MessageFilter) -> Wanted:
+def read_filter(source: MessageFilter) -> Wanted:
     """Return a function that decides whether a message passes a filter; an unknown result does not pass.
 
     Raises:
         ConfigurationError: it is neither the text of a condition nor a synchronous function.
     """
-    if isinstance(given, str):
-        condition = Filter.parse(given)
+    if isinstance(source, str):
+        condition = Filter.parse(source)
         return lambda reading: condition.evaluate(reading) is True
-    if not callable(given):  # a user may pass anything
+    if not callable(source):  # a user may pass anything
         raise ConfigurationError(
-            "filter", f"{given!r:.60} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
+            "filter", f"{source!r:.60} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
         )
-    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
+    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         raise ConfigurationError(
             "filter", "it is a coroutine function", "decide by the message alone, in a plain function"
         )
-    return _asking(given)
+    return _asking(source)
 
 
 def _asking(function: Callable[[Message], bool]) -> Wanted:

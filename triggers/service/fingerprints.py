@@ -19,23 +19,23 @@ Fingerprint = Callable[[Message], bytes | None]
 _REMEDY = 'write fingerprint="body", or give a function of the message'
 
 
-def read_fingerprint(given: Any) -> Fingerprint | None:
+def read_fingerprint(source: Any) -> Fingerprint | None:
     """Return a function that reads the fingerprint of messages; None if fingerprints are not used.
 
     Raises:
         ConfigurationError: it is neither "body" nor a synchronous function.
     """
-    if given is None:
+    if source is None:
         return None
-    if given == "body":
+    if source == "body":
         return _of_body
-    if not callable(given):
-        raise ConfigurationError("fingerprint", f"{given!r:.60} is neither 'body' nor a function", _REMEDY)
-    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
+    if not callable(source):
+        raise ConfigurationError("fingerprint", f"{source!r:.60} is neither 'body' nor a function", _REMEDY)
+    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         raise ConfigurationError("fingerprint", "it is a coroutine function", "give a plain function")
 
     def asked(message: Message) -> bytes | None:
-        counts = given(message.copied())
+        counts = source(message.copied())
         return None if counts is None else fingerprint_of(counts)
 
     return asked

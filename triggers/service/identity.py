@@ -35,21 +35,21 @@ class UnidentifiedError(FatalError):
         super().__init__(f"uuid={source}: {problem}")
 
 
-def read_identity(given: IdentitySource, max_body_size: int) -> Identify:
+def read_identity(source: IdentitySource, max_body_size: int) -> Identify:
     """Return a function that reads the identity of messages.
 
     Raises:
         ConfigurationError: it is neither a place in a message nor a synchronous function.
     """
-    if isinstance(given, str):
-        return _reading(_path_of(given), given, max_body_size)
-    if not callable(given):  # a user may pass anything
-        raise ConfigurationError("uuid", f"{given!r:.60} is neither text nor a function", _REMEDY)
-    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
+    if isinstance(source, str):
+        return _reading(_path_of(source), source, max_body_size)
+    if not callable(source):  # a user may pass anything
+        raise ConfigurationError("uuid", f"{source!r:.60} is neither text nor a function", _REMEDY)
+    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         raise ConfigurationError(
             "uuid", "it is a coroutine function", "read the identity from the message alone, in a plain one"
         )
-    return _asking(given)
+    return _asking(source)
 
 
 def _path_of(text: str) -> Path:

@@ -44,18 +44,18 @@ class Keep:
         check_choice("keep_result", self.codec, Codec)
 
 
-def keep_of(given: Any) -> Keep | None:
+def keep_of(option: Any) -> Keep | None:
     """Return how results are kept; None if they are not.
 
     Raises:
         ConfigurationError: it is neither a switch nor a :class:`Keep`.
     """
-    if given is False:
+    if option is False:
         return None
-    if given is True:
+    if option is True:
         return Keep()
-    check_kind("keep_result", given, Keep, "use True, or Keep(for_=timedelta(days=1))")
-    return given if isinstance(given, Keep) else None
+    check_kind("keep_result", option, Keep, "use True, or Keep(for_=timedelta(days=1))")
+    return option if isinstance(option, Keep) else None
 
 
 class FailedBeforeError(DoubtlessError):

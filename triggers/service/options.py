@@ -132,20 +132,24 @@ def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F],
 
     def show(function: F) -> F:
         signature = inspect.signature(function)
-        named = [given for given in signature.parameters.values() if given.kind is not given.VAR_KEYWORD]
+        named = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         vars(function)["__signature__"] = signature.replace(parameters=[*named, *keywords])
         return function
 
     return show
 
 
-def check_names(called: str, given: Iterable[str], known: Iterable[str]) -> None:
+def check_names(called: str, given: Iterable[str], offered: Iterable[str]) -> None:
     """Refuse options that ``called`` does not have.
 
     Raises:
         ConfigurationError: naming the first of them, and the option that may have been meant.
     """
-    names = list(known)
+    names = list(offered)
     for name in given:
         if name not in names:
             near = get_close_matches(name, names, n=3)

@@ -121,17 +121,19 @@ class Settings:
         Raises:
             ConfigurationError: naming what is wrong and the remedy.
         """
-        given = {name: options[name] for name in options if name in _OPTIONS}
-        given["policy"] = _policy_of(options)
-        given["destination"], *more = destinations
-        given["more_destinations"] = tuple(more)
+        chosen = {name: options[name] for name in options if name in _OPTIONS}
+        chosen["policy"] = _policy_of(options)
+        chosen["destination"], *more = destinations
+        chosen["more_destinations"] = tuple(more)
         name, selector = options.get("name"), options.get("selector")
-        given["name"] = default_name(service) if name is None else name
-        given["selector"] = None if selector is None else Selector.parse(selector)
-        given["retry"] = retry_of(options.get("retry"))
-        if "lease" in given:
-            given["lease"] = lease_of(given["lease"], given.get("history_time_to_live", DEFAULT_TIME_TO_LIVE))
-        return cls(**given)
+        chosen["name"] = default_name(service) if name is None else name
+        chosen["selector"] = None if selector is None else Selector.parse(selector)
+        chosen["retry"] = retry_of(options.get("retry"))
+        if "lease" in chosen:
+            chosen["lease"] = lease_of(
+                chosen["lease"], chosen.get("history_time_to_live", DEFAULT_TIME_TO_LIVE)
+            )
+        return cls(**chosen)
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -223,17 +225,17 @@ class Settings:
             check_able("parking", self.parking, ("park", "labels", "remove"), "give a URL or a parking lot")
 
     def _check_on_duplicate(self) -> None:
-        given, remedy = self.on_duplicate, "give a function of the message and its outcome, or a destination"
-        if isinstance(given, str):
-            check_text("on_duplicate", given, remedy)
-            if given in self.destinations:
+        option, remedy = self.on_duplicate, "give a function of the message and its outcome, or a destination"
+        if isinstance(option, str):
+            check_text("on_duplicate", option, remedy)
+            if option in self.destinations:
                 raise ConfigurationError(
                     "on_duplicate",
-                    f"duplicates sent to {given} would come back here",
+                    f"duplicates sent to {option} would come back here",
                     "name another destination",
                 )
-        elif given is not None:
-            check_callable("on_duplicate", given, remedy)
+        elif option is not None:
+            check_callable("on_duplicate", option, remedy)
 
     @property
     def destinations(self) -> tuple[str, ...]:
@@ -323,11 +325,11 @@ def _policy_of(options: Mapping[str, Any]) -> Policy:
         )
     detects = options.get("detect_duplicates", True)
     check_switch("detect_duplicates", detects)
-    given = {name: options[name] for name in options if name in _POLICY_OPTIONS}
-    given["detect_duplicates"] = detects and options.get("acknowledge_mode", "client") == "client"
+    chosen = {name: options[name] for name in options if name in _POLICY_OPTIONS}
+    chosen["detect_duplicates"] = detects and options.get("acknowledge_mode", "client") == "client"
     if on_rollback == "suspend_and_recover":
-        given["on_retry_failure"] = "suspend"
-    return Policy(**given)
+        chosen["on_retry_failure"] = "suspend"
+    return Policy(**chosen)
 
 
 def retry_of(retry: Any) -> Retry:
@@ -368,10 +370,12 @@ def _check_transient(kinds: Any) -> None:
             f"must be a tuple or a function of (error), not {kinds!r:.60}",
             "write (ConnectionError,)",
         )
-    for kind in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
-        if not isinstance(kind, type) or not issubclass(kind, Exception):
+    for error_type in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
+        if not isinstance(error_type, type) or not issubclass(error_type, Exception):
             raise ConfigurationError(
-                "transient", f"must be exception classes, not {kind!r:.60}", "give subclasses of Exception"
+                "transient",
+                f"must be exception classes, not {error_type!r:.60}",
+                "give subclasses of Exception",
             )
 
 

@@ -124,9 +124,9 @@ def annotations_of(
     """
     read = _read_already(service)
     asked = {
-        one.name: read.get(one.name, one.annotation)
-        for one in parameters
-        if one.annotation is not one.empty or one.name in read
+        parameter.name: read.get(parameter.name, parameter.annotation)
+        for parameter in parameters
+        if parameter.annotation is not parameter.empty or parameter.name in read
     }
     try:
         return _evaluated(service, asked, local_names)
@@ -187,7 +187,7 @@ def asked_kind(hint: Any) -> Any:
         if typing.get_origin(hint) is typing.Annotated:
             hint = inner[0]
         elif typing.get_origin(hint) in {typing.Union, types.UnionType}:
-            some = [kind for kind in inner if kind is not types.NoneType]
+            some = [hint for hint in inner if hint is not types.NoneType]
             if len(some) != 1:
                 return hint
             hint = some[0]

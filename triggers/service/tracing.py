@@ -77,8 +77,8 @@ class Spans:
         if len(outcomes) == 1:
             span.set_attributes(_about(outcomes[0], fences[0]))
         else:
-            for kind, count in Counter(outcome.kind for outcome in outcomes).items():
-                span.set_attribute(f"doubtless.outcomes.{kind.replace(' ', '_')}", count)
+            for outcome_kind, count in Counter(outcome.kind for outcome in outcomes).items():
+                span.set_attribute(f"doubtless.outcomes.{outcome_kind.replace(' ', '_')}", count)
         for error in [outcome.error for outcome in outcomes if outcome.error is not None]:
             self._fail(span, error)
 
@@ -94,19 +94,21 @@ class Spans:
 
 def _record(span: Span, error: BaseException, redact: Redaction | None) -> None:
     """Add an exception to a span; if the exception cannot be rendered, add what is known of it."""
-    known = {"exception.type": class_of(error), "exception.message": text_of(error, redact)}
+    attributes = {"exception.type": class_of(error), "exception.message": text_of(error, redact)}
     if redact is not None:  # OpenTelemetry would record all of it
-        span.add_event("exception", {**known, "exception.stacktrace": trace_of(error, redact=redact) or ""})
+        span.add_event(
+            "exception", {**attributes, "exception.stacktrace": trace_of(error, redact=redact) or ""}
+        )
         return
     try:
         span.record_exception(error)
     except Exception:  # noqa: BLE001  (an exception is also user code; the message must still be answered)
-        span.add_event("exception", known)
+        span.add_event("exception", attributes)
 
 
 def _about(outcome: Outcome, fence: int | None) -> dict[str, Any]:
     """Return the attributes for the end of one message's span."""
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "doubtless.status": outcome.kind if outcome.status is None else outcome.status.name,
         "doubtless.row": outcome.row,
         "doubtless.fence": fence,
@@ -115,7 +117,7 @@ def _about(outcome: Outcome, fence: int | None) -> dict[str, Any]:
         "doubtless.parked": outcome.parked,
         "doubtless.rejected": outcome.rejected,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 class Answers(Protocol):

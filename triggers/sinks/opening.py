@@ -91,9 +91,9 @@ def _open_dead_letter(url: str, provider: str | Provider | None) -> Sink:
 def _taken(url: str, name: str) -> tuple[str, str | None]:
     """Remove our setting from the query of a URL, and return both; the rest stays unchanged."""
     head, mark, query = url.partition("?")
-    words = query.split("&") if mark else []
-    ours = [word for word in words if word.partition("=")[0] == name]
+    options = query.split("&") if mark else []
+    ours = [word for word in options if word.partition("=")[0] == name]
     if not ours:
         return url, None
-    rest = "&".join(word for word in words if word not in ours)
+    rest = "&".join(word for word in options if word not in ours)
     return f"{head}?{rest}" if rest else head, dict(parse_qsl(ours[-1])).get(name)

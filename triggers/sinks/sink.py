@@ -77,5 +77,5 @@ class LogSink:
 
 def _error_of(event: RetrievalFailureEvent) -> str:
     """Return the error in brackets; an empty text if there was none, or an earlier delivery had it."""
-    known = [text for text in (event.exception_class, event.exception_message) if text is not None]
-    return f" ({': '.join(known)})" if known else ""
+    parts = [text for text in (event.exception_class, event.exception_message) if text is not None]
+    return f" ({': '.join(parts)})" if parts else ""

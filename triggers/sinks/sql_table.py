@@ -161,8 +161,8 @@ def _line_to(where: str | AnyEngine) -> Pooled:
         raise
     except ConfigurationError as error:
         raise _of_a_sink(error) from error
-    given = where.execution_options(isolation_level="AUTOCOMMIT")
-    return Pooled(given, disposable=False, circuit=circuit_for(given, enabled=True))
+    autocommit = where.execution_options(isolation_level="AUTOCOMMIT")
+    return Pooled(autocommit, disposable=False, circuit=circuit_for(autocommit, enabled=True))
 
 
 def _of_a_sink(error: ConfigurationError) -> ConfigurationError:

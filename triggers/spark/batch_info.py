@@ -55,12 +55,12 @@ class BatchInfo:
         Raises:
             HistoryUnavailableError: the history stayed away for longer than ``patience``.
         """
-        place = self._ledger
-        if place is None:
+        ledger = self._ledger
+        if ledger is None:
             return True
-        read = history_at(place.history).progress.read
-        record = patiently(place.patience, read, place.trigger, self.query, self.batch_id)
-        return record is not None and record.run == place.run
+        read = history_at(ledger.history).progress.read
+        record = patiently(ledger.patience, read, ledger.trigger, self.query, self.batch_id)
+        return record is not None and record.run == ledger.run
 
 
 #: The user's function: ``(new, batch_id)``, ``(new, info)`` or ``(new, batch_id, info)``.
@@ -91,8 +91,10 @@ def _parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
 
 
 def _asks(parameter: inspect.Parameter) -> bool:
-    kind = parameter.annotation
-    return kind is BatchInfo or (isinstance(kind, str) and kind.rpartition(".")[2] == BatchInfo.__name__)
+    annotation = parameter.annotation
+    return annotation is BatchInfo or (
+        isinstance(annotation, str) and annotation.rpartition(".")[2] == BatchInfo.__name__
+    )
 
 
 def _check(function: Callable[..., Any], *positional: object, **named: object) -> None:

@@ -48,7 +48,7 @@ _COLUMNS: Mapping[str, T.DataType] = {
     "batch": T.BooleanType(),
 }
 
-_SCHEMA = T.StructType([T.StructField(name, kind) for name, kind in _COLUMNS.items()])
+_SCHEMA = T.StructType([T.StructField(name, data_type) for name, data_type in _COLUMNS.items()])
 
 
 class DocumentHistorySource(DataSource):

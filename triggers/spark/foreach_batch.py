@@ -135,8 +135,8 @@ def foreach_batch(
 
     @pointing()
     def decorate(function: BatchFunction) -> "ForeachBatch":
-        given: BatchOptions = {"lease": DEFAULT_LEASE, **options}
-        settings = BatchSettings.of(destination, given, function, uuid=uuid, history=history)
+        batch_options: BatchOptions = {"lease": DEFAULT_LEASE, **options}
+        settings = BatchSettings.of(destination, batch_options, function, uuid=uuid, history=history)
         return ForeachBatch(function, replace(settings, resolver=asking_in_bulk(options.get("resolver"))))
 
     return decorate
@@ -205,9 +205,9 @@ class ForeachBatch(BatchHandler):
             record, notes = ledger.begin(identity, batch_id)
             self.reach(BatchStep.BEGUN)
             try:
-                one = Batch(self._call, settings, ledger, record, notes, batch, self.reach, abandoned)
-                one.rows_before = self._rows_before
-                return one.process()
+                run = Batch(self._call, settings, ledger, record, notes, batch, self.reach, abandoned)
+                run.rows_before = self._rows_before
+                return run.process()
             except ComesAgainError:
                 continue
             except RowsInProgressError as error:

@@ -168,16 +168,16 @@ class BatchSettings:
         Raises:
             ConfigurationError: naming what is wrong and the remedy.
         """
-        given: Mapping[str, Any] = cast("Any", options)
-        settings = {name: given[name] for name in given if name in _OWN_OPTIONS}
+        chosen: Mapping[str, Any] = cast("Any", options)
+        settings = {name: chosen[name] for name in chosen if name in _OWN_OPTIONS}
         if "on_replay" in settings:
             settings["on_replay"] = _replay_policy(settings["on_replay"])
         _check_replay(settings)
-        columns = {name: given[name] for name in given if name in _COLUMN_OPTIONS}
-        shared = {name: given[name] for name in given if name in _TRIGGER_OPTIONS}
+        columns = {name: chosen[name] for name in chosen if name in _COLUMN_OPTIONS}
+        shared = {name: chosen[name] for name in chosen if name in _TRIGGER_OPTIONS}
         return cls(
             trigger=_generation(Settings.of([destination], shared, service), settings.get("reprocess")),
-            columns=Columns(uuid=uuid, **columns, fingerprint=_compared(given.get("fingerprint"))),
+            columns=Columns(uuid=uuid, **columns, fingerprint=_compared(chosen.get("fingerprint"))),
             history=history,
             **settings,
         )
@@ -241,28 +241,28 @@ def _defaults_of(options: type) -> Mapping[str, Any]:
 BATCH_DEFAULTS, SINK_DEFAULTS = _defaults_of(BatchOptions), _defaults_of(SinkOptions)
 
 
-def _compared(given: Any) -> str | tuple[str, ...] | None:
+def _compared(option: Any) -> str | tuple[str, ...] | None:
     """Return the columns that a user wants compared."""
-    if given is None:
+    if option is None:
         return None
-    if given == BODY:
+    if option == BODY:
         return BODY
-    if isinstance(given, str):
-        return (given,)
-    if isinstance(given, Sequence) and given:
-        return tuple(cast("Sequence[str]", given))
+    if isinstance(option, str):
+        return (option,)
+    if isinstance(option, Sequence) and option:
+        return tuple(cast("Sequence[str]", option))
     raise ConfigurationError(
-        "fingerprint", f"{given!r:.60} names no column", "write 'body', a column, or a list of columns"
+        "fingerprint", f"{option!r:.60} names no column", "write 'body', a column, or a list of columns"
     )
 
 
-def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
-    if isinstance(given, str) and ":" not in given:
-        return cast("ReplayPolicy", given)
-    asked = asking_in_bulk(given) if isinstance(given, str) or callable(given) else None
+def _replay_policy(option: Any) -> ReplayPolicy | AskedInBulk:
+    if isinstance(option, str) and ":" not in option:
+        return cast("ReplayPolicy", option)
+    asked = asking_in_bulk(option) if isinstance(option, str) or callable(option) else None
     if asked is None:
         raise ConfigurationError(
-            "on_replay", f"{given!r:.60} is unknown", "use 'in_doubt', 'execute' or a resolver"
+            "on_replay", f"{option!r:.60} is unknown", "use 'in_doubt', 'execute' or a resolver"
         )
     return asked
 

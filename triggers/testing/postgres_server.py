@@ -101,23 +101,25 @@ class PostgresServer(ChildServer):
         password = self.folder / "password"
         password.touch(mode=0o644)
         password.write_text(self._password)
-        words = [f"--auth={self._auth}", "--username=postgres", f"--pwfile={password}"]
-        words += ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        arguments = [f"--auth={self._auth}", "--username=postgres", f"--pwfile={password}"]
+        arguments += ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         try:
-            self._spawn([programs / "initdb", "-D", self.folder / "data", *words]).wait()
+            self._spawn([programs / "initdb", "-D", self.folder / "data", *arguments]).wait()
         finally:
             password.unlink()
 
     def _launch(self, programs: Path) -> None:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "port": str(self.port)}
-        words = [w for name, value in (settings | self._settings).items() for w in ("-c", f"{name}={value}")]
-        self._process = self._spawn([programs / "postgres", "-D", self.folder / "data", *words])
+        arguments = [
+            w for name, value in (settings | self._settings).items() for w in ("-c", f"{name}={value}")
+        ]
+        self._process = self._spawn([programs / "postgres", "-D", self.folder / "data", *arguments])
 
-    def _spawn(self, words: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+    def _spawn(self, arguments: Sequence[str | Path]) -> subprocess.Popen[bytes]:
         root = os.geteuid() == 0
         with self._log.open("ab") as log:
             return Child(
-                words,
+                arguments,
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
@@ -160,7 +162,7 @@ class PostgresServer(ChildServer):
         self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Immediate shutdown: no checkpoint, but unlike after a kill nobody writes to the folder any more.
         self._end(signal.SIGQUIT)

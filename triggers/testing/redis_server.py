@@ -76,11 +76,11 @@ class RedisServer(ChildServer):
         program = shutil.which("redis-server")
         if program is None:
             raise ConfigurationError("redis-server", "not found on the PATH", "apt-get install redis-server")
-        words = [word for name, value in self.settings.items() for word in (f"--{name}", value)]
+        arguments = [word for name, value in self.settings.items() for word in (f"--{name}", value)]
         base = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         with (self.folder / "redis.log").open("ab") as log:
             environment = {**os.environ, **self.environment}
-            self._process = Child([program, *base, *words], stdout=log, stderr=log, env=environment)
+            self._process = Child([program, *base, *arguments], stdout=log, stderr=log, env=environment)
         self._wait_until_it_answers()
         return self
 

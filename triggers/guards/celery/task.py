@@ -338,5 +338,5 @@ class _Run:
         backend = self._task.backend
         if isinstance(backend, self._celery.backends.base.DisabledBackend):
             return {}
-        found: Mapping[str, Any] = backend.get_task_meta(task_id)
-        return found
+        meta: Mapping[str, Any] = backend.get_task_meta(task_id)
+        return meta

@@ -210,9 +210,9 @@ class _Run:
         Also keep the result of a part of a group, which the group's callbacks may read. Other messages pay
         nothing.
         """
-        for one in self._broker.middleware:
-            if isinstance(one, Results):
-                results = cast("Any", one)
+        for middleware in self._broker.middleware:
+            if isinstance(middleware, Results):
+                results = cast("Any", middleware)
                 if not self._is_kept(results.store_results):
                     return
                 mine = self._actor.options.get("result_ttl", results.result_ttl)
@@ -254,7 +254,9 @@ class _Run:
         """Whether the middleware Retries sends the message again after an error, by its own rules."""
         options, mine = self._message.options, self._actor.options
         throws = options.get("throws") or mine.get("throws")
-        retries: Any = next((one for one in self._broker.middleware if isinstance(one, Retries)), None)
+        retries: Any = next(
+            (middleware for middleware in self._broker.middleware if isinstance(middleware, Retries)), None
+        )
         if retries is None or (throws and isinstance(error, throws)):
             return False
         done = options.get("retries", 0)
@@ -292,10 +294,10 @@ class _Run:
         A worker may have died between the completion and that step. The next message already has its id, so
         that a guard drops one of two.
         """
-        for one in self._broker.middleware:
-            if isinstance(one, Results):
+        for middleware in self._broker.middleware:
+            if isinstance(middleware, Results):
                 try:
-                    return cast("Any", one).backend.get_result(self._message), None
+                    return cast("Any", middleware).backend.get_result(self._message), None
                 except ResultMissing:
                     break
                 except ResultFailure as failure:

@@ -112,7 +112,7 @@ class _Broker:
         self._stop: Callable[..., Awaitable[None]] = broker.stop
         self._checked: dict[int, str] = {}
         # A handler takes an object that only its broker can make of a message.
-        guards.tasks = lambda: {_name_of(one): None for one in self._broker.subscribers}
+        guards.tasks = lambda: {_name_of(subscriber): None for subscriber in self._broker.subscribers}
         broker.start, broker.stop = self.start, self.stop
         broker.add_middleware(self.middleware)
 
@@ -286,7 +286,7 @@ def _name_of(subscriber: Any) -> str:
     listens = {key: value for key, value in subscriber.get_log_context(None).items() if key != "message_id"}
     group = getattr(getattr(subscriber, "stream_sub", None), "group", None)
     places: Sequence[Any] = [*listens.values(), group]
-    return "@".join([functions, *(str(place) for place in places if place)])
+    return "@".join([functions, *(str(destination) for destination in places if destination)])
 
 
 def _check(name: str, subscriber: Any, guards: TaskGuards) -> None:
@@ -295,7 +295,7 @@ def _check(name: str, subscriber: Any, guards: TaskGuards) -> None:
     Raises:
         ConfigurationError: naming the subscriber and the setting.
     """
-    policy, kind = subscriber.ack_policy, type(subscriber).__name__
+    policy, class_name = subscriber.ack_policy, type(subscriber).__name__
     if policy is AckPolicy.ACK_FIRST:
         guards.refuse(
             ConfigurationError(
@@ -312,7 +312,7 @@ def _check(name: str, subscriber: Any, guards: TaskGuards) -> None:
                 "use NACK_ON_ERROR or REJECT_ON_ERROR, and with Redis a stream with a group",
             )
         )
-    if "Batch" in kind:
+    if "Batch" in class_name:
         guards.refuse(
             ConfigurationError(
                 f"subscriber {name}: batch",

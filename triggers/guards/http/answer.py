@@ -132,9 +132,13 @@ async def replay(send: Send, kept: dict[str, Any]) -> None:
     )
 
 
-async def problem(send: Send, status: int, kind: str, detail: str, **more: Any) -> None:
+async def problem(send: Send, status: int, problem_type: str, detail: str, **more: Any) -> None:
     """Answer with a problem document (RFC 9457); ``retry_after`` is a header as well."""
-    document = {"type": f"urn:doubtless:{kind}", "title": kind.replace("-", " "), "status": status}
+    document = {
+        "type": f"urn:doubtless:{problem_type}",
+        "title": problem_type.replace("-", " "),
+        "status": status,
+    }
     body = json.dumps({**document, "detail": detail, **more}).encode()
     headers = [(b"content-type", b"application/problem+json"), (b"cache-control", b"no-store")]
     if "retry_after" in more:

@@ -13,11 +13,11 @@ def guards_in(values: Iterable[object]) -> list[Guard]:
     Starlette, FastAPI and Litestar make a middleware only when they start; before that they know its class
     and options.
     """
-    found: dict[str, Guard] = {}
+    guards: dict[str, Guard] = {}
     for value in values:
         for guard in _guards_of(value, set()):
-            found.setdefault(guard.name, guard)
-    return list(found.values())
+            guards.setdefault(guard.name, guard)
+    return list(guards.values())
 
 
 def _guards_of(application: Any, seen: set[int]) -> Iterator[Guard]:
@@ -28,19 +28,19 @@ def _guards_of(application: Any, seen: set[int]) -> Iterator[Guard]:
         yield application.guard
         return
     declared = _listed(application, "user_middleware") or _listed(application, "middleware")
-    for one in declared:
-        made = getattr(one, "cls", None) or getattr(one, "middleware", None)
+    for middleware in declared:
+        made = getattr(middleware, "cls", None) or getattr(middleware, "middleware", None)
         if isinstance(made, type) and issubclass(made, IdempotencyKey):
-            yield made(_nothing, **getattr(one, "kwargs", {})).guard
-        elif isinstance(one, IdempotencyKey):
-            yield one.guard
+            yield made(_nothing, **getattr(middleware, "kwargs", {})).guard
+        elif isinstance(middleware, IdempotencyKey):
+            yield middleware.guard
     for route in _listed(application, "routes"):
         yield from _guards_of(getattr(route, "app", None), seen)
 
 
 def _listed(holder: Any, name: str) -> list[Any]:
-    found = getattr(holder, name, None)
-    return list(cast("Sequence[Any]", found)) if isinstance(found, list | tuple) else []
+    listed = getattr(holder, name, None)
+    return list(cast("Sequence[Any]", listed)) if isinstance(listed, list | tuple) else []
 
 
 async def _nothing(scope: Any, receive: Any, send: Any) -> None:

@@ -116,10 +116,10 @@ class IdempotencyKey:
         self._app = app
         # An answer that asks for another try releases the key, although the application was called.
         self._in_shadow = options.get("shadow", False)
-        known = cast("GuardOptions", {**options, "transacted": True, "transient": (ReleasedError,)})
+        guard_options = cast("GuardOptions", {**options, "transacted": True, "transient": (ReleasedError,)})
         if self._in_shadow:
-            known = cast("GuardOptions", {**options, "on_retry_failure": "suspend"})
-        self.guard: Guard = protect(name, history=history, **known)
+            guard_options = cast("GuardOptions", {**options, "on_retry_failure": "suspend"})
+        self.guard: Guard = protect(name, history=history, **guard_options)
         self._caller, self._authorize = scope, authorize
         self._methods = frozenset(method.upper() for method in methods)
         self._required = required
@@ -345,8 +345,8 @@ class _Work:
 
     async def _in_doubt(self, outcome: Outcome, send: Send) -> None:
         detail = "nobody can know whether this was done: a person decides. Do not send it with another key"
-        place = parked_id(self.middleware.guard.name, self._message) if outcome.parked else None
-        await problem(send, 409, "in-doubt", detail, uuid=self.uuid, parked_id=place)
+        parked = parked_id(self.middleware.guard.name, self._message) if outcome.parked else None
+        await problem(send, 409, "in-doubt", detail, uuid=self.uuid, parked_id=parked)
 
     async def _refuse_body(self, send: Send) -> None:
         await problem(send, 422, "another-body", "this key was used for another body; take a new key for it")

@@ -95,11 +95,11 @@ class Request:
     @cached_property
     def headers(self) -> dict[str, str]:
         """The headers, by lower-case names; several of one name are joined by a comma."""
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         for name, value in self.scope["headers"]:
             word, text = bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1")
-            found[word] = f"{found[word]}, {text}" if word in found else text
-        return found
+            headers[word] = f"{headers[word]}, {text}" if word in headers else text
+        return headers
 
     @property
     def key(self) -> str | None:
@@ -113,14 +113,14 @@ class Request:
             return None
         text = text.strip()
         if quoted := _QUOTED.fullmatch(text):
-            found = re.sub(r"\\(.)", r"\1", quoted[1])
+            unquoted = re.sub(r"\\(.)", r"\1", quoted[1])
         elif _BARE.fullmatch(text):
-            found = text
+            unquoted = text
         else:
             raise MalformedKeyError
-        if len(found) > LONGEST_KEY:
+        if len(unquoted) > LONGEST_KEY:
             raise MalformedKeyError
-        return found
+        return unquoted
 
     @property
     def host(self) -> str:
@@ -186,8 +186,8 @@ def default_caller(request: Request) -> str | None:
     credentials: list[Any] = [authorization, request.headers.get("cookie") if authorization is None else None]
     # Appended, so that a caller without these keeps its identity.
     credentials += [[name, request.headers[name]] for name in CREDENTIALS if request.headers.get(name)]
-    found = {"user": _user_of(request.scope), "certificate": _certificate_of(request.scope)}
-    credentials += [[name, value] for name, value in found.items() if value]
+    caller = {"user": _user_of(request.scope), "certificate": _certificate_of(request.scope)}
+    credentials += [[name, value] for name, value in caller.items() if value]
     if not any(credentials):
         return None
     return blake2b(json.dumps(credentials).encode(), digest_size=16).hexdigest()

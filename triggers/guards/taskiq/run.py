@@ -91,8 +91,8 @@ class Run:
         uuid: str | None = message.task_id
         if key is not None:
             # A user's function gets the sent arguments, without the ones that Taskiq adds for dependencies.
-            given = (message.args, message.kwargs) if callable(key) else (self._args, self._kwargs)
-            uuid = uuid_for(self._guard, lambda: key_of(self._task.task_name, key, function, *given))
+            arguments = (message.args, message.kwargs) if callable(key) else (self._args, self._kwargs)
+            uuid = uuid_for(self._guard, lambda: key_of(self._task.task_name, key, function, *arguments))
         return Message(
             uuid=uuid,
             body=called_with("task", self._task.task_name, message.args, message.kwargs),
@@ -189,20 +189,20 @@ class Run:
     def _is_sent_again(self, error: Exception) -> bool:
         """Whether a retry middleware sends the task again after an error, by its own rules."""
         labels = self._message.labels
-        for one in self._broker.middlewares:
-            if not isinstance(one, _retrying()):
+        for middleware in self._broker.middlewares:
+            if not isinstance(middleware, _retrying()):
                 continue
-            types = _types(one, self._message)
+            types = _types(middleware, self._message)
             if types is not None and not isinstance(error, tuple(types)):
                 continue
             wanted = labels.get("retry_on_error")
             if isinstance(wanted, str):
                 wanted = wanted.lower() == "true"
             if wanted is None:
-                wanted = one.default_retry_label
+                wanted = middleware.default_retry_label
             done, most = (
                 int(labels.get("_retries", 0)),
-                int(labels.get("max_retries", one.default_retry_count)),
+                int(labels.get("max_retries", middleware.default_retry_count)),
             )
             if wanted and done + 1 < most:
                 return True
@@ -211,8 +211,8 @@ class Run:
     @staticmethod
     def _is_copy(outcome: Outcome) -> bool:
         """Whether it is a copy without a kept result in the history, while the backend may have it."""
-        known = outcome.executed or outcome.result_kept or isinstance(outcome.error, FailedBeforeError)
-        return outcome.status is Status.DUPLICATE and not known
+        is_settled = outcome.executed or outcome.result_kept or isinstance(outcome.error, FailedBeforeError)
+        return outcome.status is Status.DUPLICATE and not is_settled
 
     def _answer(self, outcome: Outcome) -> _End | None:
         """Return how it ended; None if it waits for another run, or for the history."""

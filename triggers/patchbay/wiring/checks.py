@@ -43,10 +43,10 @@ def provider_name(file: PatchBayFile, entry: Destination) -> str:
             "name one, or set default_provider in [patchbay]",
         )
     if name not in file.providers:
-        known = ", ".join(sorted(file.providers)) or "none"
+        names = ", ".join(sorted(file.providers)) or "none"
         raise ConfigurationError(
             f"destination {entry.destination}",
-            f"there is no provider {name!r}, only: {known}",
+            f"there is no provider {name!r}, only: {names}",
             f"add [providers.{name}]",
         )
     return name
@@ -100,10 +100,10 @@ def weak_places(file: PatchBayFile) -> Sequence[str]:
             if is_local(file.providers[provider_name(file, leads_to)].url)
         ]
     for sink, port, entry in inputs_of(file):
-        given = [name for name in _OF_RECEIVERS if name in sink.model_fields_set | entry.model_fields_set]
-        if given and is_local(file.providers[provider_name(file, entry)].url):
+        settings = [name for name in _OF_RECEIVERS if name in sink.model_fields_set | entry.model_fields_set]
+        if settings and is_local(file.providers[provider_name(file, entry)].url):
             notes.append(
-                f"{sink.name}, port {port.port}, from {entry.destination}: {', '.join(given)} of a local "
+                f"{sink.name}, port {port.port}, from {entry.destination}: {', '.join(settings)} of a local "
                 "input has no effect: it runs as a part of its sender"
             )
     return notes

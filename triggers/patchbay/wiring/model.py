@@ -29,12 +29,12 @@ def _read_duration(value: Any) -> Any:
         return value
     if not isinstance(value, str):
         return timedelta(seconds=value)
-    found = _DURATION.fullmatch(value.strip())
-    if found is None:
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
         raise PydanticCustomError(
             "duration", "is not a duration; write seconds, or a number with ms, s, min, h or d, such as '60s'"
         )
-    return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
 
 
 Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(ge=timedelta(0))]
@@ -142,11 +142,11 @@ class Sink(Component):
         _once("input", [port.port for port in self.input])
         _once("output", [port.port for port in self.output])
         _once("redelivery_port", [port.port for port in self.redelivery_port])
-        known = {port.port for port in self.redelivery_port}
+        ports = {port.port for port in self.redelivery_port}
         for port in self.input:
             for source in port.sources:
                 terms = source.redelivery
-                if terms is not None and terms.failure_port not in known:
+                if terms is not None and terms.failure_port not in ports:
                     raise PydanticCustomError(
                         "failure_port",
                         "failure_port {port} is not a redelivery_port of {name}; add one of this name",

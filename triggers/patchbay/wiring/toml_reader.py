@@ -102,10 +102,10 @@ def read_patchbay(*files: Path | str) -> PatchBayFile:
     Raises:
         ConfigurationError: naming file, line and key of what is wrong, and the remedy.
     """
-    found, notes = read_with_notes(*files)
+    patchbay, notes = read_with_notes(*files)
     for note in notes:
         _log.warning("%s", note)
-    return found
+    return patchbay
 
 
 def read_with_notes(*files: Path | str) -> tuple[PatchBayFile, Sequence[str]]:
@@ -135,8 +135,8 @@ def _read(file: Path) -> _Page:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(file), f"cannot be read: {error}", "name a readable file") from error
     if file.suffix == ".xml":
-        found = from_xml(text, str(file))
-        return _Page(file, text, found.raw, found)
+        page = from_xml(text, str(file))
+        return _Page(file, text, page.raw, page)
     try:
         return _Page(file, text, tomllib.loads(text))
     except (ValueError, RecursionError) as error:
@@ -162,10 +162,10 @@ def _notes(pages: Sequence[_Page], default: str | None) -> Sequence[str]:
 
 def _guesses(pages: Sequence[_Page], default: str | None) -> dict[str, str]:
     """Return where the built-in providers of the XML files are presumed."""
-    found: dict[str, str] = {}
+    guesses: dict[str, str] = {}
     for page in pages:
-        found |= {} if page.xml is None else page.xml.guesses(default)
-    return found
+        guesses |= {} if page.xml is None else page.xml.guesses(default)
+    return guesses
 
 
 def _validated(page: _Page) -> PatchBayFile:

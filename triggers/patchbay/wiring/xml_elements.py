@@ -100,8 +100,8 @@ def parse(text: str, name: str) -> Element:
     def end(_tag: str) -> None:
         stack.pop().text = "".join(texts.pop())
 
-    def data(found: str) -> None:
-        texts[-1].append(found)
+    def data(characters: str) -> None:
+        texts[-1].append(characters)
 
     def refuse(*_: object) -> None:
         # A few nested entities would fill the memory; others would read files.

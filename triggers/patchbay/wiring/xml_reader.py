@@ -80,12 +80,12 @@ def provider_of(name: str) -> str:
     return LOCAL_PROVIDER if name == _LOCAL else name
 
 
-def guess_notes(guesses: Mapping[str, str], known: Container[str]) -> Sequence[str]:
+def guess_notes(guesses: Mapping[str, str], names: Container[str]) -> Sequence[str]:
     """Return the notes about providers with a presumed place; local JMS needs none."""
     return [
         f"provider {name}: its url {url} is a guess; say where it is: [providers.{name}] url = ..."
         for name, url in guesses.items()
-        if name not in known and name != LOCAL_PROVIDER
+        if name not in names and name != LOCAL_PROVIDER
     ]
 
 
@@ -131,10 +131,10 @@ class _Reading:
         return ConfigurationError(where(self._name, element), problem, remedy)
 
     def _required(self, element: Element, child: str, remedy: str = "add it") -> str:
-        found = element.get(child)
-        if found is None:
+        text = element.get(child)
+        if text is None:
             raise self._refusal(element, f"a <{element.name}> has no <{child}>", remedy)
-        return found
+        return text
 
     def _provider(self, element: Element) -> None:
         name = provider_of(self._required(element, "provider-name"))
@@ -168,26 +168,28 @@ class _Reading:
     def _filter(self, element: Element) -> dict[str, Any]:
         return self._sink(element) | {"output": list(self._outputs(element, "output-port"))}
 
-    def _outputs(self, element: Element, kind: str) -> Iterator[dict[str, Any]]:
-        for port in element.all(kind):
-            found = [self._destination(inner) for inner in port.all("output-destination")]
-            yield {"port": port.get("port-name") or DEFAULT_PORT, "to": found}
+    def _outputs(self, element: Element, section: str) -> Iterator[dict[str, Any]]:
+        for port in element.all(section):
+            destinations = [self._destination(inner) for inner in port.all("output-destination")]
+            yield {"port": port.get("port-name") or DEFAULT_PORT, "to": destinations}
 
     def _destination(self, element: Element) -> dict[str, Any]:
         """Return a destination; without a provider it belongs to the default, which a TOML file may set."""
         provider, name = self._place(element)
-        kind = element.get("destination-type")
-        if kind is None:
+        destination_type = element.get("destination-type")
+        if destination_type is None:
             self._note(element, f"{name}: a queue, for it has no <destination-type>")
-            kind = "Queue"
-        if kind.capitalize() not in _KINDS:
-            raise self._refusal(element, f"<destination-type> is {kind!r:.40}", "write Topic or Queue")
-        found: dict[str, Any] = {"destination": name, "type": _KINDS[kind.capitalize()]}
+            destination_type = "Queue"
+        if destination_type.capitalize() not in _KINDS:
+            raise self._refusal(
+                element, f"<destination-type> is {destination_type!r:.40}", "write Topic or Queue"
+            )
+        destination: dict[str, Any] = {"destination": name, "type": _KINDS[destination_type.capitalize()]}
         if provider is None:
             self._uses_default = True
-            return found
+            return destination
         self._named.add(provider)
-        return found | {"provider": provider}
+        return destination | {"provider": provider}
 
     def _place(self, element: Element) -> tuple[str | None, str]:
         """Return provider and name: ``sqldms:/x`` names its provider, ``patchbay:/x`` means the default one.
@@ -212,24 +214,25 @@ class _Reading:
         )
 
     def _input(self, element: Element) -> dict[str, Any]:
-        found = self._destination(element)
+        destination = self._destination(element)
         if (selector := element.get("message-selector")) is not None:
-            found["selector"] = selector
+            destination["selector"] = selector
         subscriber = element.get("durable-subscriber-name")
-        if subscriber is not None and found["type"] == "queue":
+        if subscriber is not None and destination["type"] == "queue":
             self._note(
-                element, f"{found['destination']}: <durable-subscriber-name> left out, for it is a queue"
+                element,
+                f"{destination['destination']}: <durable-subscriber-name> left out, for it is a queue",
             )
         elif subscriber is not None:
-            found["durable_subscriber"] = subscriber
-        elif found["type"] == "topic":
-            found["durable"] = False
+            destination["durable_subscriber"] = subscriber
+        elif destination["type"] == "topic":
+            destination["durable"] = False
         if (element.get("no-local") or "false").lower() == "true":
             problem = "no-local left out; exclude your own messages with <message-selector>"
-            self._note(element, f"{found['destination']}: {problem}")
+            self._note(element, f"{destination['destination']}: {problem}")
         for redelivery in element.all("redelivery"):
-            found["redelivery"] = self._redelivery(redelivery)
-        return found
+            destination["redelivery"] = self._redelivery(redelivery)
+        return destination
 
     def _redelivery(self, element: Element) -> dict[str, Any]:
         port = self._required(element, "failure-output-port", "add it, and a <redelivery-port>")
@@ -293,10 +296,10 @@ def _gathered(file: Converted, seen: dict[tuple[str, str], dict[str, Any]]) -> C
 def _add(whole: dict[str, Any], more: dict[str, Any]) -> None:
     for ports, leads in _PORTS.items():
         for port in more.get(ports, ()):
-            known = whole.setdefault(ports, [])
-            same = next((other for other in known if other["port"] == port["port"]), None)
+            components = whole.setdefault(ports, [])
+            same = next((other for other in components if other["port"] == port["port"]), None)
             if same is None:
-                known.append(same := {"port": port["port"], leads: []})
+                components.append(same := {"port": port["port"], leads: []})
             # A destination in two files counts once: otherwise a second copy would be sent.
             same[leads] += [entry for entry in port[leads] if entry not in same[leads]]
 
@@ -304,21 +307,21 @@ def _add(whole: dict[str, Any], more: dict[str, Any]) -> None:
 def _completed(file: Converted) -> Converted:
     """Leave out ports that lead nowhere, and components without ports."""
     raw, notes = dict(file.raw), list(file.notes)
-    components: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _COMPONENTS}
-    for kind in _COMPONENTS:
-        for component in raw.pop(kind):
+    components: dict[str, list[dict[str, Any]]] = {section: [] for section in _COMPONENTS}
+    for section in _COMPONENTS:
+        for component in raw.pop(section):
             at = file.lines.get(component["name"], "")
             notes += _drop_empty_ports(component, at)
-            become = _kind_of(kind, component)
+            become = _kind_of(section, component)
             if become is None:
                 notes.append(
                     f"{at}: component {component['name']} left out: it has no port that leads anywhere"
                 )
                 continue
-            if become != kind:
+            if become != section:
                 notes.append(f"{at}: filter {component['name']} taken as a {become}: it has no other ports")
             components[become].append(component)
-    kept = {kind: found for kind, found in components.items() if found}
+    kept = {section: parts for section, parts in components.items() if parts}
     message = {"message": raw.pop("message")} if "message" in raw else {}
     return Converted(raw | kept | message, notes, file.named, file.lines)
 
@@ -336,10 +339,10 @@ def _drop_empty_ports(component: dict[str, Any], at: str) -> Sequence[str]:
     return notes
 
 
-def _kind_of(kind: str, component: dict[str, Any]) -> str | None:
+def _kind_of(section: str, component: dict[str, Any]) -> str | None:
     """Return the kind of a component by its ports; None if it has no relevant ports."""
     has_input, has_output = "input" in component, "output" in component
-    match kind:
+    match section:
         case "source":
             return "source" if has_output else None
         case "sink":

@@ -108,10 +108,10 @@ class JoinedBinding(Binding):
             )
 
     def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
-        unknown, kind = hint is parameter.empty, asked_kind(hint)
-        if kind is Joined or (unknown and parameter.name == "joined"):
+        unknown, asked = hint is parameter.empty, asked_kind(hint)
+        if asked is Joined or (unknown and parameter.name == "joined"):
             return Slot(lambda message, _delivery, _transaction: Joined.of(message))
-        if kind is Delivery or (unknown and parameter.name == "delivery"):
+        if asked is Delivery or (unknown and parameter.name == "delivery"):
             return super()._slot(parameter, hint)
         if self._placed == len(self._destinations):
             if parameter.default is not parameter.empty:
@@ -124,7 +124,7 @@ class JoinedBinding(Binding):
         destination = self._destinations[self._placed]
         self._placed += 1
         return _of_part(
-            destination, parameter.name, None if kind is Message else self._body_slot(parameter.name, hint)
+            destination, parameter.name, None if asked is Message else self._body_slot(parameter.name, hint)
         )
 
 

@@ -146,15 +146,15 @@ async def _plan(trigger: str, labels: Sequence[ParkedLabel], store: HistoryStore
         if uuid is None or not _has_entry(label) or uuid in plan.settlements:
             continue
         claim = claimed[uuid]
-        found = claim.found
-        if found is None:
+        entry = claim.found
+        if entry is None:
             plan.add(uuid, claim, owner, None)
-        elif (problem := _problem(found, label)) is not None:
+        elif (problem := _problem(entry, label)) is not None:
             plan.left[label.id] = problem
-        elif found.state is State.STARTED:
-            plan.settlements[uuid] = Settlement(Uuid(uuid), found.fence, EntryOutcome.OK, found.owner)
-        elif found.outcome is EntryOutcome.FAILED:
-            taken = await _take(store, trigger, uuid, owner, found)
+        elif entry.state is State.STARTED:
+            plan.settlements[uuid] = Settlement(Uuid(uuid), entry.fence, EntryOutcome.OK, entry.owner)
+        elif entry.outcome is EntryOutcome.FAILED:
+            taken = await _take(store, trigger, uuid, owner, entry)
             if taken is None:
                 plan.left[label.id] = CHANGED
             else:
@@ -185,19 +185,19 @@ def _has_entry(label: ParkedLabel) -> bool:
     return label.evidence.fence != NO_FENCE
 
 
-def _problem(found: Entry, label: ParkedLabel) -> str | None:
+def _problem(entry: Entry, label: ParkedLabel) -> str | None:
     """Return why an entry must not be completed because somebody has changed it since; else None."""
-    if found.outcome is EntryOutcome.OK or (found.owner or "").startswith(DONE):
+    if entry.outcome is EntryOutcome.OK or (entry.owner or "").startswith(DONE):
         return None
-    if found.lease_alive:
+    if entry.lease_alive:
         return RUNNING
     parked = label.evidence.fence
-    return None if parked is None or found.is_of(parked) else STARTED_AGAIN
+    return None if parked is None or entry.is_of(parked) else STARTED_AGAIN
 
 
-async def _take(store: HistoryStore, trigger: str, uuid: str, owner: str, found: Entry) -> Claim | None:
+async def _take(store: HistoryStore, trigger: str, uuid: str, owner: str, entry: Entry) -> Claim | None:
     return await store.take_over(
-        trigger, uuid, owner, LEASE, found.fence, expected_owner=found.owner, failed=True
+        trigger, uuid, owner, LEASE, entry.fence, expected_owner=entry.owner, failed=True
     )
 
 
@@ -228,13 +228,13 @@ class Outcomes:
     async def write(self) -> None:
         """Write the gathered outcomes; a failure is logged, and repeated with the next ones."""
         for name in dict.fromkeys(label.trigger_name for label, _, _ in self._gathered):
-            mine = [one for one in self._gathered if one[0].trigger_name == name][:CLAIM_BATCH]
+            mine = [gathered for gathered in self._gathered if gathered[0].trigger_name == name][:CLAIM_BATCH]
             try:
                 await record(self._lot, name, self._step(), mine)
             except Exception as error:  # noqa: BLE001  (any error of a lot: what has run stays run)
                 _log.warning("trigger %s: outcomes of decisions were not written: %s", name, text_of(error))
             else:
-                self._gathered = [one for one in self._gathered if one not in mine]
+                self._gathered = [gathered for gathered in self._gathered if gathered not in mine]
 
     def _step(self) -> OperatorDecision:
         self._number += 1

@@ -53,10 +53,10 @@ class GatheredCalls:
         left: list[tuple[int, Asking]] = list(enumerate(asked))
         while left:
             # With copies of a message, the second copy must not take the entry of the first for its own.
-            first = {asking.uuid: (place, asking) for place, asking in reversed(left)}
+            first = {asking.uuid: (index, asking) for index, asking in reversed(left)}
             claims.update(await self._claim_once(list(first.values())))
-            left = [(place, asking) for place, asking in left if place not in claims]
-        return [claims[place] for place in range(len(asked))]
+            left = [(index, asking) for index, asking in left if index not in claims]
+        return [claims[index] for index in range(len(asked))]
 
     async def _claim_once(self, some: Sequence[tuple[int, Asking]]) -> dict[int, Claim]:
         owner, asked_at = owner_token(), monotonic()
@@ -69,7 +69,7 @@ class GatheredCalls:
             self._settings.lease,
             time_to_live=self._settings.history_time_to_live,
         )
-        return {place: claim for (place, _), claim in zip(some, claims, strict=True)}
+        return {index: claim for (index, _), claim in zip(some, claims, strict=True)}
 
     async def _settle_all(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
         return await self._store.settle(self._settings.name, settlements)

@@ -152,10 +152,10 @@ class Turns:
         following = self._next_claim()
         if self._refused or (following is None and self.receiver is None):
             return None
-        place = None if self.receiver is None else self.receiver.leave_at(current)
+        left_at = None if self.receiver is None else self.receiver.leave_at(current)
         asked_at = monotonic()
         try:
-            turned = await self.turning.turn(self.settings.name, done, following, place)
+            turned = await self.turning.turn(self.settings.name, done, following, left_at)
         except BaseException as error:
             if following is not None and not isinstance(error, CircuitOpenError):
                 self.undecided.note(following.owner, [following.uuid])

@@ -136,8 +136,8 @@ class ClientQueue:
     def has(self, destination: str) -> bool:
         """Tell whether messages for a destination wait."""
         with self._using("looking for messages of a destination") as connection:
-            found = "SELECT EXISTS (SELECT 1 FROM queued WHERE destination = ?)"
-            return bool(connection.execute(found, (destination,)).fetchone()[0])
+            statement = "SELECT EXISTS (SELECT 1 FROM queued WHERE destination = ?)"
+            return bool(connection.execute(statement, (destination,)).fetchone()[0])
 
     def next_run(self, *, skip: Collection[str] = (), limit: int, size: int) -> list[Queued]:
         """Return the oldest waiting messages of one destination: of the oldest one that is not in ``skip``.

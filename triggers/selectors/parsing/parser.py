@@ -85,13 +85,13 @@ class _Parser:
         return node
 
     def _check(self, node: nodes.Node, start: Token, wanted: frozenset[nodes.ValueKind]) -> None:
-        kind = kind_of(node)
-        if kind not in wanted:
+        node_kind = kind_of(node)
+        if node_kind not in wanted:
             expected = "a number" if wanted is NUMBERS else "a condition such as JMSPriority > 4"
             problems = (
                 {nodes.ValueKind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
             )
-            self._cursor.fail(expected, problems.get(kind, f"this is {kind.value}"), at=start)
+            self._cursor.fail(expected, problems.get(node_kind, f"this is {node_kind.value}"), at=start)
 
     def _power(self) -> Power | None:
         return _POWERS.get(self._cursor.operator)
@@ -154,11 +154,11 @@ class _Parser:
 
     def _operands(self, left: nodes.Node, start: Token, power: Power) -> tuple[nodes.Node, ...]:
         self._check(left, start, CONDITIONS)
-        found = [left]
+        operands = [left]
         while self._power() is power:
             self._cursor.advance()
-            found.append(self._checked(Power(power + 1), CONDITIONS))
-        return tuple(found)
+            operands.append(self._checked(Power(power + 1), CONDITIONS))
+        return tuple(operands)
 
     def _chain(self, left: nodes.Node, start: Token, power: Power) -> nodes.Chain:
         self._check(left, start, NUMBERS)
@@ -230,12 +230,12 @@ class _Parser:
 
     def _texts(self) -> tuple[str, ...]:
         self._cursor.expect("(")
-        found = [self._cursor.text_literal("a text in quotes")]
+        literals = [self._cursor.text_literal("a text in quotes")]
         while self._cursor.take(","):
-            found.append(self._cursor.text_literal("a text in quotes"))
+            literals.append(self._cursor.text_literal("a text in quotes"))
         if not self._cursor.take(")"):
             self._cursor.fail(", or )")
-        return tuple(found)
+        return tuple(literals)
 
     def _like(self, operand: nodes.Identifier | nodes.Path, *, negated: bool) -> nodes.Like:
         cursor = self._cursor
@@ -264,8 +264,8 @@ def read_name(cursor: Cursor, *, paths: bool) -> nodes.Identifier | nodes.Path:
     headers = FILTER_HEADERS if paths else SELECTOR_HEADERS
     # Every other name with this beginning is reserved, and most likely a typing error.
     if token.text.startswith("JMS") and not _is_known(token.text, headers):
-        known = ", ".join(name for name in headers if not name.startswith("JMSX"))
-        cursor.fail(f"one of {known}", f"{token.text} is not a header to select by", at=token)
+        names = ", ".join(name for name in headers if not name.startswith("JMSX"))
+        cursor.fail(f"one of {names}", f"{token.text} is not a header to select by", at=token)
     return nodes.Identifier(token.text)
 
 

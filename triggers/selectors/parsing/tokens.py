@@ -143,8 +143,8 @@ def _words(text: str, setting: str, *, paths: bool) -> Iterator[Token]:
 
 
 def _skip_space(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    return position if found is None else found.end()
+    match = _SPACE.match(text, position)
+    return position if match is None else match.end()
 
 
 def _next(text: str, start: int, setting: str, *, paths: bool) -> tuple[Token, int]:
@@ -157,12 +157,12 @@ def _next(text: str, start: int, setting: str, *, paths: bool) -> tuple[Token, i
         if word.isascii() and keyword in KEYWORDS:
             return Token(Sort.KEYWORD, keyword, start), end
         return Token(Sort.NAME, word, start), end
-    if found := _TEXT.match(text, start):
-        return Token(Sort.TEXT, found[1].replace("''", "'"), start), found.end()
-    if found := NUMBER.match(text, start):
-        return _number(found, text, setting), found.end()
-    if found := _SYMBOL.match(text, start) or (_PATH_SYMBOL.match(text, start) if paths else None):
-        return Token(Sort.SYMBOL, found[0], start), found.end()
+    if match := _TEXT.match(text, start):
+        return Token(Sort.TEXT, match[1].replace("''", "'"), start), match.end()
+    if match := NUMBER.match(text, start):
+        return _number(match, text, setting), match.end()
+    if match := _SYMBOL.match(text, start) or (_PATH_SYMBOL.match(text, start) if paths else None):
+        return Token(Sort.SYMBOL, match[0], start), match.end()
     raise _unreadable(text, start, setting, paths=paths)
 
 
@@ -173,9 +173,9 @@ def _end_of_name(text: str, start: int) -> int:
     return end
 
 
-def _number(found: re.Match[str], text: str, setting: str) -> Token:
-    start, end = found.span()
-    value = read_number(found)
+def _number(match: re.Match[str], text: str, setting: str) -> Token:
+    start, end = match.span()
+    value = read_number(match)
     if end < len(text) and unicodedata.category(text[end]) in _PARTS:
         end, value = _end_of_name(text, end), None
     if value is None:
@@ -185,7 +185,7 @@ def _number(found: re.Match[str], text: str, setting: str) -> Token:
             position=start,
             expected="a number in the range of Java's long or double, such as 57, 0x1F or -57.9E2",
         )
-    return Token(Sort.NUMBER, found[0], start, value)
+    return Token(Sort.NUMBER, match[0], start, value)
 
 
 class SelectorError(ConfigurationError):
@@ -286,5 +286,5 @@ class Cursor:
     def failure(self, expected: str, problem: str | None = None, *, at: Token | None = None) -> SelectorError:
         """Return the error that :meth:`fail` raises."""
         token = at or self.token
-        found = token.text if token.sort is Sort.END else f"{token.text!r:.40}"
-        return SelectorError(self._setting, problem or found, position=token.position, expected=expected)
+        shown = token.text if token.sort is Sort.END else f"{token.text!r:.40}"
+        return SelectorError(self._setting, problem or shown, position=token.position, expected=expected)

@@ -208,9 +208,9 @@ class Chunk:
 
     async def _judged(self, judge: Judge, row: Values, claim: Claim) -> bool:
         """Decide about a row with an existing entry; return whether it is to be written."""
-        found = claim.found
-        if found is not None and found.state is State.COMPLETED and (found.owner or "").startswith(self.mine):
-            self._count_again(row, found)
+        entry = claim.found
+        if entry is not None and entry.state is State.COMPLETED and (entry.owner or "").startswith(self.mine):
+            self._count_again(row, entry)
             return False
         run = self._run(row, claim)
         decision = await judge.judge(run)
@@ -227,12 +227,12 @@ class Chunk:
         await self._put_aside(judge, [run])
         return False
 
-    def _count_again(self, row: Values, found: Entry) -> None:
+    def _count_again(self, row: Values, entry: Entry) -> None:
         """Count the work of an earlier attempt of this task after its tally was lost."""
-        if found.outcome is not EntryOutcome.FAILED:
+        if entry.outcome is not EntryOutcome.FAILED:
             self.tally.new += 1
             return
-        run = self._run(row, Claim(None, found.fence))
+        run = self._run(row, Claim(None, entry.fence))
         self._fail(run, FatalError("it failed in an attempt of this task that did not come to its end"))
         self.tally.rejected += 1
         self._note_event(run)
@@ -304,13 +304,13 @@ class Chunk:
             message = message_of(values, columns, destination=settings.destination, uuid=row[KEY])
         except ValidationError:
             message = Message(uuid=row[KEY], body=repr(values), destination=settings.destination)
-        found = Finding(HistoryUse.ON, claim.found, claim.fence)
-        return Run(message, found, redact=settings.redaction)
+        finding = Finding(HistoryUse.ON, claim.found, claim.fence)
+        return Run(message, finding, redact=settings.redaction)
 
 
-def _is_open(found: Entry | None) -> bool:
+def _is_open(entry: Entry | None) -> bool:
     """Whether an entry is free, or its run did not end."""
-    return found is None or found.state is State.STARTED
+    return entry is None or entry.state is State.STARTED
 
 
 def _refuse_odd(rows: Sequence[Values]) -> None:

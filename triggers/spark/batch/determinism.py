@@ -59,8 +59,8 @@ def check_replay(settings: BatchSettings, record: BatchRecord, tally: Tally) -> 
     Raises:
         ConfigurationError: the function may already have received these rows under other identities.
     """
-    known = tally.new + tally.duplicate + tally.aside - tally.fresh
-    problem = _problem(settings, record, known=known, fresh=tally.fresh)
+    seen = tally.new + tally.duplicate + tally.aside - tally.fresh
+    problem = _problem(settings, record, known=seen, fresh=tally.fresh)
     if problem is None:
         return
     remedy = f"{_REMEDY}. on_replay='execute' hands over what has come now"
@@ -82,8 +82,8 @@ def check_rows_again(rows: DataFrame, settings: BatchSettings, record: BatchReco
         return
     look_up = _KnownRows(settings.history, settings.name, settings.patience)
     looked_up = mapped(rows.select(KEY), look_up.count, KNOWN_AND_FRESH, name="doubtless_replay")
-    (found,) = looked_up.agg(F.sum("known").alias("known"), F.sum("fresh").alias("fresh")).collect()
-    problem = _problem(settings, record, known=found["known"] or 0, fresh=found["fresh"] or 0)
+    (sums,) = looked_up.agg(F.sum("known").alias("known"), F.sum("fresh").alias("fresh")).collect()
+    problem = _problem(settings, record, known=sums["known"] or 0, fresh=sums["fresh"] or 0)
     if problem is not None:
         remedy = f"{_REMEDY}. To process what has come now, give query= another name for this run"
         raise ConfigurationError("uuid", problem, remedy)
@@ -114,13 +114,13 @@ class _KnownRows:
 
     def count(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """Yield both counts, once."""
-        history, known, fresh = history_at(self.history), 0, 0
+        history, seen, fresh = history_at(self.history), 0, 0
         for keys in (keys for batch in batches for keys in chunks_of(batch, CLAIM_BATCH)):
             uuids = [row[KEY] for row in keys if row[KEY] is not None]
             entries = patiently(self.patience, history.lookup, self.name, uuids)
             fresh += (absent := sum(entry is None for entry in entries))
-            known += len(entries) - absent
-        yield record_batch([(known, fresh)], KNOWN_AND_FRESH)
+            seen += len(entries) - absent
+        yield record_batch([(seen, fresh)], KNOWN_AND_FRESH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +180,15 @@ def _check(columns: Columns, stream: Any, session: Any) -> None:
         java, jvm = session._jsparkSession, session._jvm  # noqa: SLF001  (as above)
         named = stream.select(first, jvm.PythonUtils.toSeq(more))
         plan = java.sessionState().optimizer().execute(named.queryExecution().analyzed())
-        found = [] if plan.deterministic() else sorted({*_drawn(plan)})
+        reasons = [] if plan.deterministic() else sorted({*_drawn(plan)})
     except _UNSEEN as error:
         _log.debug("Spark does not show how %s is made: %s", columns.uuid, text_of(error))
         return
-    if found:
+    if reasons:
         raise ConfigurationError(
             "uuid",
             f"the identity in column {columns.uuid!r}, or which rows there are, depends on "
-            f"{', '.join(found)}: a batch that comes again would have other identities, and run twice",
+            f"{', '.join(reasons)}: a batch that comes again would have other identities, and run twice",
             _REMEDY,
         )
 

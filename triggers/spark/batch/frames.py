@@ -206,9 +206,9 @@ class AskedAgain:
     def parked(self) -> DataFrame:
         """Return the parked rows: the rows of the batch that are known to be parked."""
         rows = prepared(self.batch, self.settings).withColumn(_HASH, self._hash())
-        known = self._known().filter(PARKED).dropDuplicates([KEY, _HASH]).alias("known")
+        results = self._known().filter(PARKED).dropDuplicates([KEY, _HASH]).alias("known")
         same = rows[KEY].eqNullSafe(F.col(f"known.{KEY}")) & (rows[_HASH] == F.col(f"known.{_HASH}"))
-        return _with_reasons(rows.join(known, same), self.batch.columns)
+        return _with_reasons(rows.join(results, same), self.batch.columns)
 
     def new(self, tally: Tally) -> DataFrame:
         """Return the rows for the user's function: the rows with entries that the run owns."""

@@ -46,7 +46,7 @@ class QueryIdentity:
     name: str | None = None
 
 
-def identity_of(batch: DataFrame, given: str | None) -> QueryIdentity:
+def identity_of(batch: DataFrame, name: str | None) -> QueryIdentity:
     """Find out which query a batch belongs to: the name given, else its queryName, else its id.
 
     Raises:
@@ -59,12 +59,12 @@ def identity_of(batch: DataFrame, given: str | None) -> QueryIdentity:
     except Exception:  # noqa: BLE001  (Spark Connect has no context, and says so in many ways)
         lineage, description = None, ""
     if lineage is None:
-        if given is None:
+        if name is None:
             raise ConfigurationError(
                 "query", "Spark does not say which query this batch is of", "give query='a name'"
             )
-        return QueryIdentity(given, given, given)
-    named = given or (found[1] if (found := _NAME.match(description)) else None)
+        return QueryIdentity(name, name, name)
+    named = name or (match[1] if (match := _NAME.match(description)) else None)
     return QueryIdentity(named or lineage, lineage, named)
 
 

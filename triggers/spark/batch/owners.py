@@ -84,7 +84,9 @@ class BatchRun:
         """Return the possible owners; if each partition has an owner, the owners of some, or of all."""
         if not self.partitions:
             return [self.owner]
-        return [self.owner_of(one) for one in (range(self.partitions) if partitions is None else partitions)]
+        return [
+            self.owner_of(index) for index in (range(self.partitions) if partitions is None else partitions)
+        ]
 
     def owners(
         self, *, claimed: bool, resolved: bool, partitions: Iterable[int] | None = None
@@ -102,57 +104,57 @@ class BatchRun:
     def _run(self) -> str:
         return self.token if self.line is None else f"{self.line}.{self.token}"
 
-    def is_of_its_partitions(self, found: Entry) -> bool:
+    def is_of_its_partitions(self, entry: Entry) -> bool:
         """Whether a partition of this run has claimed the entry: its row is handed over, but no copy."""
-        is_started = found.state is State.STARTED and found.batch
-        return is_started and (found.owner or "").startswith(self.owner.token + _PARTITION)
+        is_started = entry.state is State.STARTED and entry.batch
+        return is_started and (entry.owner or "").startswith(self.owner.token + _PARTITION)
 
-    def as_found(self, found: Entry | None) -> Entry | None:
+    def as_found(self, entry: Entry | None) -> Entry | None:
         """Return an entry as this run must see it: the entry of an earlier run has no lease.
 
         An entry of a partition of this run counts as completed for any other copy.
         """
-        if found is None:
+        if entry is None:
             return None
-        if self.is_of_its_partitions(found):
-            return replace(found, state=State.COMPLETED, outcome=EntryOutcome.OK, lease_until=None)
-        return replace(found, lease_until=None) if self.is_replayed(found) else found
+        if self.is_of_its_partitions(entry):
+            return replace(entry, state=State.COMPLETED, outcome=EntryOutcome.OK, lease_until=None)
+        return replace(entry, lease_until=None) if self.is_replayed(entry) else entry
 
-    def gives_way_to(self, found: Entry) -> bool:
+    def gives_way_to(self, entry: Entry) -> bool:
         """Whether an entry is of another batch for which this batch must not wait while it holds claims.
 
         Two batches that wait for each other would wait for ever. So of any two batches only the batch with
         the smaller token waits.
         """
-        return found.batch and _whole(found.owner or "") < self.owner.token
+        return entry.batch and _whole(entry.owner or "") < self.owner.token
 
-    def is_replayed(self, found: Entry) -> bool:
+    def is_replayed(self, entry: Entry) -> bool:
         """Whether an entry is of an earlier run of this batch, so that its row is here again."""
-        return self._earlier(found) is not None
+        return self._earlier(entry) is not None
 
-    def never_ran(self, found: Entry) -> bool:
+    def never_ran(self, entry: Entry) -> bool:
         """Whether an entry's row was certainly not handed to the user's function."""
-        earlier = self._earlier(found)
+        earlier = self._earlier(entry)
         if earlier is None:
-            return any(run.never_ran(found) for run in self.abandoned)
+            return any(run.never_ran(entry) for run in self.abandoned)
         line, _, token = earlier.rpartition(".")
         if line and line == self.line:
             return token not in self.entered
         return token in self.unentered
 
-    def is_handed_over(self, found: Entry) -> bool:
+    def is_handed_over(self, entry: Entry) -> bool:
         """Whether an entry is of this batch: of this run, or of a run that entered the user's function."""
-        mine = found.batch and found.owner == self.owner.token
-        return mine or (self.is_replayed(found) and not self.never_ran(found))
+        mine = entry.batch and entry.owner == self.owner.token
+        return mine or (self.is_replayed(entry) and not self.never_ran(entry))
 
-    def has_completed(self, found: Entry) -> bool:
+    def has_completed(self, entry: Entry) -> bool:
         """Whether an earlier run of this batch has completed an entry."""
-        done = found.outcome is EntryOutcome.OK and found.batch
-        return done and (found.owner or "").startswith(self._batch)
+        done = entry.outcome is EntryOutcome.OK and entry.batch
+        return done and (entry.owner or "").startswith(self._batch)
 
-    def _earlier(self, found: Entry) -> str | None:
-        owner = found.owner or ""
-        if found.state is not State.STARTED or not found.batch or not owner.startswith(self._batch):
+    def _earlier(self, entry: Entry) -> str | None:
+        owner = entry.owner or ""
+        if entry.state is not State.STARTED or not entry.batch or not owner.startswith(self._batch):
             return None
         run = _whole(owner)[len(self._batch) :]
         return None if run == self._run else run

@@ -205,8 +205,8 @@ class SecondLook:
                 time.sleep(LONGEST_PAUSE)
 
     def _gives_way(self, row: _Row) -> bool:
-        found = None if row.run is None else row.run.found
-        return found is not None and self.run.gives_way_to(found)
+        entry = None if row.run is None else row.run.found
+        return entry is not None and self.run.gives_way_to(entry)
 
     async def _judge_once(self, rows: Sequence[_Row]) -> None:
         runs = [row.run for row in rows if row.run is not None]

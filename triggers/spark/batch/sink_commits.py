@@ -21,10 +21,10 @@ LEFT_OUT = "the sink has committed this batch, and it is not known that this row
 
 def info_of(settings: BatchSettings, record: BatchRecord) -> BatchInfo:
     """Return the run and the batch that a record describes."""
-    place = LedgerPlace(
+    ledger_place = LedgerPlace(
         history=settings.history, trigger=settings.name, patience=settings.patience, run=record.run
     )
-    return BatchInfo(record.query, record.lineage, record.batch, record.attempt, place)
+    return BatchInfo(record.query, record.lineage, record.batch, record.attempt, ledger_place)
 
 
 def is_committed(settings: BatchSettings, record: BatchRecord) -> bool:

@@ -119,11 +119,11 @@ class Tally:
         )
 
 
-def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -> Mapping[str, Any]:
+def counted(rows: DataFrame, column: str, values: Iterable[str], *more: Column) -> Mapping[str, Any]:
     """Count the rows by the word in a column, and compute other columns, in one task."""
-    counts = [F.count_if(F.col(column) == word).alias(word) for word in words]
-    (found,) = rows.agg(*counts, *more).collect()
-    return cast("Mapping[str, Any]", found.asDict())
+    counts = [F.count_if(F.col(column) == word).alias(word) for word in values]
+    (sums,) = rows.agg(*counts, *more).collect()
+    return cast("Mapping[str, Any]", sums.asDict())
 
 
 def _metrics() -> Sequence[Column]:

@@ -60,8 +60,8 @@ class StreamCollector(Collector):
         for name, text, value in GAUGES:
             family = GaugeMetricFamily(f"doubtless_spark_{name}", text, labels=["query"])
             for query, state in states.items():
-                if (known := value(state)) is not None:
-                    family.add_metric([query], known)
+                if (measured := value(state)) is not None:
+                    family.add_metric([query], measured)
             yield family
 
     def _rows(self) -> Metric:

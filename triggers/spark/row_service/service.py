@@ -124,7 +124,7 @@ class _RowTask:
                 # slowest.
                 size = CLAIM_BATCH if trigger.settings.concurrency == 1 else max(batch.num_rows, 1)
                 pieces = (units_of(rows, trigger.settings) for rows in chunks_of(batch, size))
-                results = [one for units in pieces for unit in run(units, self._unit) for one in unit]
+                results = [result for units in pieces for unit in run(units, self._unit) for result in unit]
                 yield text_batch(
                     {"status": [status for status, _ in results], "reason": [reason for _, reason in results]}
                 )

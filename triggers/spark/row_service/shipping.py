@@ -85,18 +85,18 @@ def unpacked(shipped: bytes) -> Shippable:
 def _importable(module: str, name: str) -> object:
     if module == "__main__" or "<locals>" in name:
         return None
-    found: object = importlib.import_module(module)
+    attribute: object = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        attribute = getattr(attribute, part, None)
+    return attribute
 
 
 def _imported(module: str, name: str, history: str) -> Shippable:
-    found: Any = importlib.import_module(module)
+    attribute: Any = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    found.use_default_history(history)
-    return found  # type: ignore[no-any-return]
+        attribute = getattr(attribute, part)
+    attribute.use_default_history(history)
+    return attribute  # type: ignore[no-any-return]
 
 
 def _rebuilt(

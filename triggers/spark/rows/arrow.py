@@ -59,9 +59,9 @@ def byte_column(
     under ``name``.
     """
 
-    def columns(given: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
+    def columns(columns_of_batches: Iterator[tuple[Array, ...]]) -> Iterator[Numbers]:
         settle_in()
-        return verdicts(given)
+        return verdicts(columns_of_batches)
 
     made: Any = (_over_arrow if hasattr(functions, "arrow_udf") else over_pandas)(columns, name)
     # Another computation would claim again: harmless, but it costs time.
@@ -69,8 +69,8 @@ def byte_column(
 
 
 def _over_arrow(columns: Callable[[Iterator[tuple[Array, ...]]], Iterator[Numbers]], name: str) -> Any:
-    def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
-        for column in columns(cast("Any", given)):
+    def batches(columns_of_batches: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+        for column in columns(cast("Any", columns_of_batches)):
             yield _arrow.array(column, _arrow.int8())
 
     # Spark reads the kind of the function from its annotations.
@@ -92,11 +92,11 @@ def mapped(
     """
     names = frame.columns
     # Spark looks up each column by its name, and reads a dot in it as a field of a struct.
-    renamed = not all(_PLAIN_NAME.fullmatch(one) for one in names)
+    renamed = not all(_PLAIN_NAME.fullmatch(name) for name in names)
 
-    def batches(given: Iterator[Any]) -> Iterator[Any]:
+    def batches(arriving: Iterator[Any]) -> Iterator[Any]:
         settle_in()
-        return work(batch.rename_columns(names) for batch in given) if renamed else work(given)
+        return work(batch.rename_columns(names) for batch in arriving) if renamed else work(arriving)
 
     batches.__name__ = name
     plain: Any = frame.toDF(*(f"_{index}" for index in range(len(names)))) if renamed else frame
@@ -159,12 +159,14 @@ def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:
 
 def _odd(value: Any, maps: Maps) -> Any:
     """Return a value of Arrow, part by part."""
-    kind = value.type
-    if not value.is_valid or not _arrow.types.is_nested(kind):
+    data_type = value.type
+    if not value.is_valid or not _arrow.types.is_nested(data_type):
         return _odd_leaf(value)
-    if _arrow.types.is_struct(kind):
-        return {kind.field(index).name: _odd(value[index], maps) for index in range(kind.num_fields)}
-    if not _arrow.types.is_map(kind):
+    if _arrow.types.is_struct(data_type):
+        return {
+            data_type.field(index).name: _odd(value[index], maps) for index in range(data_type.num_fields)
+        }
+    if not _arrow.types.is_map(data_type):
         return [_odd(item, maps) for item in value.values]
     pairs = [(_odd(item["key"], maps), _odd(item["value"], maps)) for item in value.values]
     return pairs if maps is None else dict(pairs)
@@ -263,5 +265,7 @@ def record_batch(rows: Sequence[Sequence[Any]], schema: StructType) -> RecordBat
     """
     wanted = arrow_schema(schema)
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(wanted)
-    arrays = [_arrow.array(column, kind) for column, kind in zip(columns, wanted.types, strict=True)]
+    arrays = [
+        _arrow.array(column, data_type) for column, data_type in zip(columns, wanted.types, strict=True)
+    ]
     return _arrow.RecordBatch.from_arrays(arrays, schema=wanted)

@@ -58,15 +58,15 @@ def check_columns(columns: Columns, schema: T.StructType, *, has_case: bool = Fa
         name = getattr(columns, setting)
         if name is None:
             continue
-        kind = schema[name].dataType
-        if not _is_text_or_number(kind) and not (
-            isinstance(kind, T.BinaryType) and setting != "delivery_count"
+        data_type = schema[name].dataType
+        if not _is_text_or_number(data_type) and not (
+            isinstance(data_type, T.BinaryType) and setting != "delivery_count"
         ):
             role = "delivery count" if setting == "delivery_count" else "identity"
             raise ConfigurationError(
                 setting,
-                f"column {name!r} is of type {kind.simpleString()}, which is no {role}",
-                _remedy(name, kind, setting),
+                f"column {name!r} is of type {data_type.simpleString()}, which is no {role}",
+                _remedy(name, data_type, setting),
             )
 
 
@@ -80,23 +80,23 @@ def _refuse_twins(names: Sequence[str]) -> None:
         )
 
 
-def _is_text_or_number(kind: T.DataType) -> bool:
-    return isinstance(kind, (*_TEXTS, *_WHOLE_NUMBERS)) or (
-        isinstance(kind, T.DecimalType) and kind.scale == 0
+def _is_text_or_number(data_type: T.DataType) -> bool:
+    return isinstance(data_type, (*_TEXTS, *_WHOLE_NUMBERS)) or (
+        isinstance(data_type, T.DecimalType) and data_type.scale == 0
     )
 
 
-def _remedy(name: str, kind: T.DataType, setting: str) -> str:
+def _remedy(name: str, data_type: T.DataType, setting: str) -> str:
     if setting == "delivery_count":
         return f"give whole numbers: withColumn({name!r}, F.col({name!r}).cast('bigint'))"
-    if isinstance(kind, T.TimestampType):
+    if isinstance(data_type, T.TimestampType):
         return (
             f"its text depends on the session's time zone: withColumn({name!r}, F.unix_micros({name!r})) "
             "is the same in all"
         )
-    if isinstance(kind, T.DateType | T.TimestampNTZType):
+    if isinstance(data_type, T.DateType | T.TimestampNTZType):
         return f"write it as text of your own choice: withColumn({name!r}, F.col({name!r}).cast('string'))"
-    if isinstance(kind, T.StructType):
+    if isinstance(data_type, T.StructType):
         return f"name the field that tells a row from others: withColumn({name!r}, F.col('{name}.id'))"
     return f"give text, bytes or whole numbers, written the same everywhere: withColumn({name!r}, ...)"
 
@@ -116,8 +116,8 @@ def identity(columns: Columns, schema: T.StructType) -> str:
     return valid_text(identity)
 
 
-def _as_text(column: str, kind: T.DataType) -> str:
-    return f"lower(hex({column}))" if isinstance(kind, T.BinaryType) else f"CAST({column} AS STRING)"
+def _as_text(column: str, data_type: T.DataType) -> str:
+    return f"lower(hex({column}))" if isinstance(data_type, T.BinaryType) else f"CAST({column} AS STRING)"
 
 
 def valid_text(text: str) -> str:
@@ -142,9 +142,9 @@ def hashable(schema: T.StructType) -> Sequence[str]:
     return [quoted(field.name) for field in schema.fields if _is_hashable(field.dataType)]
 
 
-def _is_hashable(kind: T.DataType) -> bool:
-    if isinstance(kind, T.StructType):
-        return all(_is_hashable(field.dataType) for field in kind.fields)
-    if isinstance(kind, T.ArrayType):
-        return _is_hashable(kind.elementType)
-    return not isinstance(kind, _UNHASHABLE)
+def _is_hashable(data_type: T.DataType) -> bool:
+    if isinstance(data_type, T.StructType):
+        return all(_is_hashable(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, T.ArrayType):
+        return _is_hashable(data_type.elementType)
+    return not isinstance(data_type, _UNHASHABLE)

@@ -121,10 +121,10 @@ class FirstBodies:
         return differs
 
     def _first_of_each(self, uuids: Sequence[str], prints: Numbers) -> Sequence[int]:
-        bodies = [(uuid, bytes_of(int(one))) for uuid, one in zip(uuids, prints, strict=True)]
+        bodies = [(uuid, bytes_of(int(number))) for uuid, number in zip(uuids, prints, strict=True)]
         kept, lasting = keeper_of(history_at(self.url)), lasting_for(self.time_to_live)
-        found = patiently(self.patience, kept.first_of_each, self.trigger, bodies, lasting)
-        return [number_of(one) for one in found]
+        firsts = patiently(self.patience, kept.first_of_each, self.trigger, bodies, lasting)
+        return [number_of(first) for first in firsts]
 
 
 def digests_of(texts: Array) -> Numbers:
@@ -145,10 +145,10 @@ def near(lines: Numbers) -> Numbers:
 
 def first_of_each(lines: Numbers) -> Numbers:
     """Return for each digest the index of the first equal digest."""
-    one, other = _halves(lines)
-    order = np.lexsort((other, one))  # a stable sort: of equal digests, the first stays the first
+    high, other = _halves(lines)
+    order = np.lexsort((other, high))  # a stable sort: of equal digests, the first stays the first
     differs = np.ones(len(lines), bool)
-    differs[1:] = (one[order][1:] != one[order][:-1]) | (other[order][1:] != other[order][:-1])
+    differs[1:] = (high[order][1:] != high[order][:-1]) | (other[order][1:] != other[order][:-1])
     starts = np.flatnonzero(differs)
     first = np.empty(len(lines), np.int64)
     first[order] = np.repeat(order[starts], np.diff(starts, append=len(lines)))
@@ -167,21 +167,21 @@ class MetDigests:
             return
         self._pieces.append(_sorted(*_halves(lines)))
         while len(self._pieces) > 1 and len(self._pieces[-2][0]) < 2 * len(self._pieces[-1][0]):
-            (one, other), (more, others) = self._pieces.pop(), self._pieces.pop()
-            self._pieces.append(_sorted(np.concatenate((more, one)), np.concatenate((others, other))))
+            (high, other), (more, others) = self._pieces.pop(), self._pieces.pop()
+            self._pieces.append(_sorted(np.concatenate((more, high)), np.concatenate((others, other))))
 
     def has(self, lines: Numbers) -> Numbers:
         """Return which digests were met."""
-        one, other = _halves(lines)
-        order = np.argsort(one)  # searches in sorted order take a third of the time
-        one, other = one[order], other[order]
+        high, other = _halves(lines)
+        order = np.argsort(high)  # searches in sorted order take a third of the time
+        high, other = high[order], other[order]
         met = np.zeros(len(lines), bool)
         for ones, others in self._pieces:
-            at = np.searchsorted(ones, one)
+            at = np.searchsorted(ones, high)
             while True:
                 # Another digest may have the same first half, though this was never observed.
                 inside = np.minimum(at, len(ones) - 1)
-                same = (at < len(ones)) & (ones[inside] == one)
+                same = (at < len(ones)) & (ones[inside] == high)
                 met |= same & (others[inside] == other)
                 if not (same & ~met).any():
                     break
@@ -196,6 +196,6 @@ def _halves(lines: Numbers) -> tuple[Numbers, Numbers]:
     return halves[:, 0], halves[:, 1]
 
 
-def _sorted(one: Numbers, other: Numbers) -> tuple[Numbers, Numbers]:
-    order = np.argsort(one, kind="stable")
-    return one[order], other[order]
+def _sorted(high: Numbers, other: Numbers) -> tuple[Numbers, Numbers]:
+    order = np.argsort(high, kind="stable")
+    return high[order], other[order]

@@ -24,20 +24,22 @@ def as_sent(schema: StructType) -> StructType:
     return cast("StructType", _as_sent(schema))
 
 
-def _as_sent(kind: DataType) -> DataType:
-    match kind:
+def _as_sent(data_type: DataType) -> DataType:
+    match data_type:
         case StructType():
             fields = (
                 StructField(field.name, _as_sent(field.dataType), field.nullable, field.metadata)
-                for field in kind.fields
+                for field in data_type.fields
             )
             return StructType(list(fields))
         case ArrayType():
-            return ArrayType(_as_sent(kind.elementType), kind.containsNull)
+            return ArrayType(_as_sent(data_type.elementType), data_type.containsNull)
         case MapType():
-            return MapType(_as_sent(kind.keyType), _as_sent(kind.valueType), kind.valueContainsNull)
+            return MapType(
+                _as_sent(data_type.keyType), _as_sent(data_type.valueType), data_type.valueContainsNull
+            )
         case _:
-            return StringType() if isinstance(kind, _UNKNOWN_TO_ARROW) else kind
+            return StringType() if isinstance(data_type, _UNKNOWN_TO_ARROW) else data_type
 
 
 def cast_to(frame: DataFrame, schema: StructType) -> DataFrame:
@@ -65,19 +67,19 @@ def in_known_zones(batch: Any) -> Any:
     return batch if schema.equals(batch.schema) else batch.cast(schema)
 
 
-def _in_known_zone(kind: Any) -> Any:
+def _in_known_zone(data_type: Any) -> Any:
     """Return a type of Arrow, of values or of parts of them, with zones that Python knows."""
-    if _arrow.types.is_timestamp(kind):
-        known = kind.tz is None or _is_known_zone(kind.tz)
-        return kind if known else _arrow.timestamp(kind.unit, "UTC")
-    if _arrow.types.is_struct(kind):
-        parts = (kind.field(index) for index in range(kind.num_fields))
+    if _arrow.types.is_timestamp(data_type):
+        is_known = data_type.tz is None or _is_known_zone(data_type.tz)
+        return data_type if is_known else _arrow.timestamp(data_type.unit, "UTC")
+    if _arrow.types.is_struct(data_type):
+        parts = (data_type.field(index) for index in range(data_type.num_fields))
         return _arrow.struct([_with_known_zone(part) for part in parts])
-    if _arrow.types.is_map(kind):
-        return _arrow.map_(*(_with_known_zone(part) for part in (kind.key_field, kind.item_field)))
-    if _arrow.types.is_list(kind):
-        return _arrow.list_(_with_known_zone(kind.value_field))
-    return kind
+    if _arrow.types.is_map(data_type):
+        return _arrow.map_(*(_with_known_zone(part) for part in (data_type.key_field, data_type.item_field)))
+    if _arrow.types.is_list(data_type):
+        return _arrow.list_(_with_known_zone(data_type.value_field))
+    return data_type
 
 
 def _with_known_zone(field: Any) -> Any:
@@ -93,35 +95,35 @@ def _is_known_zone(zone: str) -> bool:
     return True
 
 
-def _is_variant(kind: Any) -> bool:
-    if not _arrow.types.is_struct(kind):
+def _is_variant(data_type: Any) -> bool:
+    if not _arrow.types.is_struct(data_type):
         return False
-    parts = [kind.field(index) for index in range(kind.num_fields)]
+    parts = [data_type.field(index) for index in range(data_type.num_fields)]
     return any(part.metadata and part.metadata.get(b"variant") == b"true" for part in parts)
 
 
-def holds_variants(kind: Any) -> bool:
+def holds_variants(data_type: Any) -> bool:
     """Return whether values of a type of Arrow are or contain variants."""
-    return _is_variant(kind) or any(map(holds_variants, _parts_of(kind)))
+    return _is_variant(data_type) or any(map(holds_variants, _parts_of(data_type)))
 
 
-def _parts_of(kind: Any) -> list[Any]:
-    is_nested = _arrow.types.is_nested(kind)
-    return [kind.field(index).type for index in range(kind.num_fields)] if is_nested else []
+def _parts_of(data_type: Any) -> list[Any]:
+    is_nested = _arrow.types.is_nested(data_type)
+    return [data_type.field(index).type for index in range(data_type.num_fields)] if is_nested else []
 
 
-def with_variants(value: Any, kind: Any) -> Any:
+def with_variants(value: Any, data_type: Any) -> Any:
     """Return a value with the JSON content of its variants, in place of their two parts."""
-    if value is None or not holds_variants(kind):
+    if value is None or not holds_variants(data_type):
         return value
-    if _is_variant(kind):
+    if _is_variant(data_type):
         return json.loads(str(types.VariantVal(value["value"], value["metadata"])))
-    if _arrow.types.is_struct(kind):
-        parts = [kind.field(index) for index in range(kind.num_fields)]
+    if _arrow.types.is_struct(data_type):
+        parts = [data_type.field(index) for index in range(data_type.num_fields)]
         return {part.name: with_variants(value[part.name], part.type) for part in parts}
-    if not _arrow.types.is_map(kind):
-        return [with_variants(item, kind.value_type) for item in value]
+    if not _arrow.types.is_map(data_type):
+        return [with_variants(item, data_type.value_type) for item in value]
     if isinstance(value, dict):
         items: Mapping[Any, Any] = cast("Any", value)
-        return {key: with_variants(item, kind.item_type) for key, item in items.items()}
-    return [(key, with_variants(item, kind.item_type)) for key, item in value]
+        return {key: with_variants(item, data_type.item_type) for key, item in items.items()}
+    return [(key, with_variants(item, data_type.item_type)) for key, item in value]

@@ -20,10 +20,10 @@ def over_pandas(work: Callable[[Iterator[tuple[Any, ...]]], Iterator[Any]], name
     # Not at the top: it takes half a second of each worker, and newer workers do not need it.
     pandas: Any = import_module("pandas")
 
-    def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+    def batches(columns_of_batches: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         columns = (
             (_arrow.array(keys, _arrow.string(), from_pandas=True), *map(_arrow.array, numbers))
-            for keys, *numbers in given
+            for keys, *numbers in columns_of_batches
         )
         for column in work(columns):
             yield pandas.Series(column)

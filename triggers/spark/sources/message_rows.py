@@ -56,7 +56,7 @@ def message_schema(body: BodyType) -> T.StructType:
         [
             T.StructField("offset", T.StringType()),
             T.StructField("uuid", T.StringType()),
-            *(T.StructField(name, kind) for name, (kind, _) in _HEADERS.items()),
+            *(T.StructField(name, data_type) for name, (data_type, _) in _HEADERS.items()),
             T.StructField("properties", _TEXTS),
             T.StructField("body", body_type),
             T.StructField("body_kind", T.StringType()),
@@ -92,7 +92,7 @@ class MessageRows:
         message = entry.message
         if message is None:
             return _unreadable(entry, entry.problem)
-        kind, body = _body_of(message)
+        body_kind, body = _body_of(message)
         if self.body == "string" and isinstance(body, bytes):
             try:
                 body = body.decode()
@@ -104,7 +104,7 @@ class MessageRows:
             *(read(message) for _, read in _HEADERS.values()),
             [(name, _text(value)) for name, value in message.properties.items()],
             body,
-            kind,
+            body_kind,
             None,
             None,
         )

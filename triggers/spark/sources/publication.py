@@ -159,15 +159,15 @@ class PublicationLog:
         return beyond - 1 if first is None else max(first, beyond - 1)
 
     def _nth(self, start: Position, upto: int, skipped: int) -> int | None:
-        found = self._rows("looking ahead", NTH, **_after(start, upto), skipped=skipped)
-        return int(found[0].commit_offset) if found else None
+        rows = self._rows("looking ahead", NTH, **_after(start, upto), skipped=skipped)
+        return int(rows[0].commit_offset) if rows else None
 
     def _walk(self, start: Position, upto: int) -> list[Position]:
         positions, at = list[Position](), start
-        while found := self._rows(
+        while rows := self._rows(
             "stepping through the log", STEP, **_after(at, upto), rows=self.settings.rows_of_a_span
         ):
-            ((offset, position, number),) = found
+            ((offset, position, number),) = rows
             at = _Parsed(offset, position + 1).at(at.count + number)
             positions.append(at)
             if number < self.settings.rows_of_a_span:
@@ -178,20 +178,20 @@ class PublicationLog:
         """Notice transactions after ``start`` that were deleted before they were read."""
         parsed = _Parsed.of(start)
         look = self._row("looking for what is deleted", LOOK, offset=parsed.offset)
-        known = max(parsed.needed - 1, self._nothing[1] if self._nothing[0] == start.offset else 0)
+        skipped = max(parsed.needed - 1, self._nothing[1] if self._nothing[0] == start.offset else 0)
         if look.last_offset < parsed.needed - 1:
             self._lose(f"it ends at {look.last_offset}: this is another log, not the log read before")
-        elif not look.there and look.deleted_to > known:
-            self._lose(f"it was deleted up to {look.deleted_to}, and what was read ends before {known + 1}")
+        elif not look.there and look.deleted_to > skipped:
+            self._lose(f"it was deleted up to {look.deleted_to}, and what was read ends before {skipped + 1}")
         if empty:
-            self._nothing = (start.offset, max(upto, known))
+            self._nothing = (start.offset, max(upto, skipped))
 
     def plan(self, start: Position, end: Position) -> Sequence[Position]:
         """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         positions = self._walk(start, _Parsed.of(end).offset)
-        found = positions[-1] if positions else start
-        if found != end:
-            missing = end.count - found.count
+        last = positions[-1] if positions else start
+        if last != end:
+            missing = end.count - last.count
             self._lose(f"{missing} operations of the batch up to {end.offset} are not there any more")
         return [*positions[:-1], end]
 

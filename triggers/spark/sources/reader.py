@@ -69,8 +69,8 @@ class Options:
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return true or false."""
-        words = ("true", "false") if default else ("false", "true")
-        return self.choice(name, *words) == "true"
+        choices = ("true", "false") if default else ("false", "true")
+        return self.choice(name, *choices) == "true"
 
     def count(self, name: str, default: int | None = None) -> int | None:
         """Return a whole number of 1 or more."""

@@ -132,9 +132,9 @@ class RedisLog:
     def plan(self, start: Position, end: Position) -> Sequence[Position]:
         """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         positions = list(self._walk(start, end.offset, None))
-        found = positions[-1] if positions else start
-        if found.count != end.count:
-            missing = end.count - found.count
+        last = positions[-1] if positions else start
+        if last.count != end.count:
+            missing = end.count - last.count
             self._lose(f"{missing} entries of the batch up to {end.offset} are not there any more")
         return [*positions[:-1], end]
 
@@ -186,9 +186,9 @@ class RedisLog:
         return patiently(self.settings.waits, self._link.run, script, keys, arguments)
 
     def _page_after(self, after: str, last: str) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:
-        words = ("XRANGE", self.settings.stream, f"({after}", last, "COUNT", PAGE)
+        command = ("XRANGE", self.settings.stream, f"({after}", last, "COUNT", PAGE)
         page: Sequence[tuple[bytes, Mapping[bytes, bytes]]] = patiently(
-            self.settings.waits, self._link.call, "reading", *words
+            self.settings.waits, self._link.call, "reading", *command
         )
         return page
 

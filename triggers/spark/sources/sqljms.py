@@ -84,13 +84,13 @@ class SqlJmsLog:
         while rows is None or at.count - start.count < rows:
             left = self.settings.rows_of_a_span if rows is None else rows - (at.count - start.count)
             lot = _parsed(at)[0] if positions else lot
-            found = self._pin(line, lot, due, min(left, self.settings.rows_of_a_span))
-            if found is None:
+            pinned = self._pin(line, lot, due, min(left, self.settings.rows_of_a_span))
+            if pinned is None:
                 self._lose_line()
                 return self.walk(start, until=until, rows=rows)
-            if not found.entries:
+            if not pinned.entries:
                 break
-            at = Position(f"{found.number}@{line}", at.count + found.entries)
+            at = Position(f"{pinned.number}@{line}", at.count + pinned.entries)
             positions.append(at)
             self._last = at.offset
         return positions

@@ -87,10 +87,10 @@ class Choice:
     def _due_at(self, point: Point) -> Fault | None:
         if self.left is None:
             self.left = list(self.script.faults)
-        for place, (number, fault) in enumerate(self.left):
+        for index, (number, fault) in enumerate(self.left):
             exact = fault is Fault.INTERRUPT and number == point.number  # which no point offers by itself
             if exact or (number <= point.number and fault in point.faults):
-                del self.left[place]
+                del self.left[index]
                 return fault
         return None
 
@@ -177,7 +177,7 @@ class Course:
             for worker, _, _ in self._stack:
                 worker.leases.renew()
 
-    def come_by(self, place: str, *faults: Fault) -> Fault | None:
+    def come_by(self, step: str, *faults: Fault) -> Fault | None:
         """Reach a point; return what goes wrong there.
 
         Raises:
@@ -189,14 +189,16 @@ class Course:
         if worker.dead:
             raise SimulatedDeath
         tired = max((self.queue.deliveries.get(copy.index, 0) for copy in held), default=0)
-        offered = () if tired > self.rules.deliveries else tuple(one for one in faults if self._fits(one))
-        point = Point(len(self.points), place, offered)
+        offered = (
+            () if tired > self.rules.deliveries else tuple(fault for fault in faults if self._fits(fault))
+        )
+        point = Point(len(self.points), step, offered)
         self.points.append(point)
         fault = self.choice.at(point)
         if fault is None:
             return None
-        for one in delivered:
-            one.faults.append(fault.sentence.format(place))
+        for delivery in delivered:
+            delivery.faults.append(fault.sentence.format(step))
         if fault is Fault.DIE:
             self.die()
         if fault is Fault.INTERRUPT:
@@ -216,7 +218,7 @@ class Course:
         """
         worker = self._stack[-1][0]
         if self.killed is not None and len(self._stack) == 1:
-            self._bury(worker, [one for one in self._stack[-1][1] if one not in self._answered])
+            self._bury(worker, [copy for copy in self._stack[-1][1] if copy not in self._answered])
             self.killed()
         worker.dead = True
         worker.leases.close()
@@ -228,13 +230,13 @@ class Course:
     def keep_aside(self, parked: Sequence[Parked]) -> None:
         """Note the parked messages."""
         held = self._stack[-1][1]
-        for one in parked:
-            name = None if one.message is None else one.message.message_id
+        for message in parked:
+            name = None if message.message is None else message.message.message_id
             self.parked |= {copy.index for copy in held if copy.message.message_id == name}
 
-    def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
+    def before_effect(self, step: str, faults: Iterable[Fault]) -> Fault | None:
         """Reach the point of an effect; raise if the process dies, and return what else goes wrong."""
-        fault = self.come_by(place, *faults)
+        fault = self.come_by(step, *faults)
         self._meanwhile(fault)
         return fault
 
@@ -257,11 +259,11 @@ class Course:
         else:
             self._look_at_death(worker, started)
 
-    def _line(self, place: str) -> None:
-        self.come_by(place, Fault.DIE, *((Fault.INTERRUPT,) if self._interrupted() else ()))
+    def _line(self, step: str) -> None:
+        self.come_by(step, Fault.DIE, *((Fault.INTERRUPT,) if self._interrupted() else ()))
 
-    def _line_of_task(self, place: str) -> None:
-        if self.come_by(place, Fault.DIE, Fault.CANCEL) is Fault.CANCEL:
+    def _line_of_task(self, step: str) -> None:
+        if self.come_by(step, Fault.DIE, Fault.CANCEL) is Fault.CANCEL:
             task = asyncio.current_task()
             if task is not None:
                 task.cancel()
@@ -368,7 +370,9 @@ class Course:
         run: Callable[[Any], Any] | None = None,
     ) -> bool:
         """Deliver copies to a worker; False if it died."""
-        delivered = [Delivered(one.index, one.delivered, self._now - BEGINNING, copy=copy) for one in copies]
+        delivered = [
+            Delivered(copied.index, copied.delivered, self._now - BEGINNING, copy=copy) for copied in copies
+        ]
         self.deliveries += delivered
         link = _Link(self, self.queue)
         if not self._stack:
@@ -382,7 +386,7 @@ class Course:
             work = worker.pipeline.deliver(cast("Receiver", link), arrivals)
             outcomes = (run or self.rules.subject.run)(work)
         except (SimulatedDeath, SimulatedInterrupt, asyncio.CancelledError):
-            self._bury(worker, [one for one in copies if one not in link.answered])
+            self._bury(worker, [copy for copy in copies if copy not in link.answered])
             return False
         finally:
             self._stack.pop()
@@ -397,9 +401,9 @@ class Course:
         worker.dead = True
         worker.leases.close()
         worker.background.clear()
-        for one in reversed(held):
-            one.due = self._now
-            self.queue.put(one, first=True)
+        for copy in reversed(held):
+            copy.due = self._now
+            self.queue.put(copy, first=True)
         for task in self.rules.subject.unfinished():
             task.cancel()
 
@@ -473,7 +477,7 @@ class _Link:
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         course = self._course
-        copies = [cast("Copy", one.handle) for one in received]
+        copies = [cast("Copy", arrival.handle) for arrival in received]
         if not copies:
             return
         fault = course.come_by("the acknowledgement", *_ANSWERING)
@@ -489,8 +493,8 @@ class _Link:
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         course = self._course
         course.come_by("giving it back", Fault.DIE)
-        for one in received:
-            copy = cast("Copy", one.handle)
+        for arrival in received:
+            copy = cast("Copy", arrival.handle)
             copy.due = course.now() + delay
             self._queue.put(copy)
             self.answered.append(copy)

@@ -25,7 +25,7 @@ class EffectFailedError(ConnectionError):
 class AtEffects(Protocol):
     """The run in which effects happen."""
 
-    def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
+    def before_effect(self, step: str, faults: Iterable[Fault]) -> Fault | None:
         """Reach the point of an effect; raise if the process dies, and return what else goes wrong."""
         ...
 
@@ -62,15 +62,15 @@ class Effects:
     @contextmanager
     def _having(self, key: Hashable) -> Generator[None]:
         """Apply the faults before and after an effect, which happens in between."""
-        run, place = self.run, f"effect {key}"
-        fault = None if run is None else run.before_effect(place, self._faults)
+        run, step = self.run, f"effect {key}"
+        fault = None if run is None else run.before_effect(step, self._faults)
         if fault is Fault.FAIL:
-            raise EffectFailedError(f"{place} did not happen")
+            raise EffectFailedError(f"{step} did not happen")
         yield
         if run is not None and fault is Fault.DIE_AFTER:
             run.die()
         if fault is Fault.REPLY_LOST:
-            raise EffectFailedError(f"nobody knows whether {place} happened")
+            raise EffectFailedError(f"nobody knows whether {step} happened")
 
     def has(self, key: Hashable = UNNAMED) -> bool:
         """Whether an effect happened: for resolvers."""
@@ -179,15 +179,15 @@ def counter_of(counted: Counted) -> Counter[Hashable]:
             return +Counter({_key(key): int(count) for key, count in named.items()})
         return Counter(_key(key) for key in named)
     if isinstance(counted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-        return Counter(_key(one) for one in counted)
+        return Counter(_key(effect) for effect in counted)
     raise ConfigurationError(
         "effects", f"its function returned {counted!r:.60}", "return a number, a mapping of counts or a list"
     )
 
 
-def _key(one: Any) -> Hashable:
+def _key(value: Any) -> Hashable:
     try:
-        hash(one)
+        hash(value)
     except TypeError:
-        return repr(one)
-    return cast("Hashable", one)
+        return repr(value)
+    return cast("Hashable", value)

@@ -113,10 +113,10 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
             rest = (deliveries, pauses, keep)
             simulation = _simulation(subject, messages, effects, beginning, rest, chance)
             simulation.real = real
-            known = simulation
+            reference = simulation
             instead.put(subject.services)
             simulation.clocks = instead.clocks
-            with patched(lambda: known.current), quiet():
+            with patched(lambda: reference.current), quiet():
                 simulation.learn()
                 if wanted is None:
                     simulation.try_all(crashes, ("exact", "undefined") if counts is None else (counts,))
@@ -154,13 +154,13 @@ def _simulation(
 ) -> "_Simulation":
     deliveries, pauses, keep = rest
     beginning.reach()
-    known = named(messages, subject.trigger.destination)
+    destinations = named(messages, subject.trigger.destination)
     groups = [_group(message) for message in messages]
     resolver = subject.trigger.resolver
     durable = [effects, None if resolver is None else resolver.function, *keep]
     memory = memory_of(subject.services, durable=durable, reset=beginning.reset)
     rules = Rules(
-        subject, known, beginning.count, memory, deliveries, pauses, not isinstance(effects, Effects)
+        subject, destinations, beginning.count, memory, deliveries, pauses, not isinstance(effects, Effects)
     )
     ledger = effects if isinstance(effects, Effects) else None
     return _Simulation(subject.trigger.name, beginning, ledger, seed, rules=rules, groups=groups)

@@ -56,7 +56,7 @@ class ProcessMemory:
 
     def survive(self) -> None:
         """Put back what is certainly forgotten, and keep what may represent a database."""
-        self._restore({one: kept for one, kept in self.containers.items() if one not in self.ambiguous})
+        self._restore({key: kept for key, kept in self.containers.items() if key not in self.ambiguous})
 
     def _restore(self, containers: dict[int, tuple[Any, Any]]) -> None:
         for container, before in containers.values():
@@ -72,10 +72,10 @@ def memory_of(
 ) -> ProcessMemory:
     """Return the memory of services in their process, as it is now."""
     kept, places = _kept(durable)
-    cleared = {id(one) for one in _reached(reset)}
+    cleared = {id(value) for value in _reached(reset)}
     memory, ambiguous = ProcessMemory(), set[int]()
-    for _, value, assign, place in (one for service in services for one in _named(service)):
-        lasts = place in places or id(value) in kept
+    for _, value, assign, position in (one for service in services for one in _named(service)):
+        lasts = position in places or id(value) in kept
         clear = getattr(value, "cache_clear", None)
         if callable(clear):
             memory.caches.append(clear)
@@ -99,11 +99,11 @@ def _kept(durable: Iterable[object]) -> tuple[set[int], set[Place]]:
     A number or text is identified only by its place: the same value may be anywhere else.
     """
     objects, places = set[int](), set[Place]()
-    for one in (one for root in durable for one in _reached(root)):
+    for one in (value for root in durable for value in _reached(root)):
         if type(one) not in _PLAIN:
             objects.add(id(one))
         if isinstance(one, FunctionType):
-            places.update(place for _, _, _, place in _own(one))
+            places.update(position for _, _, _, position in _own(one))
     return objects, places
 
 
@@ -120,15 +120,15 @@ def _functions(service: object) -> Iterator[FunctionType]:
     """Yield a function and the functions of its module that it names, directly or not."""
     waiting, seen = [service], set[int]()
     while waiting:
-        one = inspect.unwrap(cast("Any", waiting.pop())) if waiting else None
-        if isinstance(one, MethodType):
-            one = one.__func__
-        if not isinstance(one, FunctionType) or id(one) in seen:
+        function = inspect.unwrap(cast("Any", waiting.pop())) if waiting else None
+        if isinstance(function, MethodType):
+            function = function.__func__
+        if not isinstance(function, FunctionType) or id(function) in seen:
             continue
-        seen.add(id(one))
-        yield one
-        for _, value, _, _ in _own(one):
-            if isinstance(value, FunctionType | MethodType) and value.__module__ == one.__module__:
+        seen.add(id(function))
+        yield function
+        for _, value, _, _ in _own(function):
+            if isinstance(value, FunctionType | MethodType) and value.__module__ == function.__module__:
                 waiting.append(value)
 
 
@@ -141,7 +141,7 @@ def named_by(service: object) -> Iterator[tuple[str, Any, Callable[[Any], None] 
         for name, value, assign, _ in _own(function, every=True):
             yield name, value, assign
             if type(value).__module__ == function.__module__:
-                yield from ((f"{name}.{part}", one, put) for part, one, put, _ in _state_of(value))
+                yield from ((f"{name}.{part}", content, put) for part, content, put, _ in _state_of(value))
 
 
 def _named(service: object) -> Iterator[Named]:
@@ -208,17 +208,17 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _names(code: CodeType) -> Iterable[str]:
-    return dict.fromkeys(name for one in _codes(code) for name in one.co_names)
+    return dict.fromkeys(name for inner in _codes(code) for name in inner.co_names)
 
 
 def _stored(code: CodeType) -> frozenset[str]:
     import dis  # noqa: PLC0415  (needed once for each service)
 
     wanted = {"STORE_GLOBAL", "STORE_DEREF", "STORE_NAME"}
-    found = {
-        step.argval for one in _codes(code) for step in dis.get_instructions(one) if step.opname in wanted
+    names = {
+        step.argval for inner in _codes(code) for step in dis.get_instructions(inner) if step.opname in wanted
     }
-    return frozenset(str(name) for name in found)
+    return frozenset(str(name) for name in names)
 
 
 def _reached(root: object) -> Iterator[object]:
@@ -245,18 +245,18 @@ def _parts(one: object) -> Iterable[object]:
     if isinstance(one, tuple):
         return cast("tuple[object, ...]", one)
     if isinstance(one, functools.partial):
-        known = cast("functools.partial[object]", one)
-        return [known.func, *known.args, *known.keywords.values()]
+        bound = cast("functools.partial[object]", one)
+        return [bound.func, *bound.args, *bound.keywords.values()]
     owner = getattr(one, "__self__", None)  # a method of a built-in container
     if owner is not None and not inspect.ismodule(owner):
         return [owner]
     return _attributes(one)
 
 
-def _attributes(one: object) -> Iterable[object]:
+def _attributes(value: object) -> Iterable[object]:
     """Return the attributes of an object, and the callables in it if it is used as a function."""
-    if inspect.ismodule(one) or isinstance(one, type):
+    if inspect.ismodule(value) or isinstance(value, type):
         return []
-    called = inspect.getattr_static(type(one), "__call__", None)
+    called = inspect.getattr_static(type(value), "__call__", None)
     functions = [called] if isinstance(called, FunctionType) else []
-    return [*getattr(one, "__dict__", {}).values(), *functions]
+    return [*getattr(value, "__dict__", {}).values(), *functions]

@@ -80,13 +80,13 @@ def _one_life(work: Callable[[], None], course: Course, ledger: Effects | None) 
         _live(work, course, ledger, writing)
     os.close(writing)
     try:
-        words = _read(reading)
+        answer = _read(reading)
     finally:
         os.close(reading)
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
-    result = pickle.loads(words) if words else "it ended without a word"  # noqa: S301  (of our own)
+    result = pickle.loads(answer) if answer else "it ended without a word"  # noqa: S301  (of our own)
     if not isinstance(result, Life):
         raise RealRunError(f"a process of a simulated run failed: {result}")
     return result
@@ -94,12 +94,12 @@ def _one_life(work: Callable[[], None], course: Course, ledger: Effects | None) 
 
 def _read(reading: int) -> bytes:
     """Read until the process is dead."""
-    words = bytearray()
+    pickled = bytearray()
     while select.select([reading], [], [], LONGEST)[0]:
         part = os.read(reading, 1 << 16)
         if not part:
-            return bytes(words)
-        words += part
+            return bytes(pickled)
+        pickled += part
     return b""
 
 
@@ -124,9 +124,9 @@ def _live(work: Callable[[], None], course: Course, ledger: Effects | None, writ
 
 
 def _write(writing: int, what: Life | str) -> None:
-    words = memoryview(pickle.dumps(what))
-    while words:
-        words = words[os.write(writing, words) :]
+    pickled = memoryview(pickle.dumps(what))
+    while pickled:
+        pickled = pickled[os.write(writing, pickled) :]
 
 
 def _life(course: Course, ledger: Effects | None, *, ended: bool) -> Life:

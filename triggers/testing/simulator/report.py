@@ -130,7 +130,7 @@ class Report:
     def shortest(self) -> Finding | None:
         """The shortest script that lost or doubled an effect; None if there is none."""
         return min(
-            [*self.doubled, *self.lost], key=lambda one: (len(one), len(one.script.faults)), default=None
+            [*self.doubled, *self.lost], key=lambda case: (len(case), len(case.script.faults)), default=None
         )
 
     def replay(self, script: str) -> "Report":
@@ -149,11 +149,11 @@ class Report:
             raise AssertionError(str(self))
 
     def __repr__(self) -> str:
-        found = self.shortest
-        if found is None:
+        counterexample = self.shortest
+        if counterexample is None:
             return f"<{self.trigger}: {self.scripts} scripts, nothing lost or doubled>"
-        what = "doubled" if found.doubled else "lost"
-        return f"<{self.trigger}: {what} in {len(found)} steps: replay({found.replay!r})>"
+        what = "doubled" if counterexample.doubled else "lost"
+        return f"<{self.trigger}: {what} in {len(counterexample)} steps: replay({counterexample.replay!r})>"
 
     def __str__(self) -> str:
         head = f"{self.trigger}: {self.scripts} scripts (seed {self.seed}), "
@@ -172,16 +172,16 @@ class Report:
 def steps_of(course: Course, messages: Sequence[Message]) -> Sequence[Step]:
     """Return the deliveries of a run, as the lines of a table."""
     return [
-        _step(number, one, course, messages[one.index].uuid)
-        for number, one in enumerate(course.deliveries, 1)
+        _step(number, delivery, course, messages[delivery.index].uuid)
+        for number, delivery in enumerate(course.deliveries, 1)
     ]
 
 
-def _step(number: int, one: Delivered, course: Course, uuid: str | None) -> Step:
-    outcome = one.outcome
-    count = one.count if course.choice.script.counts == "exact" else UNDEFINED_COUNT
-    happened = "; ".join(one.faults) or ("a copy, beside the run above" if one.copy else "")
-    after = _duration(one.elapsed.total_seconds())
+def _step(number: int, delivery: Delivered, course: Course, uuid: str | None) -> Step:
+    outcome = delivery.outcome
+    count = delivery.count if course.choice.script.counts == "exact" else UNDEFINED_COUNT
+    happened = "; ".join(delivery.faults) or ("a copy, beside the run above" if delivery.copy else "")
+    after = _duration(delivery.elapsed.total_seconds())
     if outcome is None:
         return Step(number, uuid or "", after, count, None, "process died", "none", happened)
     status = str(outcome.status or ("rejected" if outcome.rejected else "undecided"))

@@ -24,8 +24,8 @@ class Simulator:
 
     def exactly_once(self, trigger: Any, messages: Sequence[Message], **options: Any) -> Report:
         """Do the same as :func:`triggers.testing.exactly_once`, with the seed of the session."""
-        given: dict[str, Any] = {"seed": self.seed, **options}
-        return exactly_once(trigger, messages, **given)
+        arguments: dict[str, Any] = {"seed": self.seed, **options}
+        return exactly_once(trigger, messages, **arguments)
 
     def exactly_once_batch(
         self, function: Any, rows: "Sequence[Mapping[str, Any]] | DataFrame", **options: Any
@@ -33,5 +33,5 @@ class Simulator:
         """Do the same as :func:`triggers.testing.exactly_once_batch`, with the seed of the session."""
         from triggers.testing.simulator.batches.exactly_once_batch import exactly_once_batch  # noqa: PLC0415  (needs Spark)
 
-        given: dict[str, Any] = {"seed": self.seed, **options}
-        return exactly_once_batch(function, rows, **given)
+        arguments: dict[str, Any] = {"seed": self.seed, **options}
+        return exactly_once_batch(function, rows, **arguments)

@@ -37,7 +37,7 @@ class Course(Protocol):
         """Return the run's time."""
         ...
 
-    def come_by(self, place: str, *faults: Fault) -> Fault | None:
+    def come_by(self, step: str, *faults: Fault) -> Fault | None:
         """Reach a point; return what goes wrong there, or raise if the process dies."""
         ...
 
@@ -50,16 +50,16 @@ class Course(Protocol):
         ...
 
 
-async def carried_out(course: Course, place: str, call: Callable[[], Awaitable[T]]) -> T:
+async def carried_out(course: Course, step: str, call: Callable[[], Awaitable[T]]) -> T:
     """Make a call to the history, with the fault at this point."""
-    fault = course.come_by(place, Fault.DIE, Fault.DIE_AFTER, Fault.AWAY, Fault.REPLY_LOST)
+    fault = course.come_by(step, Fault.DIE, Fault.DIE_AFTER, Fault.AWAY, Fault.REPLY_LOST)
     if fault is Fault.AWAY:
-        raise HistoryUnavailableError(place)
+        raise HistoryUnavailableError(step)
     result = await call()
     if fault is Fault.DIE_AFTER:
         course.die()
     if fault is Fault.REPLY_LOST:
-        raise HistoryUnavailableError(place)
+        raise HistoryUnavailableError(step)
     return result
 
 
@@ -96,9 +96,9 @@ class SimulatedHistory(MemoryHistory):
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release, or not."""
         settle = super().settle
-        released = all(one.outcome is None for one in settlements)
-        place = "the release" if released else "the completion"
-        return await carried_out(self._course, place, lambda: settle(trigger, settlements))
+        released = all(settlement.outcome is None for settlement in settlements)
+        step = "the release" if released else "the completion"
+        return await carried_out(self._course, step, lambda: settle(trigger, settlements))
 
 
 class SimulatedParking(MemoryParking):

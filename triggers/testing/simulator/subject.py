@@ -114,13 +114,13 @@ class Subject:
     base: MessagePipeline | None = None
 
     @classmethod
-    def of(cls, given: Any, call: Callable[[Message], Any] | None = None) -> "Subject":
+    def of(cls, subject: Any, call: Callable[[Message], Any] | None = None) -> "Subject":
         """Return the twin of a trigger, also behind a guarded task or a guard, which needs ``call``.
 
         Raises:
             ConfigurationError: it cannot be simulated.
         """
-        trigger, function = trigger_behind(given, call)
+        trigger, function = trigger_behind(subject, call)
         if not isinstance(trigger, Trigger):
             raise ConfigurationError(
                 "trigger",
@@ -153,8 +153,8 @@ class Subject:
     def services(self) -> Sequence[Callable[..., Any]]:
         """Return the user's functions that run for a message."""
         routes = [route.binding.service for route in self.trigger.routing.routes]
-        given = [self.function or self.trigger.service, *routes, self.trigger.settings.uuid]
-        return [innermost(one) for one in given if callable(one)]
+        functions = [self.function or self.trigger.service, *routes, self.trigger.settings.uuid]
+        return [innermost(function) for function in functions if callable(function)]
 
     def pipeline(self) -> MessagePipeline:
         """Return the pipeline from which the workers' pipelines are made."""
@@ -251,9 +251,9 @@ def _of_task(task: Any) -> Behind | None:
         return None
     function = _plain(own)
     for guards in APPLICATIONS:
-        known = guards.tasks().get(name)
-        if known is not None and _plain(known) is function:
-            (made,) = [one for one in guards.triggers(only_callable=True) if one.name == name]
+        guarded = guards.tasks().get(name)
+        if guarded is not None and _plain(guarded) is function:
+            (made,) = [trigger for trigger in guards.triggers(only_callable=True) if trigger.name == name]
             return _known_by(made, _option(task, "uuid"), function), function
     raise ConfigurationError("trigger", f"task {name} is not guarded", "guard its application")
 
@@ -278,8 +278,8 @@ def _known_by(made: Trigger[..., Any], key: Any, function: Callable[..., Any]) -
 
 
 def _option(task: Any, name: str) -> Any:
-    for place in _OPTIONS:
-        options: Any = getattr(task, place, None)
+    for attribute in _OPTIONS:
+        options: Any = getattr(task, attribute, None)
         if isinstance(options, dict) and cast("Any", options).get(name) is not None:
             return cast("Any", options)[name]
     return getattr(task, name, None)

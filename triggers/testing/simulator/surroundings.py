@@ -96,10 +96,10 @@ class StandIns:
         Raises:
             ConfigurationError: a service waits for another thread.
         """
-        known: dict[int, Any] = {}
+        copies: dict[int, Any] = {}
         for service in services:
             for name, value, assign in named_by(service):
-                instead = known.setdefault(id(value), self._instead_of(name, value))
+                instead = copies.setdefault(id(value), self._instead_of(name, value))
                 if instead is not None and assign is not None:
                     self._put_back.append((assign, value))
                     assign(instead)
@@ -255,29 +255,31 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
 def quiet() -> Generator[None]:
     """Silence the library's log: the report shows the hundreds of deaths."""
     loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers")]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.CRITICAL + 1)
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def submitting(course: Callable[[], Course | None]) -> Callable[..., "Future[Any]"]:
     """Return the replacement of ``ThreadPoolExecutor.submit`` in the calling thread."""
     own, submit = threading.get_ident(), ThreadPoolExecutor.submit
 
-    def simulated(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
+    def simulated(
+        pool: ThreadPoolExecutor, work: Callable[..., Any], /, *positional: Any, **named: Any
+    ) -> Any:
         run = course()
         # Named by the calling function: an event loop waits for its threads by itself.
         caller = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         if run is not None and threading.get_ident() == own and caller not in MACHINERY - {"concurrent"}:
-            later = Later(partial(work, *given, **named))
+            later = Later(partial(work, *positional, **named))
             if run.leave_running(later.thread):
                 return later
-        return submit(pool, work, *given, **named)
+        return submit(pool, work, *positional, **named)
 
     return simulated
 

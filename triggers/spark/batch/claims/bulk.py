@@ -81,25 +81,25 @@ class BulkClaim:
         bodies = FirstBodies(self.url, self.trigger, self.time_to_live, self.patience)
         last_key, last_verdict = None, None
         for keys, counts, *prints in batches:
-            size, known = len(keys), valid(keys)
+            size, named = len(keys), valid(keys)
             groups = np.cumsum(firsts(keys, last_key))
-            same = known
+            same = named
             if self.compares:
-                same = known & ~bodies.unlike(keys, groups, numbers(prints[0]))
-            found = np.where(known & ~same, Verdict.OTHER_BODY, Verdict.ASIDE).astype(np.int8)
+                same = named & ~bodies.unlike(keys, groups, numbers(prints[0]))
+            verdicts = np.where(named & ~same, Verdict.OTHER_BODY, Verdict.ASIDE).astype(np.int8)
             claimed = first_of_groups(groups, same, begun=last_verdict is not None)
             if claimed.any():
                 classes = classes_of(numbers(counts)[claimed])
-                found[claimed] = self._judge(only(keys, claimed), classes)
+                verdicts[claimed] = self._judge(only(keys, claimed), classes)
             # Every further row of a uuid gets the verdict of its first row, which may be in the batch before.
             first_at = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
-            of_first = np.where(first_at < 0, last_verdict or 0, found[first_at])
-            if size and known[-1]:
+            of_first = np.where(first_at < 0, last_verdict or 0, verdicts[first_at])
+            if size and named[-1]:
                 is_begun = claimed[groups == groups[-1]].any() or (
                     groups[-1] == 0 and last_verdict is not None
                 )
                 last_key, last_verdict = last_of(keys), int(of_first[-1]) if is_begun else None
-            yield np.where(same & ~claimed, of_first + AGAIN, found).astype(np.int8)
+            yield np.where(same & ~claimed, of_first + AGAIN, verdicts).astype(np.int8)
         if self.closes:  # this worker may be idle now, and another worker may take the next task
             close_history(self.url)
 
@@ -112,15 +112,15 @@ class BulkClaim:
         """
         met, own = MetDigests(), self
 
-        def judge(given: tuple[Array, ...]) -> Numbers:
+        def judge(columns: tuple[Array, ...]) -> Numbers:
             nonlocal own
-            keys, partitions = given
-            found = np.full(len(keys), Verdict.ASIDE, np.int8)
-            known = valid(keys)
-            if known.any():
+            keys, partitions = columns
+            verdicts = np.full(len(keys), Verdict.ASIDE, np.int8)
+            named = valid(keys)
+            if named.any():
                 own = own._in_partition(numbers(partitions))
-                found[known] = own._of_any_order(keys if known.all() else only(keys, known), met)  # noqa: SLF001
-            return found
+                verdicts[named] = own._of_any_order(keys if named.all() else only(keys, named), met)  # noqa: SLF001
+            return verdicts
 
         yield from one_ahead(judge, batches)
 
@@ -202,7 +202,7 @@ class BulkClaim:
     def _claim_packed(self, store: PackedClaims, lines: Numbers, kinds: Numbers) -> Sequence[tuple[int, int]]:
         """Claim digests and note the findings; return indexes and fences to adopt."""
         order, adoptable = near(lines), list[tuple[int, int]]()
-        found = patiently(
+        answers = patiently(
             self.patience,
             store.claim_packed,
             self.trigger,
@@ -212,14 +212,16 @@ class BulkClaim:
             time_to_live=self.time_to_live,
         )
         first = 0
-        for indexes, entries in found:
+        for indexes, entries in answers:
             piece, of_each = order[first : first + len(indexes)], np.frombuffer(indexes, np.uint8)
             first += len(indexes)
             judged = [None if entry is None else (*self._kind(entry), entry.fence) for entry in entries]
-            kinds[piece] = np.array([0 if one is None else one[0] for one in judged], np.int8)[of_each]
-            for index, one in enumerate(judged):
-                if one is not None and one[1]:
-                    adoptable += [(int(at), one[2]) for at in piece[of_each == index]]
+            kinds[piece] = np.array(
+                [0 if judgement is None else judgement[0] for judgement in judged], np.int8
+            )[of_each]
+            for index, judgement in enumerate(judged):
+                if judgement is not None and judgement[1]:
+                    adoptable += [(int(at), judgement[2]) for at in piece[of_each == index]]
         return adoptable
 
     def _claim(
@@ -232,12 +234,12 @@ class BulkClaim:
         asked = uuids if len(indexes) == len(uuids) else [uuids[index] for index in indexes]
         kinds[list(indexes)] = LEFT_OUT if self.run.committed else 0
         adoptable: list[tuple[int, int]] = []
-        for index, found in zip(indexes, self._found(asked), strict=True):
-            if found is None:
+        for index, entry in zip(indexes, self._found(asked), strict=True):
+            if entry is None:
                 continue
-            kinds[index], is_adoptable = self._kind(found)
+            kinds[index], is_adoptable = self._kind(entry)
             if is_adoptable:
-                adoptable.append((index, found.fence))
+                adoptable.append((index, entry.fence))
         return adoptable
 
     def _found(self, uuids: Sequence[str]) -> Sequence[Entry | None]:

@@ -71,19 +71,19 @@ class Terms:
 
     def table(self) -> Numbers:
         """Return the verdict on each kind of row, by the finding and the class of its delivery count."""
-        table = [[self._verdict(kind, count) for count in _CLASSES] for kind in KINDS]
+        table = [[self._verdict(finding, count) for count in _CLASSES] for finding in KINDS]
         ends = [Verdict.LEFT_OUT] * len(_CLASSES), [Verdict.ADOPTED] * len(_CLASSES)
         return np.array([*table, *ends], np.int8)
 
-    def _verdict(self, kind: tuple[Found, bool], count: Count) -> int:
-        found, replayed = kind
-        if replayed and found is Found.COMPLETED_OK:
+    def _verdict(self, finding: tuple[Found, bool], count: Count) -> int:
+        history, replayed = finding
+        if replayed and history is Found.COMPLETED_OK:
             return Verdict.DONE
         if replayed and self.executes_replayed:
             word = Word.NEW
         else:
             word = Word.NOT_ASKED if (self.asks_replayed if replayed else self.asks) else Word.NONE
-        facts = Facts(count=count, history=HistoryUse.ON, found=found, word=word)
+        facts = Facts(count=count, history=HistoryUse.ON, found=history, word=word)
         decision = decide(facts, self.policy)
         if decision.ask:
             return Verdict.REPLAYED if replayed else Verdict.ASKED

@@ -78,8 +78,8 @@ def task_count(batch: DataFrame, settings: BatchSettings) -> int:
     if settings.partitions is not None:
         return settings.partitions
     spark = batch.sparkSession
-    given = spark.conf.get("spark.sql.shuffle.partitions") or ""
-    most = int(given) if given.isdecimal() else UNTOLD_PARTITIONS  # "auto", on Databricks
+    configured = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    most = int(configured) if configured.isdecimal() else UNTOLD_PARTITIONS  # "auto", on Databricks
     try:
         return min(most, spark.sparkContext.defaultParallelism)
     except REFUSALS:  # Spark Connect does not have it

@@ -107,7 +107,7 @@ class BatchCourse:
         self.parked: set[str] = set()
         self.unfinished: list[Row] = []
         self.failure: Exception | None = None
-        self._waiting = [list(one) for one in batches]
+        self._waiting = [list(batch) for batch in batches]
         self._driver: ForeachBatch | None = None
         self._dead = False
         self._tired = False
@@ -124,7 +124,7 @@ class BatchCourse:
                 break
             del self._waiting[0]
             batch += 1
-        self.parked = {one.uuid or "" for one in drive(history_at(self.rules.history).parking.list())}
+        self.parked = {parked.uuid or "" for parked in drive(history_at(self.rules.history).parking.list())}
 
     def _hand_over(self, batch: int, rows: Sequence[Row]) -> None:
         attempt = 0
@@ -196,10 +196,10 @@ class BatchCourse:
             self._inside = False
             self._look_at_death()
 
-    def _line(self, place: str) -> None:
+    def _line(self, step: str) -> None:
         """Die between two lines, only in the first batch: a run takes a second."""
         if self.lines[-1].batch == 0:
-            self.come_by(place, Fault.DIE)
+            self.come_by(step, Fault.DIE)
 
     def _look_at_death(self) -> None:
         """Notice what a handler of the function did after the driver had died.
@@ -219,7 +219,7 @@ class BatchCourse:
 
     # The methods that the effects of a run call.
 
-    def come_by(self, place: str, *faults: Fault) -> Fault | None:
+    def come_by(self, step: str, *faults: Fault) -> Fault | None:
         """Reach a point; return what goes wrong there.
 
         Raises:
@@ -227,12 +227,12 @@ class BatchCourse:
         """
         if self._dead:
             raise SimulatedDeath
-        point = Point(len(self.points), place, () if self._tired else tuple(faults))
+        point = Point(len(self.points), step, () if self._tired else tuple(faults))
         self.points.append(point)
         fault = self.choice.at(point)
         if fault is None or fault not in faults:
             return None
-        self.lines[-1].faults += (fault.sentence.format(place),)
+        self.lines[-1].faults += (fault.sentence.format(step),)
         if fault is Fault.DIE:
             self.die()
         return fault
@@ -248,6 +248,6 @@ class BatchCourse:
             self._at_death = self.rules.count()
         raise SimulatedDeath
 
-    def before_effect(self, place: str, faults: Iterable[Fault]) -> Fault | None:
+    def before_effect(self, step: str, faults: Iterable[Fault]) -> Fault | None:
         """Reach the point of an effect; raise if the driver dies, and return what else goes wrong."""
-        return self.come_by(place, *(one for one in faults if one not in {Fault.COPY, Fault.PAUSE}))
+        return self.come_by(step, *(fault for fault in faults if fault not in {Fault.COPY, Fault.PAUSE}))

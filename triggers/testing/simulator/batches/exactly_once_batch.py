@@ -81,9 +81,9 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
             f"{function!r:.60} was not made by @foreach_batch",
             "decorate it; test a trigger itself with exactly_once, before its foreach_batch",
         )
-    given, frame = _rows_of(rows, spark)
-    size = batch or (len(given) + 1) // 2
-    batches = [given[start : start + size] for start in range(0, len(given), size)]
+    parts, frame = _rows_of(rows, spark)
+    size = batch or (len(parts) + 1) // 2
+    batches = [parts[start : start + size] for start in range(0, len(parts), size)]
 
     def run(wanted: str | None) -> Report:
         chance = simulations.default_seed if seed is None else seed
@@ -162,7 +162,11 @@ def _rules(
 ) -> BatchRules:
     effects, beginning, keep = world
     settings = subject.settings
-    asked = [one.function for one in (settings.resolver, settings.replay_resolver) if one is not None]
+    asked = [
+        resolver.function
+        for resolver in (settings.resolver, settings.replay_resolver)
+        if resolver is not None
+    ]
     durable = [effects, *asked, settings.committed, *keep]
     memory = memory_of([innermost(subject.function)], durable=durable, reset=beginning.reset)
     observes = not isinstance(effects, Effects)
@@ -200,7 +204,7 @@ class _BatchSimulation(Search):
         _, apart = self._undisturbed(self.batches)
         if set(apart) != set(together) and apart.total() == together.total():
             self.unnamed = True  # its keys differ in each run: only their number can be compared
-            together, apart = (Counter[Hashable]({UNNAMED: one.total()}) for one in (together, apart))
+            together, apart = (Counter[Hashable]({UNNAMED: counts.total()}) for counts in (together, apart))
         self.due = apart
         if apart != together and sum(self._rowwise().values(), Counter[Hashable]()) == together:
             self.due = together  # each row has separate effects, so a batch removed the effects of another
@@ -243,10 +247,10 @@ class _BatchSimulation(Search):
             return self.due
         if excused >= self._names():
             return Counter()
-        known = self._rowwise()
-        if sum(known.values(), Counter[Hashable]()) != self.due:
+        services = self._rowwise()
+        if sum(services.values(), Counter[Hashable]()) != self.due:
             return Counter()  # an effect is not of one row: nobody can tell which effects are excused
-        return sum((due for name, due in known.items() if name not in excused), Counter[Hashable]())
+        return sum((due for name, due in services.items() if name not in excused), Counter[Hashable]())
 
     def _rowwise(self) -> Mapping[str, Counter[Hashable]]:
         """Learn the effects of each row in a separate batch, when they are needed."""
