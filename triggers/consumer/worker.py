@@ -127,6 +127,8 @@ class Worker:
         receiver = self.receiver or await self._open()
         if self.gate.suspended is not None:
             self.idle = False
+            if self._can.pausing is not None:
+                await self._can.pausing.pause()
             await self._pause(SUSPENDED_PAUSE)
             return True
         batch = self.gate.trigger.settings.batch

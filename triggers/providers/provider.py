@@ -6,11 +6,11 @@ consumers, all methods are coroutines that never suspend over a blocking driver.
 
 Each optional capability of a receiver or a provider is a protocol: :class:`TakingOver`,
 :class:`KeepingOrder`, :class:`TakingFailures`, :class:`CountingRefusals`, :class:`SharingTransactions`,
-:class:`Placing` and :class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`,
-:class:`Answering`, :class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`,
-:class:`TellingPermissions`, :class:`ServingMany`, :class:`Interruptible` and
-:class:`~triggers.providers.backlog.TellingBacklog` of providers. An object offers a capability by having its
-methods. :func:`capabilities_of` finds out, once for each receiver or provider.
+:class:`Placing`, :class:`Limited` and :class:`Pausing` of receivers; :class:`DividingGroups`,
+:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase`,
+:class:`Bounded`, :class:`GivingUp`, :class:`TellingPermissions`, :class:`ServingMany`, :class:`Interruptible`
+and :class:`~triggers.providers.backlog.TellingBacklog` of providers. An object offers a capability by having
+its methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
 import inspect
@@ -177,6 +177,21 @@ class CountingRefusals(Protocol):
 
     def take_refusals(self) -> int:
         """Return how many were refused since the last call; such messages may come again."""
+        ...
+
+
+@runtime_checkable
+class Pausing(Protocol):
+    """A receiver to which the provider pushes messages, although nobody asks for more: not if suspended."""
+
+    async def pause(self) -> None:
+        """Let the provider push nothing until the next ``receive``, and give back what was not handed over.
+
+        Unsettled messages stay as they are. It may be called again.
+
+        Raises:
+            ProviderUnavailableError: nothing is held any more.
+        """
         ...
 
 
@@ -450,6 +465,7 @@ class Capabilities:
     sharing_transactions: SharingTransactions | None = None
     placing: Placing | None = None
     limited: Limited | None = None
+    pausing: Pausing | None = None
     dividing_groups: DividingGroups | None = None
     temporary_destinations: TemporaryDestinations | None = None
     answering: Answering | None = None

@@ -16,7 +16,9 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, Running
 from triggers import FatalError, Message, TransientError
 from triggers.detection.suspension import TERMS, Fate, Suspension, Terms, Waker
+from triggers.providers.backlog import Backlog
 from triggers.providers.opening import open_provider
+from triggers.providers.provider import capabilities_of
 
 #: How long it is watched that nothing runs; many times the interval of the monitors here.
 WATCHED = 0.5
@@ -68,8 +70,24 @@ class Shop:
 
     @property
     def is_pushed(self) -> bool:
-        """Whether the broker may still push messages to a consumer when its suspension begins."""
+        """Whether the broker pushes messages to consumers."""
         return self._url.startswith("rabbitmq:")
+
+    def pushed_to(self) -> int:
+        """To how many consumers the broker pushes."""
+        return self._backlog().consumers or 0
+
+    def waiting(self) -> int:
+        """How many messages wait that no consumer has."""
+        return self._backlog().waiting or 0
+
+    def _backlog(self) -> Backlog:
+        provider = open_provider(self._url)
+        telling = capabilities_of(provider).telling_backlog
+        assert telling is not None
+        [backlog] = drive(telling.backlogs([(self.destination, self.destination)]))
+        drive(provider.close())
+        return backlog
 
     @property
     def ran(self) -> list[str]:
@@ -137,6 +155,7 @@ class Row:
             shop.order(Verb.SUSPEND)
             eventually(lambda: all(kind_of(one) is kind for one in running))
             stays(shop, "0")  # longer than a call that waits for messages, which would give them back
+            eventually(lambda: not shop.is_pushed or shop.pushed_to() == 0)
             shop.send("a")
         elif kind is Suspension.FATAL:
             shop.failures = [FatalError("no such customer")]

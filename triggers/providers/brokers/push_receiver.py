@@ -113,10 +113,11 @@ class Inbox:
         with self._lock:
             self._asking, self._asked_at = False, time.monotonic()
 
-    def take_unasked(self) -> list[Token] | None:
+    def take_unasked(self, *, immediately: bool = False) -> list[Token] | None:
         """Return what was pushed while nobody asked for a while; None if a caller may ask any moment."""
+        idle = 0.0 if immediately else IDLE
         with self._lock:
-            if self._asking or self.lost is not None or time.monotonic() - self._asked_at < IDLE:
+            if self._asking or self.lost is not None or time.monotonic() - self._asked_at < idle:
                 return None
             tokens = [token for token, _ in self._pushed]
             self.taken += len(tokens)
@@ -180,9 +181,9 @@ class PushReceiver:
     """One consumer; the broker may push what the last ``receive`` asked for, and never more.
 
     The wire's thread keeps the connection alive whatever the service does. Messages that are pushed while
-    nobody receives, such as to a suspended trigger, go back after two seconds. A message that is recovered
-    with a delay stays unsettled until the delay has passed: it survives as any other, and comes back sooner
-    if the consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
+    nobody receives go back after two seconds, and at a pause immediately. A message that is recovered with a
+    delay stays unsettled until the delay has passed: it survives as any other, and comes back sooner if the
+    consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
     connects again. Messages that it was to settle then are delivered again.
 
     ``name_of`` names deliveries of a broker that numbers its messages. ``check_limits`` refuses limits that a
@@ -217,6 +218,7 @@ class PushReceiver:
         # In the order in which they came, which is how they go back.
         self._held: dict[Token, None] = {}
         self._closed = False
+        self._paused = False
 
     @property
     def limits(self) -> Limits:
@@ -251,7 +253,7 @@ class PushReceiver:
         deadline = time.monotonic() + wait.total_seconds()
         if self._inbox is None:
             await self.open()
-        inbox = cast("Inbox", self._inbox)
+        inbox, self._paused = cast("Inbox", self._inbox), False
         inbox.begin()
         try:
             taken = inbox.take(limit) or await self._pushed(inbox, limit, deadline)
@@ -364,6 +366,15 @@ class PushReceiver:
         if self._renew is not None and now - self._renewed_at >= self._renew_every * _EARLY:
             self._renewed_at = now
             self._renew()
+
+    async def pause(self) -> None:
+        """Let the broker push nothing until the next ``receive``, and give back what was not handed over."""
+        if self._paused or self._inbox is None:
+            return
+        await self._guarded(self._wire.stop)
+        if unasked := self._inbox.take_unasked(immediately=True):
+            self._answer(unasked, self._wire.release)
+        self._paused = True
 
     async def close(self) -> None:
         """Give back unsettled messages, and leave."""

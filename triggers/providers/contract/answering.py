@@ -6,6 +6,7 @@ from datetime import timedelta
 from history.message import Message
 from triggers.providers.contract.common import (
     A_WHILE,
+    NO_WAIT,
     SOON,
     ContractTools,
     arrivals,
@@ -15,7 +16,7 @@ from triggers.providers.contract.common import (
     numbered,
     take,
 )
-from triggers.providers.provider import Provider
+from triggers.providers.provider import Provider, capabilities_of
 
 
 class AnsweringContract(ContractTools):
@@ -109,6 +110,25 @@ class AnsweringContract(ContractTools):
 
             assert bodies(arrived) == ["0", "2"]
             assert all(self.delivered(delivery, 2) for delivery in arrived)
+
+    async def test_a_paused_receiver_leaves_messages_to_others(
+        self, provider: Provider, another: Provider
+    ) -> None:
+        async with self.receiving(provider, name="a") as receiver:
+            pausing = capabilities_of(receiver).pausing
+            if pausing is None or capabilities_of(provider).dividing_groups is not None:
+                return
+            assert await receiver.receive(2, NO_WAIT) == []  # two may be pushed to it now
+            await pausing.pause()
+            async with self.receiving(another, name="b") as other:
+                await provider.send(self.destination, numbered(2))
+                arrived = await take(other, 2)
+                await other.acknowledge(arrived)
+
+            assert bodies(arrived) == ["0", "1"]
+            assert all(self.delivered(delivery, 1) for delivery in arrived)
+            await provider.send(self.destination, numbered(1))
+            assert len(await take(receiver, 1)) == 1
 
     async def test_closing_twice_is_harmless(self, provider: Provider, another: Provider) -> None:
         async with self.receiving(provider, name="a") as receiver:
