@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import NamedTuple, NewType
 
@@ -132,6 +132,8 @@ DIGEST_SIZE = 16
 _hash = partial(blake2b, digest_size=DIGEST_SIZE)
 
 
+# A message is claimed and, a moment later, settled.
+@lru_cache(maxsize=512)
 def digest(uuid: str) -> bytes:
     """Return the 16 bytes under which a uuid of any length is stored.
 

@@ -273,7 +273,7 @@ class Message(BaseModel):
             if field is None:
                 properties[name] = value
             elif value is not None:
-                fields[field] = _read_header(name, value)
+                fields[field] = read_header(name, value)
         value = body.value if isinstance(body, JsonText) else body
         message = cls(body=value, properties=properties, **fields)
         keep_text(message, body)
@@ -315,11 +315,11 @@ class Message(BaseModel):
 
     def body_size(self) -> int:
         """Return the size of the body in bytes; of a JSON value that did not arrive, as compact JSON."""
+        if isinstance(self.body, bytes):
+            return len(self.body)
         if (received := self.received) is not None:
             return len(received)
         match self.body:
-            case bytes():
-                return len(self.body)
             case str():
                 return len(self.body.encode("utf-8", "surrogatepass"))
             case _:
@@ -412,7 +412,8 @@ def body_as_json(body: bytes | str | JsonValue) -> tuple[str, JsonValue]:
     return ("text" if isinstance(body, str) else "json"), body
 
 
-def _read_header(name: str, value: Any) -> Any:
+def read_header(name: str, value: Any) -> Any:
+    """Return the value of a JMS header as the type of its field, if its text or number has one."""
     match name:
         case "JMSXDeliveryCount" | "JMSPriority" | "JMSXGroupSeq":
             return int(value) if isinstance(value, str) and _is_integer(value) else value

@@ -46,6 +46,7 @@ from history.redis.replies import (
     asked_of,
     in_one_round,
     pieces,
+    read_claim,
     read_entry,
     read_packed_claims,
     rounds,
@@ -360,7 +361,7 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         claim = None
         if following is not None:
             self._check_epoch(trigger, reply[1])
-            (claim,) = self._note_fences(trigger, CLAIMS.read(reply, following.owner))
+            (claim,) = self._note_fences(trigger, [read_claim(reply[2], reply[0], following.owner)])
         if answer.endswith(b"+"):
             with suppress(HistoryUnavailableError):
                 await scripts.run("entries/split", [])

@@ -87,7 +87,7 @@ class ConsumerCore(Controllable):
         self.name = name or default_consumer_name()
         self.provider = opened if self._crew.blocking else opened.for_asyncio()
         self._owns_provider = self.provider is not provider
-        self.gates = [Gate(trigger) for trigger in triggers]
+        self.gates = [Gate(trigger, threads=self._crew.blocking) for trigger in triggers]
         self._watched = Watched(self.gates, monotonic())
         self._endpoint: Endpoint | None = None
         if metrics is not None:

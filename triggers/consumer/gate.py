@@ -37,8 +37,10 @@ class Gate:
     consumers: ``word`` is the command that they have not received yet, and ``herald`` sends it.
     """
 
-    def __init__(self, trigger: Trigger[..., Any]) -> None:
+    def __init__(self, trigger: Trigger[..., Any], *, threads: bool = False) -> None:
         self.trigger = trigger
+        #: Whether all workers are threads without an event loop.
+        self._threads = threads
         self.counts: Counter[str] = Counter()
         #: How many of these messages were parked.
         self.parked = 0
@@ -152,7 +154,7 @@ class Gate:
         with self._lock:
             if self.closed:
                 return None
-            begun = Begun.now()
+            begun = Begun.in_thread() if self._threads else Begun.now()
             self._begun.append(begun)
             return begun
 
@@ -174,11 +176,12 @@ class Gate:
     def note(self, outcome: Outcome) -> None:
         """Count an outcome, and suspend the trigger if it says so."""
         with self._lock:
+            failed = _failed(outcome)
             self.counts[outcome.kind] += 1
             self.parked += outcome.parked
-            _count(self._statistics, outcome)
-            if outcome.attempts or _failed(outcome):
-                self._failing.note(self._cause_of(outcome) if _failed(outcome) else None)
+            _count(self._statistics, outcome, failed=failed)
+            if outcome.attempts or failed:
+                self._failing.note(self._cause_of(outcome) if failed else None)
         if outcome.suspension is not None:
             self.suspend(outcome.reason, outcome.suspension)
             if outcome.suspension is Suspension.FATAL:
@@ -296,15 +299,19 @@ def _failed(outcome: Outcome) -> bool:
     return (outcome.executed or outcome.status is Status.NEW) and outcome.error is not None
 
 
-def _count(totals: Counter[str], outcome: Outcome) -> None:
+#: The names of the statuses in the statistics.
+_NAMES = {status: status.value.lower() for status in Status}
+
+
+def _count(totals: Counter[str], outcome: Outcome, *, failed: bool) -> None:
     """Add the result of a message; in place, because every message calls this."""
     if outcome.rejected:
         totals["rejected"] += 1
     elif outcome.status is not None:
-        totals[outcome.status.value.lower()] += 1
+        totals[_NAMES[outcome.status]] += 1
     if not outcome.acknowledge:
         totals["recovered"] += 1
-    if _failed(outcome):
+    if failed:
         totals["failed"] += 1
     if outcome.attempts:
         totals["runs"] += outcome.attempts

@@ -46,6 +46,11 @@ class Begun(NamedTuple):
             task = asyncio.current_task()
         return cls(time.monotonic(), threading.get_ident(), task)
 
+    @classmethod
+    def in_thread(cls) -> "Begun":
+        """Return the same in a thread without an event loop, which :meth:`now` finds out by an error."""
+        return cls(time.monotonic(), threading.get_ident(), None)
+
     @property
     def age(self) -> float:
         """How many seconds it has taken so far."""

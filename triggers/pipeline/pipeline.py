@@ -202,6 +202,16 @@ class MessagePipeline:
         self, receiver: "Receiver | Answering", received: Sequence[Received], can: Capabilities
     ) -> Sequence[Outcome]:
         self._reach(Step.RECEIVED)
+        if len(received) == 1 and isinstance(received[0], Arrival) and self._answers_plainly(can):
+            outcomes: Sequence[Outcome] = [await self._deliver_one(receiver, received[0])]
+        else:
+            outcomes = await self._deliver_some(receiver, received, can)
+        self._reach(Step.ANSWERED)
+        return outcomes
+
+    async def _deliver_some(
+        self, receiver: "Receiver | Answering", received: Sequence[Received], can: Capabilities
+    ) -> Sequence[Outcome]:
         arrivals = [delivery for delivery in received if isinstance(delivery, Arrival)]
         if at_once := self.settings.acknowledge_mode == "auto":
             await receiver.acknowledge(arrivals)
@@ -227,8 +237,24 @@ class MessagePipeline:
             await receiver.acknowledge(done)
         for seconds, some in back.items():
             await receiver.recover(some, timedelta(seconds=seconds))
-        self._reach(Step.ANSWERED)
         return outcomes
+
+    def _answers_plainly(self, can: Capabilities) -> bool:
+        """Whether a message is answered after its end, by the receiver alone."""
+        return (
+            self.transactions is None
+            and can.taking_failures is None
+            and self.settings.acknowledge_mode != "auto"
+        )
+
+    async def _deliver_one(self, receiver: "Receiver | Answering", arrival: Arrival) -> Outcome:
+        """Handle one message and answer it: as :meth:`_deliver_some`, with fewer calls."""
+        outcome = await self._handle_run(self._begin(arrival.message))
+        if not outcome.acknowledge:
+            await receiver.recover([arrival], timedelta(seconds=outcome.recover_after))
+        elif self.turns is None or not await self.turns.acknowledge([arrival]):
+            await receiver.acknowledge([arrival])
+        return outcome
 
     async def handle(self, message: Message) -> Outcome:
         """Handle one message: a batch of one."""
@@ -238,15 +264,18 @@ class MessagePipeline:
             return await self._handle(message)
 
     async def _handle(self, message: Message) -> Outcome:
-        run = self._begin(message)
-        await self._handle_wave([run])
+        return await self._handle_run(self._begin(message))
+
+    async def _handle_run(self, run: Run, removal: Removal | None = None) -> Outcome:
+        """Handle one message: as :meth:`_handle_runs`, with fewer calls."""
+        await self._handle_wave([run], removal)
         if is_duplicate(run):
             if self.recall is not None:
                 await self.recall([run])
             await tell_of_duplicates([run], self.settings, self.shell, self.forward)
         if self.witness is not None:
             await self.witness([run])
-        return self._outcomes_of([run])[0]
+        return run.outcome() if self.spans is None else self._outcomes_of([run])[0]
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Detect all with one claim, run the NEW ones in order, and complete them with one write.
@@ -270,6 +299,8 @@ class MessagePipeline:
             await store.close()
 
     async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
+        if len(runs) == 1:
+            return [await self._handle_run(runs[0], removal)]
         for wave in _waves(runs):
             await self._handle_wave(wave, removal)
         if self.recall is not None:
@@ -568,8 +599,6 @@ def _is_told_already(run: Run) -> bool:
 
 def _waves(runs: Sequence[Run]) -> Iterable[Sequence[Run]]:
     """Split runs so that no uuid occurs twice in one wave, and each wave waits for the one before it."""
-    if len(runs) <= 1:
-        return [runs] if runs else []
     waves: list[list[Run]] = []
     seen: dict[str, int] = {}
     for run in runs:

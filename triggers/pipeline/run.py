@@ -240,8 +240,10 @@ class Run:
         decision, end = self.decision, self.end
         if self.verdict is not None or decision is None:
             return "; ".join([self.verdict or "it was not judged", *self.notes])
-        sentence = _in_words(decision, None if end is None else end.aftermath)
-        return in_row("; ".join([sentence, *self.notes]) if self.notes else sentence, decision.row)
+        after = None if end is None else end.aftermath
+        if not self.notes:
+            return _usual_reason(decision, after)
+        return in_row("; ".join([_in_words(decision, after), *self.notes]), decision.row)
 
     @property
     def named(self) -> str:
@@ -350,9 +352,14 @@ def patience_with(
     return min(max(lease_left, long_since * share, SHORTEST_RECOVER_DELAY), LONGEST_RECOVER_DELAY)
 
 
-@cache
 def _in_words(decision: Decision, after: Aftermath | None) -> str:
     return explain_verdict(decision) if after is None else explain_run(decision, after)
+
+
+# Of nearly every message.
+@cache
+def _usual_reason(decision: Decision, after: Aftermath | None) -> str:
+    return in_row(_in_words(decision, after), decision.row)
 
 
 @cache

@@ -6,43 +6,45 @@ them, and all other messages.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from history.identity import LONGEST
 from history.json_text import JsonText
-from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message, Properties, keep_text
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
+from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message, Properties, keep_text, read_header
 
 _EMPTY = Message(body=b"")
 _DEFAULTS = vars(_EMPTY)
 
 _set = object.__setattr__
 
+_FIELDS = dict(HEADER_FIELDS)
 _TEXTS = frozenset({"uuid", "message_id", "correlation_id", "type", "destination", "reply_to", "group_id"})
+_FLAGS = frozenset({"persistent", "redelivered"})
 
 
 def plain(headers: Mapping[str, Any], body: object) -> Message | None:
     """Return the message of these JMS headers, properties and body; None if it needs validation."""
     fields: dict[str, Any] = {}
     properties: dict[str, Any] = {}
-    size = 0
+    texts: list[str] = []
     for name, value in headers.items():
-        if type(value) is str:
-            # Together, so that none of them is too long.
-            size += len(name) + len(value)
-            if size > LONGEST or not (_is_unicode(value) and _is_unicode(name)):
-                return None
-        field = HEADER_FIELDS.get(name)
+        field = _FIELDS.get(name)
         if field is None:
             if type(value) is not str:
                 return None
             properties[name] = value
+            texts += name, value
         elif value is not None:
-            if (read := _read(field, value)) is None:
+            if (read := _read(name, field, value)) is None:
                 return None
             fields[field] = read
+            if field in _TEXTS:
+                texts.append(value)
+    # Together, so that none of them is too long.
+    text = "".join(texts)
+    if len(text) > LONGEST or not _is_unicode(text):
+        return None
     if "uuid" in fields:
         properties["uuid"] = fields["uuid"]
     elif "message_id" in fields:
@@ -50,22 +52,16 @@ def plain(headers: Mapping[str, Any], body: object) -> Message | None:
     return _made(body, fields, properties)
 
 
-def _read(field: str, value: Any) -> Any:
+def _read(name: str, field: str, value: Any) -> Any:
     """Return the value of a field; None if it needs validation."""
     if field in _TEXTS:
         return value if type(value) is str and value else None
-    match field:
-        case "timestamp" if type(value) is int:
-            try:
-                return _EPOCH + timedelta(milliseconds=value)
-            except OverflowError:
-                return None
-        case "delivery_count" if type(value) is int and (value > 0 or value == UNDEFINED_COUNT):
-            return value
-        case "redelivered" if type(value) is bool:
-            return value
-        case _:
-            return None
+    if field == "delivery_count":
+        return value if type(value) is int and (value > 0 or value == UNDEFINED_COUNT) else None
+    read = value if type(value) is bool else read_header(name, value)
+    if type(read) is bool:
+        return read if field in _FLAGS else None
+    return read if type(read) is datetime and read.tzinfo is not None else None
 
 
 def _made(body: object, fields: dict[str, Any], properties: dict[str, Any]) -> Message | None:

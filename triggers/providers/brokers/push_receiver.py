@@ -39,17 +39,24 @@ def _new_id() -> str:
     return uuid4().hex
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Token:
-    """The handle of one delivery, by which the wire settles it while its session lasts."""
+    """The handle of one delivery, by which the wire settles it while its session lasts.
+
+    Not frozen: each delivery makes one, and that would take four times as long.
+    """
 
     tag: Any
 
 
 class Inbox:
-    """Deliveries that were pushed and not handed over; the wire's thread adds, the receiver takes."""
+    """Deliveries that were pushed and not handed over; the wire's thread adds, the receiver takes.
 
-    def __init__(self) -> None:
+    ``prepare`` makes of a delivery what the receiver takes, on the wire's thread.
+    """
+
+    def __init__(self, prepare: Callable[[Token, Any], Any] | None = None) -> None:
+        self._prepare = prepare
         self._lock = threading.Lock()
         self._pushed: deque[tuple[Token, Any]] = deque()
         self._waiting: Future[None] | None = None
@@ -71,8 +78,16 @@ class Inbox:
 
     def push(self, token: Token, raw: Any) -> None:
         """Take a delivery."""
+        self.push_all([(token, raw)])
+
+    def push_all(self, deliveries: Sequence[tuple[Token, Any]]) -> None:
+        """Take deliveries together: the receiver finds all of them, or none yet."""
+        if not deliveries:
+            return
+        if (prepare := self._prepare) is not None:
+            deliveries = [(token, prepare(token, raw)) for token, raw in deliveries]
         with self._lock:
-            self._pushed.append((token, raw))
+            self._pushed.extend(deliveries)
             waiting, self._waiting = self._waiting, None
         if waiting is not None:
             fulfil(waiting, None)
@@ -92,6 +107,13 @@ class Inbox:
             count = min(limit, len(self._pushed))
             self.taken += count
             return [self._pushed.popleft() for _ in range(count)]
+
+    def drop(self, lost: Callable[[Token], bool]) -> list[Token]:
+        """Forget deliveries that go to another consumer, and return their handles."""
+        with self._lock:
+            pushed = list(self._pushed)
+            self._pushed = deque(one for one in pushed if not lost(one[0]))
+        return [token for token, _ in pushed if lost(token)]
 
     def next_one(self) -> "Future[None]":
         """Return a future that is fulfilled when there is something to take, or everything is lost."""
@@ -237,7 +259,7 @@ class PushReceiver:
             ConfigurationError: the broker refuses it.
         """
         self._held.clear()
-        inbox = Inbox()
+        inbox = self._new_inbox()
         await self._wire.open(inbox)
         self._inbox = inbox
 
@@ -263,16 +285,22 @@ class PushReceiver:
         finally:
             inbox.end()
         self._held.update((token, None) for token, _ in taken)
-        wire, limits = self._wire, self._limits
-        return [
-            read(
-                partial(wire.decode, raw, limits),
-                handle=token,
-                delivery_id=_new_id if self._name_of is None else partial(self._name_of, raw),
-                raw=partial(wire.raw_fields, raw),
-            )
-            for token, raw in taken
-        ]
+        return [self._handed_over(token, raw) for token, raw in taken]
+
+    def _new_inbox(self) -> Inbox:
+        return Inbox()
+
+    def _handed_over(self, token: Token, raw: Any) -> Received:
+        """Return what the caller gets for what was in the inbox."""
+        return self._read(token, raw)
+
+    def _read(self, token: Token, raw: Any) -> Received:
+        return read(
+            partial(self._wire.decode, raw, self._limits),
+            handle=token,
+            delivery_id=_new_id if self._name_of is None else partial(self._name_of, raw),
+            raw=partial(self._wire.raw_fields, raw),
+        )
 
     async def _pushed(self, inbox: Inbox, limit: int, deadline: float) -> list[tuple[Token, Any]]:
         await self._wire.want(limit)

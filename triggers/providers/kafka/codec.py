@@ -17,8 +17,7 @@ that tells redeliveries apart from new messages, but does not detect what a prod
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, instant, make
@@ -34,8 +33,7 @@ KEY = "kafka_key"
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A record for a topic; ``timestamp`` is in milliseconds since 1970, None for now."""
 
     value: bytes | None
@@ -44,11 +42,10 @@ class Record:
     timestamp: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Consumed:
+class Consumed(NamedTuple):
     """A record as it came, and from where; ``again`` if it was handed out before.
 
-    ``count`` is the delivery count, -1 if none is kept.
+    ``delivery_count`` is -1 if none is kept.
     """
 
     topic: str
@@ -56,7 +53,7 @@ class Consumed:
     offset: int
     record: Record
     again: bool
-    count: int = UNDEFINED_COUNT
+    delivery_count: int = UNDEFINED_COUNT
 
     @property
     def name(self) -> str:
@@ -109,12 +106,12 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
         **_of_key(record.key),
         **texts,
         **typed_of(typed),
-        "JMSXDeliveryCount": consumed.count,
+        "JMSXDeliveryCount": consumed.delivery_count,
         "JMSRedelivered": consumed.again,
     }
     if record.value is None:
         return make({**headers, TOMBSTONE: True}, b"")
-    if limits.leaves_encoded(len(record.value), consumed.count):
+    if limits.leaves_encoded(len(record.value), consumed.delivery_count):
         return make(headers, record.value)
     return make(headers, decode_body(content_type, None, record.value))
 
@@ -123,7 +120,7 @@ def _text(value: bytes | None) -> str | None:
     if value is None:
         return None
     try:
-        return value.decode()
+        return str(value, "utf-8")
     except UnicodeDecodeError:
         return value.hex()
 

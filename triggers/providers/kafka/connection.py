@@ -13,9 +13,8 @@ import heapq
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from history.message import UNDEFINED_COUNT
 from triggers.providers.brokers.push_receiver import Inbox, Token
@@ -43,8 +42,7 @@ _PAUSING = 0.5
 _MOST = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The position of a delivery, and the record itself: it is handed out again from here."""
 
     partition: Partition
@@ -70,6 +68,8 @@ class Member(Membership):
         self._positions = positions
         self._partitions: dict[int, Partition] = {}
         self._handed: set[Token] = set()
+        #: Handed out, and not in the inbox yet: what comes together goes there together.
+        self._ready: list[tuple[Token, Consumed]] = []
         #: Due time, offset, and a number, so that two messages never compare equal.
         self._waiting: list[tuple[float, int, int, Place]] = []
         self._numbers = count()
@@ -106,7 +106,7 @@ class Member(Membership):
         if place.partition.gone:
             return  # another consumer has it
         was = place.consumed
-        again = replace(was, again=was.again or seen)
+        again = was._replace(again=was.again or seen)
         # Messages that are due together come in the order of their partition.
         heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), Place(place.partition, again)))
 
@@ -149,9 +149,7 @@ class Member(Membership):
         """
         deadline = time.monotonic() + SHARING
         while not (self._has_looked or self._closing or self._error) and time.monotonic() < deadline:
-            message = self._consumer.poll(LOOK)
-            if message is not None:
-                self._take(message)
+            self._take(self._consumer.poll(LOOK))
         if not (self._shared or self._closing or self._error):
             _log.warning(
                 "topic %s: Kafka has not shared out the group's partitions for %.0f s; this consumer waits",
@@ -194,10 +192,12 @@ class Member(Membership):
         first = self._consumer.poll(self._until_due())
         if first is None:
             return
-        self._take(first)
+        self._take_one(first)
         if wanted > 1:
+            # After that: a rebalance during this call commits what came before it.
             for message in self._consumer.consume(min(wanted - 1, _MOST), 0):
-                self._take(message)
+                self._take_one(message)
+        self._push()
 
     def _until_due(self) -> float:
         with self._lock:
@@ -211,14 +211,25 @@ class Member(Membership):
                 *_, place = heapq.heappop(self._waiting)
                 if not place.partition.gone:
                     self._hand_out(place)
+        self._push()
 
     def _hand_out(self, place: Place) -> None:
         token = Token(place)
         self._handed.add(token)
         self._credit -= 1
-        self._inbox.push(token, place.consumed)
+        self._ready.append((token, place.consumed))
 
-    def _take(self, message: Any) -> None:
+    def _push(self) -> None:
+        ready, self._ready = self._ready, []
+        self._inbox.push_all(ready)
+
+    def _take(self, message: Any | None) -> None:
+        """Hand out what one poll has brought."""
+        if message is not None:
+            self._take_one(message)
+            self._push()
+
+    def _take_one(self, message: Any) -> None:
         if message.error() is not None:
             if message.error().code() == AT_END:
                 self._unheard.discard(message.partition())
@@ -262,9 +273,7 @@ class Member(Membership):
         if self._joined and not self._paused and time.monotonic() - self._wanted_at > _PAUSING:
             self._fetch(wanted=False)
         if self._paused or not self._joined:
-            message = self._consumer.poll(0)
-            if message is not None:
-                self._take(message)
+            self._take(self._consumer.poll(0))
         self._wake.wait(LOOK)
         self._wake.clear()
 
@@ -418,11 +427,19 @@ class Member(Membership):
                     if self._positions is not None:
                         self._positions.end(partition)
                     self._moved = self._moved or partition.has_open
+            # Others run what the receiver has not seen yet.
+            self._push()
+            self._handed.difference_update(self._inbox.drop(_went_away))
 
     def _leave(self) -> None:
         self._commit(list(self._partitions.values()), waiting=True)
         self._forget([driver.TopicPartition(self._topic, number) for number in list(self._partitions)])
         self._consumer.close()
+
+
+def _went_away(token: Token) -> bool:
+    place: Place = token.tag
+    return place.partition.gone
 
 
 def _tell(topic: str, partitions: Sequence[Any], what: str) -> None:

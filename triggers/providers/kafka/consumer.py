@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ from triggers.providers.brokers.push_receiver import Inbox, PushReceiver, Token
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.membership import JOINING, PATIENCE, Membership
-from triggers.providers.provider import Limits, ProviderUnavailableError, Received
+from triggers.providers.provider import RECEIVE_WAIT, Limits, ProviderUnavailableError, Received
 
 #: Writes copies to the dead-letter topic, with a reason.
 DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
@@ -79,6 +78,12 @@ class KafkaConsumer:
         if not member.joined().done():
             await self._wait_for(member, member.joined(), "joining its group")
 
+    def want_next(self, count: int) -> None:
+        """Let the thread bring so many while a caller works, if it is still a member."""
+        member = self._member
+        if member is not None and not member.over:
+            member.want(count)
+
     async def stop(self) -> None:
         """Let it bring no more, and wait for what is on its way."""
         await self._wait(self._living().stopped(), "stopping")
@@ -122,8 +127,8 @@ class KafkaConsumer:
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""
         consumed = cast("Consumed", raw)
-        if (count := self._count_of(consumed.count)) != consumed.count:
-            consumed = replace(consumed, count=count)
+        if (count := self._count_of(consumed.delivery_count)) != consumed.delivery_count:
+            consumed = consumed._replace(delivery_count=count)
         message = decode(consumed, limits)
         return message if self._known_by is None else message.known_by(self._known_by(consumed))
 
@@ -146,11 +151,30 @@ class KafkaConsumer:
 
 
 class GroupReceiver(PushReceiver):
-    """One consumer of a group; it can keep order, because messages of one key are in one partition."""
+    """One consumer of a group; it can keep order, because messages of one key are in one partition.
+
+    The member's thread also decodes messages, while the caller waits for its service and its history.
+    """
 
     def __init__(self, consumer: KafkaConsumer, shell: Shell) -> None:
         super().__init__(consumer, shell, name_of=name_of)
         self._consumer = consumer
+
+    def _new_inbox(self) -> Inbox:
+        return Inbox(self._read)
+
+    def _handed_over(self, token: Token, raw: Any) -> Received:  # noqa: ARG002
+        return cast("Received", raw)
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries, and let as many come for the next call.
+
+        Nobody misses these: the partitions are ours, and Kafka's client has fetched their messages anyway.
+        """
+        received = await super().receive(limit, wait)
+        if received:
+            self._consumer.want_next(limit)
+        return received
 
     async def hand_out_in_order(self) -> None:
         """Let recovered messages come next, in the order of each partition; a new session does so anyway."""

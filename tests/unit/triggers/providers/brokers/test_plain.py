@@ -14,7 +14,9 @@ from triggers.providers.brokers.plain import plain
 _TEXTS = st.text() | st.text(st.characters(categories=["Cs", "Lu"])) | st.sampled_from(["", "x" * 16_385])
 _NUMBERS = st.integers() | st.integers(-2, 5) | st.floats() | st.booleans()
 _HEADERS = st.dictionaries(
-    _TEXTS | st.sampled_from(sorted(HEADER_FIELDS)), _TEXTS | _NUMBERS | st.none() | st.binary(), max_size=8
+    _TEXTS | st.sampled_from(sorted(HEADER_FIELDS)),
+    _TEXTS | _NUMBERS | _NUMBERS.map(str) | st.none() | st.binary() | st.datetimes(),
+    max_size=8,
 )
 _BODIES = (
     st.binary()
@@ -54,6 +56,8 @@ def test_the_usual_message_needs_no_validation(body: Any) -> None:
     headers = {
         "JMSMessageID": "m",
         "JMSTimestamp": 5,
+        "JMSExpiration": "1700000000123",
+        "JMSDeliveryMode": 2,
         "JMSXDeliveryCount": 2,
         "JMSRedelivered": True,
         "JMSDestination": "orders",
