@@ -107,7 +107,7 @@ def section_of(values: Values) -> Section:
             for index in range(values.period.count)
             if values.reported[index]
         ],
-        values.reported.count(False),
+        values.reported.count(False) - values.coming,
     )
 
 
@@ -159,7 +159,8 @@ def _pieces(numbers: Numbers, most: float, count: int) -> tuple[Sequence[str], S
 
 def _gaps(values: Values) -> Iterator[tuple[float, float]]:
     count, half = values.period.count, (RIGHT - LEFT) / (values.period.count - 1) / 2
-    for is_reported, group in groupby(range(count), lambda index: values.reported[index]):
+    old = range(count - values.coming)
+    for is_reported, group in groupby(old, lambda index: values.reported[index]):
         if not is_reported:
             found = list(group)
             left, right = max(LEFT, _x(found[0], count) - half), min(RIGHT, _x(found[-1], count) + half)
