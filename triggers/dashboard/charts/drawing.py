@@ -73,15 +73,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The charts of a period, and their numbers; ``missing`` parts were not reported."""
+    """The charts of a period, and their numbers; ``missing`` parts were not reported.
+
+    ``is_known`` is False until the first reading.
+    """
 
     period: Period
     charts: Sequence[Chart]
     rows: Sequence[Row]
     missing: int
+    is_known: bool
 
 
-def section_of(values: Values) -> Section:
+def section_of(values: Values, *, is_known: bool = True) -> Section:
     """Return the charts of a period."""
     lines = (
         ("rates", "Messages", "a second", [("done", "done"), ("duplicates", "duplicates")]),
@@ -108,6 +112,7 @@ def section_of(values: Values) -> Section:
             if values.reported[index]
         ],
         values.reported.count(False) - values.coming,
+        is_known,
     )
 
 
