@@ -14,20 +14,24 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
 import psycopg
 
 from history import HistoryStore, open_history
+from history.beside.charts import Step, charts_of
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
 from history.message import Message, Uuid
 from history.store import CLAIM_BATCH
+from history.store.control import Counts
 from history.store.parking import Evidence, Parked, ParkedKind
 from triggers.dashboard import Access, Role, Token, create_app
 from triggers.dashboard.command import keep_what_is_loaded
 from triggers.dashboard.operations import Operations
+from triggers.dashboard.rendering import load_templates
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 
@@ -94,10 +98,12 @@ async def measure(title: str, url: str, count: int, entries: int) -> None:
     began = time.perf_counter()
     remember(url, store, entries)
     fill(store, count)
+    draw(store)
     print(f"{title}: filled in {time.perf_counter() - began:.0f} s")
     token = Token.drawn("somebody", Role.ADMIN)
     app = create_app(url, access=Access(tokens=[token]), store=store)
     operations: Operations = app.state.operations
+    load_templates()
     keep_what_is_loaded()
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as browser:
@@ -191,6 +197,22 @@ def claim_and_complete(store: HistoryStore, first: int, last: int) -> None:
             for uuid, claim in zip(uuids, claims, strict=True)
         ]
         drive(store.settle(name, ends))
+
+
+def draw(store: HistoryStore) -> None:
+    """Let consumers of the triggers have added a step to the charts in each minute of a day."""
+    charts, now = charts_of(store), datetime.now(UTC)
+    if charts is None:
+        return
+    for number in range(TRIGGERS):
+        for ago in range(24 * 60, -1, -1):
+            at, new = now - timedelta(minutes=ago), 3000 * (2000 - ago)
+            counts = Counts(new=new, duplicate=new // 30, runs=new, microseconds=new * 30_000)
+            drive(charts.add(f"book-{number}", at, partial(_step, Step(at, counts, PARKED // TRIGGERS))))
+
+
+async def _step(step: Step) -> Step:
+    return step
 
 
 def fill(store: HistoryStore, count: int) -> None:

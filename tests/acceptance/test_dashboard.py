@@ -254,6 +254,17 @@ def picture(page: Page, name: str) -> None:
         page.screenshot(path=Path(PICTURES) / f"dashboard-{name}.png", clip=clip)
 
 
+def picture_of_charts(page: Page) -> None:
+    """Make pictures of the last hour, of a window and of a phone in the dark, where that is asked for."""
+    if not PICTURES:
+        return
+    page.goto(page.url + "trigger?name=book")
+    page.locator(".charts").first.screenshot(path=Path(PICTURES) / "dashboard-charts.png")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator(".charts").first.screenshot(path=Path(PICTURES) / "dashboard-charts-phone.png")
+
+
 def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_audit_trail(
     page: Page, doubtless: InProcess
 ) -> None:
@@ -638,7 +649,7 @@ def test_charts_are_pictures_with_their_numbers_and_stay_open(page: Page, store:
     page.evaluate("look()")
     expect(page.locator("#line")).to_have_text("live")
     expect(table).to_be_visible()
-    picture(page, "charts")
+    picture_of_charts(page)
 
 
 def test_every_field_and_button_has_a_name_for_a_screen_reader(page: Page) -> None:

@@ -221,6 +221,7 @@ def _serve(
 ) -> None:
     """Open everything, report with ``say`` where it is, and serve it."""
     from triggers.dashboard.app import create_app  # noqa: PLC0415  (loads the pages; --help needs none)
+    from triggers.dashboard.rendering import load_templates  # noqa: PLC0415  (as above)
 
     server: uvicorn.Server | None = None
 
@@ -238,6 +239,7 @@ def _serve(
             stopping=stopping,
         )
         server = _server_of(app)
+        load_templates()
         keep_what_is_loaded()
         say()
         try:

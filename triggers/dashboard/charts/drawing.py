@@ -73,15 +73,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The charts of a period, and their numbers; ``missing`` parts were not reported."""
+    """The charts of a period, and their numbers; ``missing`` parts were not reported.
+
+    ``is_known`` is False until the first reading.
+    """
 
     period: Period
     charts: Sequence[Chart]
     rows: Sequence[Row]
     missing: int
+    is_known: bool
 
 
-def section_of(values: Values) -> Section:
+def section_of(values: Values, *, is_known: bool = True) -> Section:
     """Return the charts of a period."""
     lines = (
         ("rates", "Messages", "a second", [("done", "done"), ("duplicates", "duplicates")]),
@@ -107,7 +111,8 @@ def section_of(values: Values) -> Section:
             for index in range(values.period.count)
             if values.reported[index]
         ],
-        values.reported.count(False),
+        values.reported.count(False) - values.coming,
+        is_known,
     )
 
 
@@ -159,7 +164,8 @@ def _pieces(numbers: Numbers, most: float, count: int) -> tuple[Sequence[str], S
 
 def _gaps(values: Values) -> Iterator[tuple[float, float]]:
     count, half = values.period.count, (RIGHT - LEFT) / (values.period.count - 1) / 2
-    for is_reported, group in groupby(range(count), lambda index: values.reported[index]):
+    old = range(count - values.coming)
+    for is_reported, group in groupby(old, lambda index: values.reported[index]):
         if not is_reported:
             found = list(group)
             left, right = max(LEFT, _x(found[0], count) - half), min(RIGHT, _x(found[-1], count) + half)

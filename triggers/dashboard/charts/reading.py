@@ -18,8 +18,8 @@ from triggers.dashboard.pulse import Pulse
 #: How old what is shown may be before it is read again, in seconds.
 FRESH = 20.0
 
-#: How long a page waits for the first reading, in seconds.
-PATIENCE = 0.15
+#: How long a page waits for the first reading, in seconds; then it looks again.
+PATIENCE = 0.05
 
 #: After how many seconds without a reading all steps are read again.
 ALL_AGAIN = 1800.0
@@ -54,19 +54,20 @@ class Charts:
         ``now`` is the histories' time, in seconds since 1970.
         """
         reading = self._read(names)
-        if reading is not None and not (self._background and self._has_any(names)):
+        if reading is not None and not (self._background and self.has_read(names)):
             wait([reading], PATIENCE if self._background else None)
         with self._lock:
             known = [self._known[name].parts for name in names if name in self._known]
         return [values_of([_of(parts, period) for parts in known], period, now) for period in Period]
 
+    def has_read(self, names: Iterable[str]) -> bool:
+        """Whether any of these triggers was read."""
+        with self._lock:
+            return any(name in self._known for name in names)
+
     def close(self) -> None:
         """Wait for the present reading."""
         self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def _has_any(self, names: Iterable[str]) -> bool:
-        with self._lock:
-            return any(name in self._known for name in names)
 
     def _read(self, names: Iterable[str]) -> "Future[None] | None":
         """Have those read that are old; the triggers of a history that is away stay as they are."""

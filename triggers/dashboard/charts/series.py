@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from history.beside.charts import STEP, Step
 from history.store.control import Counts
@@ -61,12 +61,14 @@ class Values:
     """The values of a period, the oldest first; None where they are not known.
 
     Rates are a second, ``duration`` is the mean of a run in milliseconds. ``first`` is the number of the
-    first part. ``reported`` says for which parts a consumer reported.
+    first part. ``reported`` says for which parts a consumer reported. For the last ``coming`` parts, its
+    report may still come.
     """
 
     period: Period
     first: int
     reported: Sequence[bool]
+    coming: int
     done: Sequence[float | None]
     duplicates: Sequence[float | None]
     failed: Sequence[float | None]
@@ -96,12 +98,20 @@ def values_of(triggers: Sequence[Parts], period: Period, now: float) -> Values:
         period,
         first,
         [bool(some) for some in known],
+        _coming(known, first, period, now),
         [_sum(part.done / part.seconds for part in some) for some in known],
         [_sum(part.duplicates / part.seconds for part in some) for some in known],
         [_sum(part.failed / part.seconds for part in some) for some in known],
         [_mean(some) for some in known],
         [_sum(part.parked for part in some if part.parked is not None) for some in known],
     )
+
+
+def _coming(known: Sequence[Sequence[Part]], first: int, period: Period, now: float) -> int:
+    """Return how many of the last parts are too new to be reported; none after a longer silence."""
+    unknown = sum(1 for _ in takewhile(lambda some: not some, reversed(known)))
+    begin = (first + period.count - unknown) * period.seconds
+    return unknown if now - begin <= LONGEST_STEP.total_seconds() else 0
 
 
 def _between(before: Step, after: Step) -> Part:

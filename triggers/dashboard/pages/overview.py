@@ -70,7 +70,9 @@ def charts_of(operations: Operations, names: Sequence[str]) -> Sequence[Section]
     """Return the charts of some triggers together; they end now, by the histories' clock."""
     reading = operations.pulse.look()
     now = datetime.now(UTC) if reading is None else reading.overview.now
-    return [section_of(values) for values in operations.charts.latest(names, now.timestamp())]
+    latest = operations.charts.latest(names, now.timestamp())
+    is_known = operations.charts.has_read(names) or not names
+    return [section_of(values, is_known=is_known) for values in latest]
 
 
 def facts(operations: Operations) -> dict[str, Any]:

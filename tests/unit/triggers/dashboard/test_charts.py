@@ -94,6 +94,15 @@ def test_a_picture_has_a_line_for_each_piece_and_a_shade_for_each_gap() -> None:
         assert TOP <= y <= BOTTOM
 
 
+@pytest.mark.parametrize(("minute", "gaps"), [(10.9, 1), (12.4, 1), (13.0, 2)])
+def test_the_last_minutes_are_no_gap_while_their_step_may_still_come(minute: float, gaps: int) -> None:
+    steps = [step(ago, new=60) for ago in range(11)]
+
+    section = section_of(values(steps, minute=minute))
+
+    assert len(section.charts[0].gaps) == gaps
+
+
 def test_an_hour_without_a_report_has_no_rows() -> None:
     section = section_of(values())
 
