@@ -16,7 +16,7 @@ FULLER = {
     "history": 17,
     "triggers": 21,
     "triggers/pipeline": 19,
-    "triggers/dashboard": 18,
+    "triggers/dashboard": 19,
     "triggers/dashboard/pages": 18,
     "history/store": 21,
     "history/support": 17,

@@ -5,7 +5,8 @@ is and what they may do. ``api/`` has the addresses for programs, and ``charts/`
 ``pages/`` has a module for each page, and ``templates/`` and ``static/`` have the files for browsers; nothing
 comes from another address. ``survey.py`` counts parked messages and ``pulse.py`` reads consumers' reports,
 both beside the pages: no page waits for a hundred thousand messages. ``pulse.py`` also says which history a
-trigger has. ``groups.py`` puts parked messages in groups, ``places.py`` asks providers for waiting messages,
+trigger has. ``groups.py`` puts parked messages in groups,
+``filters.py`` narrows them, ``places.py`` asks providers for waiting messages,
 ``jobs/`` carries decisions out, and ``questions.py`` asks resolvers; ``operations.py`` has all of that for
 the pages. ``visit.py`` is one request, ``rendering.py`` makes HTML, and ``security.py`` the headers of every
 answer. If the command line has a function for a task, the dashboard calls it.

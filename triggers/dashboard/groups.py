@@ -103,6 +103,10 @@ class Lines(Sequence[Line]):
             ]
         )
 
+    def matching(self, lets_through: Callable[[Line], bool]) -> "Lines":
+        """Return the lines that a filter lets through."""
+        return Lines([one for one in self._kept if lets_through(Line._make(one))])
+
     def others(self, ids: Collection[str]) -> "Lines":
         """Return the lines without these ids."""
         return Lines([one for one in self._kept if one[1] not in ids])

@@ -22,6 +22,7 @@ from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself,
 from triggers.dashboard.access.records import denial_of, record_of
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session
+from triggers.dashboard.filters import Filter
 from triggers.dashboard.groups import cause_of
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.rendering import render, url
@@ -67,7 +68,7 @@ class Visit:
         Raises:
             UnknownNameError: the trigger is unknown.
         """
-        name, operations = self.asked(parameter), self.operations
+        name, operations = self.asked(parameter) or None, self.operations
         reading = None if name is None else operations.pulse.look()
         if name is not None and (reading is None or name not in reading.triggers):
             refuse_unknown_trigger(
@@ -78,6 +79,15 @@ class Visit:
                 setting=parameter,
             )
         return name
+
+    @property
+    def filters(self) -> Filter:
+        """The filters of parked messages in the form, or else in the address.
+
+        Raises:
+            ConfigurationError: one of them is invalid.
+        """
+        return Filter.read(self.given if self.form else self.asked, sees_texts=self.sees_bodies)
 
     def given(self, name: str) -> str | None:
         """Return a field of the form."""

@@ -109,6 +109,17 @@ OPERATIONS = (
                 values=("cause", "host"),
             ),
             Parameter(name="key", about="one group, as in the address of its page", example="3f2a"),
+            Parameter(
+                name="text",
+                about="only messages with this text in the uuid or id; for roles that see bodies, also in"
+                " the reason or error",
+                example="order-1",
+            ),
+            Parameter(
+                name="error", about="only messages with this text in the error's class", example="Time"
+            ),
+            Parameter(name="older", about="only messages that were parked longer ago", example="1h"),
+            Parameter(name="newer", about="only messages that were parked within this time", example="7d"),
         ),
         answer=Answer(
             about="The messages, the oldest of each group first.",

@@ -170,7 +170,9 @@ def _chosen(visit: Visit) -> Choice:
         return _one(visit, next(iter(_given(visit, "trigger")), ""), next(iter(ids), ""))
     survey = visit.operations.surveyor.latest()
     untils, shown = _of_each(visit, "until", keys, _instant), _of_each(visit, "shown", keys, _number)
-    groups = [group for key in dict.fromkeys(keys) if (group := survey.group(key)) is not None]
+    filters = visit.filters
+    whole = [group for key in dict.fromkeys(keys) if (group := survey.group(key)) is not None]
+    groups = [narrowed for group in whole if (narrowed := filters.narrow(group)) is not None]
     hosts = {group.host for group in groups}
     if not groups:
         raise ConfigurationError("group", "nothing is left of it", "look at the others")
@@ -182,6 +184,7 @@ def _chosen(visit: Visit) -> Choice:
     some = None if everything else set(ids)
     parts = [_part(group, some, untils.get(group.key), shown.get(group.key)) for group in groups]
     fields = [("all", "yes")] if everything else [("id", one) for one in dict.fromkeys(ids)]
+    fields += filters.given.items()
     return Choice([part for part in parts if part.messages], fields, groups[0].reason)
 
 

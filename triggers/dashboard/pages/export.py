@@ -52,7 +52,7 @@ def export(visit: Visit) -> Response:
     refuse_unknown("format", "form of an export", form, FORMS)
     survey, key = visit.operations.surveyor.latest(), visit.asked("key")
     groups = asked_groups(visit, survey) if key is None else [survey.group(key)]
-    found = [group for group in groups if group is not None]
+    found = visit.filters.narrowed(group for group in groups if group is not None)
     if key is not None and not found:
         return visit.problem(
             404, "Nothing is left of this group", "Its messages have been decided or closed."

@@ -40,11 +40,12 @@ def asked_groups(visit: Visit, survey: Survey) -> list[Group]:
         UnknownNameError: the address names an unknown trigger or grouping.
     """
     trigger, host = visit.trigger(), visit.asked("host")
-    return [
+    found = (
         group
         for group in (survey.hosts if is_by_host(visit) else survey.groups)
         if trigger in {None, group.trigger} and host in {None, group.host}
-    ]
+    )
+    return visit.filters.narrowed(found)
 
 
 def groups(visit: Visit) -> Response:
@@ -62,6 +63,8 @@ def groups(visit: Visit) -> Response:
         listed=sum(len(group.lines) for group in found),
         count=sum(group.count for group in found),
         trigger=trigger,
+        triggers=sorted(survey.counts()),
+        filters=visit.filters.given,
         host=host,
         by="host" if by_host else None,
         known_hosts=listed({one.host for one in survey.hosts if one.host is not None}),
@@ -70,7 +73,8 @@ def groups(visit: Visit) -> Response:
 
 def group(visit: Visit) -> Response:
     """Show the messages of a group, the oldest first."""
-    found = visit.operations.surveyor.latest().group(visit.asked("key"))
+    whole, filters = visit.operations.surveyor.latest().group(visit.asked("key")), visit.filters
+    found = None if whole is None else filters.narrow(whole)
     if found is None:
         return visit.problem(
             404, "Nothing is left of this group", "Its messages have been decided or closed."
@@ -81,6 +85,7 @@ def group(visit: Visit) -> Response:
         "desk/group.html",
         group=found,
         lines=lines,
+        filters=filters.given,
         assigned=assigned_of(visit.operations.store_of(found.trigger), found.trigger, lines),
         more=len(found.lines) > first + LINES,
         decisions=possible(visit, [found]),

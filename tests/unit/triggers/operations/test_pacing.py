@@ -1,0 +1,47 @@
+"""A pace gives out no more turns than its rate, and catches up a second at most."""
+
+import pytest
+
+from history.errors import ConfigurationError
+from triggers.operations.pacing import CAUGHT_UP, Pace
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_turns_are_as_far_apart_as_the_rate_says() -> None:
+    clock = Clock()
+    pace = Pace(50, clock)
+    taken = list[float]()
+    while clock.now < 102.0:
+        rest = pace.take()
+        if rest == 0:
+            taken.append(clock.now)
+        else:
+            clock.now += rest
+
+    assert len(taken) in {100, 101}
+    assert all(at >= 100.0 + number / 50 - 1e-9 for number, at in enumerate(taken))
+
+
+def test_time_that_slow_runs_lost_is_caught_up_for_a_second_only() -> None:
+    clock = Clock()
+    pace = Pace(10, clock)
+    pace.take()
+    clock.now += 60
+
+    turns = 0
+    while pace.take() == 0:
+        turns += 1
+
+    assert turns == 10 * CAUGHT_UP + 1
+
+
+@pytest.mark.parametrize("rate", [0, -1, 1e9, float("nan"), float("inf")])
+def test_a_rate_that_cannot_be_kept_is_refused(rate: float) -> None:
+    with pytest.raises(ConfigurationError):
+        Pace(rate)
