@@ -301,7 +301,7 @@ MUTANTS = (
     ),
     Mutant(
         _UNDECIDED,
-        "return found.owner in self._tokens.get(uuid, ())",
+        "return entry.owner in self._tokens.get(uuid, ())",
         "return True",
         "tests/unit/triggers/pipeline/test_undecided.py::test_the_oldest_is_forgotten_first",
     ),

@@ -76,12 +76,12 @@ class _Loading(Mapping[str, Any]):
 @cache
 def _load(name: str, target: str) -> Any:
     module, _, attribute = target.partition(":")
-    found = getattr(import_module(module), attribute)
+    loaded = getattr(import_module(module), attribute)
     app = typer.Typer(rich_markup_mode="rich")
-    if isinstance(found, typer.Typer):
-        app.add_typer(found, name=name)
+    if isinstance(loaded, typer.Typer):
+        app.add_typer(loaded, name=name)
     else:
-        app.command(name)(found)
+        app.command(name)(loaded)
     command = typer.main.get_group(app).commands[name]
     _show_flags_plainly(command)
     return command

@@ -112,10 +112,10 @@ def status(
     state = State.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
-        known = known_triggers(store, overview)
-        if trigger not in known:
+        names = known_triggers(store, overview)
+        if trigger not in names:
             refuse_unknown_trigger(store, trigger)
-    rows = [row for name in known if trigger in {None, name} for row in status_rows(name, overview)]
+    rows = [row for name in names if trigger in {None, name} for row in status_rows(name, overview)]
     if state.as_json:
         state.document(rows)
     else:
@@ -164,14 +164,14 @@ def _give_order(
     state = State.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
-        known = known_triggers(store, overview)
-        names = _chosen(patterns, known)
+        known_names = known_triggers(store, overview)
+        names = _chosen(patterns, known_names)
         if verb.lasts:  # a trigger may be disabled before its first run
-            _note_unknown(state, names, known)
+            _note_unknown(state, names, known_names)
         else:
             for name in names:
-                refuse_unknown("TRIGGER", "trigger", name, known)
-            names = [name for name in names if name in known]
+                refuse_unknown("TRIGGER", "trigger", name, known_names)
+            names = [name for name in names if name in known_names]
         held = [name for name in names if verb is Verb.RESUME and overview.held(name)]
         records = [command_record(SecurityEvent(verb.value), trigger=name) for name in names]
         with recorded(store, records):
@@ -185,18 +185,20 @@ def _give_order(
         raise typer.Exit(1)
 
 
-def _note_unknown(state: State, names: Sequence[str], known: Sequence[str]) -> None:
+def _note_unknown(state: State, names: Sequence[str], known_names: Sequence[str]) -> None:
     for name in names:
-        if name not in known:
-            state.note(f"the history knows no trigger {name}, only: {listed(known)}")
+        if name not in known_names:
+            state.note(f"the history knows no trigger {name}, only: {listed(known_names)}")
 
 
-def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
+def _chosen(patterns: Sequence[str], known_names: Sequence[str]) -> list[str]:
     """Return the named triggers, each once; a name without ``*`` need not be known."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
         expression = wildcard(pattern)
-        matching = [name for name in known if expression.fullmatch(name)] if "*" in pattern else [pattern]
+        matching = (
+            [name for name in known_names if expression.fullmatch(name)] if "*" in pattern else [pattern]
+        )
         chosen.update(dict.fromkeys(matching))
     return list(chosen)
 

@@ -152,13 +152,13 @@ def convert(
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError("FILE", f"cannot be read: {error}", "name a readable file") from error
-    (found,) = combined([from_xml(text, str(file))])
+    (wiring,) = combined([from_xml(text, str(file))])
     urls = dict(_name_and_url(option) for option in provider or [])
-    guesses = found.guesses(SQL_PROVIDER)
-    notes = [*found.notes, *guess_notes(guesses, urls)]
-    head = {key: found.raw[key] for key in ("patchbay",) if key in found.raw}
+    guesses = wiring.guesses(SQL_PROVIDER)
+    notes = [*wiring.notes, *guess_notes(guesses, urls)]
+    head = {key: wiring.raw[key] for key in ("patchbay",) if key in wiring.raw}
     providers = {name: {"url": url} for name, url in (guesses | urls).items()}
-    toml = to_toml({**head, "providers": providers, **found.raw})
+    toml = to_toml({**head, "providers": providers, **wiring.raw})
     if state.as_json:
         state.document({"toml": toml, "notes": notes})
     elif output is None:
@@ -179,15 +179,15 @@ def _name_and_url(option: str) -> tuple[str, str]:
     return provider_of(name), url
 
 
-def _history(state: State, given: str | None, file: PatchBayFile) -> str | None:
+def _history(state: State, option: str | None, file: PatchBayFile) -> str | None:
     """Return the history to use: the option's, else the wiring's, else the configured one."""
-    if given:
+    if option:
         with named("--history", HISTORY_URLS):
-            drive(open_history(given).close())
-    if given or file.patchbay.history:
-        return given or file.patchbay.history
-    found = configuration_of(state).find("history")
-    return None if found is None else found.value
+            drive(open_history(option).close())
+    if option or file.patchbay.history:
+        return option or file.patchbay.history
+    setting = configuration_of(state).find("history")
+    return None if setting is None else setting.value
 
 
 def _refuse_unreadable(files: list[Path]) -> None:

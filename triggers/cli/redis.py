@@ -43,9 +43,9 @@ def subscriptions(
 ) -> None:
     """List the subscriptions of a stream. For a forgotten one, the stream keeps all later messages."""
     with _opened(provider) as streams:
-        found = drive(streams.subscriptions(destination))
+        listed = drive(streams.subscriptions(destination))
     state = State.of(context)
-    rows = [asdict(one) for one in found]
+    rows = [asdict(subscription) for subscription in listed]
     shown = [row | {"unread": f"at least {row['unread']}"} if row["is_more"] else row for row in rows]
     state.show("subscriptions", _COLUMNS, rows if state.as_json else shown)
 
@@ -67,27 +67,30 @@ def unsubscribe(
     """
     state = State.of(context)
     with _opened(provider) as streams:
-        found = [one for one in drive(streams.subscriptions(destination)) if one.name == subscription]
-        if not found:
+        matching = [
+            listed for listed in drive(streams.subscriptions(destination)) if listed.name == subscription
+        ]
+        if not matching:
             state.note(f"{destination} has no subscription {subscription}")
             raise typer.Exit(1)
         if not yes:
-            confirm(_question(destination, found[0]))
+            confirm(_question(destination, matching[0]))
         # Messages that came since the question are not given up without another question.
-        left = bool(found[0].pending or found[0].unread)
+        left = bool(matching[0].pending or matching[0].unread)
         drive(streams.unsubscribe(destination, subscription, force=yes or left))
     if state.as_json:
         state.document({"destination": destination, "subscription": subscription, "given_up": left})
     state.say(f"{subscription} has ended")
 
 
-def _question(destination: str, found: "Subscription") -> str:
-    if not found.pending and not found.unread:
-        return f"End {found.name} of {destination}, which has read and acknowledged everything?"
-    since = "" if found.oldest is None else f", the oldest of {found.oldest:%Y-%m-%d %H:%M} UTC"
+def _question(destination: str, subscription: "Subscription") -> str:
+    if not subscription.pending and not subscription.unread:
+        return f"End {subscription.name} of {destination}, which has read and acknowledged everything?"
+    since = "" if subscription.oldest is None else f", the oldest of {subscription.oldest:%Y-%m-%d %H:%M} UTC"
     return (
-        f"End {found.name} of {destination}, and give up {found.pending} that it has not acknowledged "
-        f"and {'at least ' if found.is_more else ''}{found.unread} that it has not read{since}?"
+        f"End {subscription.name} of {destination}, and give up {subscription.pending} that it has not "
+        f"acknowledged and {'at least ' if subscription.is_more else ''}{subscription.unread} that it has "
+        f"not read{since}?"
     )
 
 

@@ -147,11 +147,11 @@ def _summary(
             kept = f" Parked: {parked[name]}." if parked[name] else ""
             yield f"  {name}: {_verdicts_of(count) or 'no messages.'}{kept}"
     asked = [name for name, number in parked.items() if number]
-    for place in sorted({places.get(name) or "" for name in asked}):
-        here = [name for name in asked if (places.get(name) or "") == place]
-        words = ["doubtless", "parked", "list"]
-        words += ["--trigger", here[0]] * (len(here) == 1) + ["--history", place] * bool(place)
-        yield f"Next: {shlex.join(words)}"
+    for url in sorted({places.get(name) or "" for name in asked}):
+        here = [name for name in asked if (places.get(name) or "") == url]
+        command = ["doubtless", "parked", "list"]
+        command += ["--trigger", here[0]] * (len(here) == 1) + ["--history", url] * bool(url)
+        yield f"Next: {shlex.join(command)}"
 
 
 def _messages(count: Counter[str]) -> int:
@@ -162,11 +162,13 @@ def _messages(count: Counter[str]) -> int:
 def _verdicts_of(count: Counter[str]) -> str:
     """Return what became of messages, as sentences; empty if there was none."""
     verdicts = [
-        f"{count[kind]} {verb if count[kind] == 1 else verbs}"
-        for kind, (verb, verbs) in _VERBS.items()
-        if count[kind]
+        f"{count[outcome]} {verb if count[outcome] == 1 else verbs}"
+        for outcome, (verb, verbs) in _VERBS.items()
+        if count[outcome]
     ]
-    verdicts += [f"{number} {kind}" for kind, number in count.items() if number and kind not in _KNOWN]
+    verdicts += [
+        f"{number} {outcome}" for outcome, number in count.items() if number and outcome not in _KNOWN
+    ]
     back = count["recovered"]
     sentences = [f"{', '.join(verdicts)}."] * bool(verdicts)
     sentences += [f"{_several(back, 'delivery', 'deliveries')} went back to the broker."] * bool(back)
@@ -183,10 +185,10 @@ def _parked_at(trigger: AnyTrigger, history: str | None) -> str | None:
     A URL with an account is not printed, because it may have a password.
     """
     own = trigger.settings.parking or trigger.history_source
-    place = own if isinstance(own, str) else history
-    if place is None or place == URL:
+    url = own if isinstance(own, str) else history
+    if url is None or url == URL:
         return None
-    return place if "@" not in place else "URL"
+    return url if "@" not in url else "URL"
 
 
 def _consume(

@@ -173,12 +173,12 @@ def _tell(state: State, report: _Report) -> None:
         more = ", and so on" if report.sent_as_they_are > len(report.named) else ""
         lines = "; ".join(f"line {line.number}: {line.problem}" for line in report.named)
         count = report.sent_as_they_are
-        words = (
+        reason = (
             "is no message and was sent as it is"
             if count == 1
             else "are no messages and were sent as they are"
         )
-        state.note(f"{count} of them {words}: {lines}{more}")
+        state.note(f"{count} of them {reason}: {lines}{more}")
 
 
 def _messages(count: int) -> str:

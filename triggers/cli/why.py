@@ -47,7 +47,9 @@ def why(
     usual = Judging(Policy(transacted=transacted), resolver)
     configuration = configuration_of(state)
     triggers = [] if module is None else collect(module, configuration=configuration)
-    known = {judged.name: Judging(judged.settings.policy, judged.resolver is not None) for judged in triggers}
+    judging = {
+        judged.name: Judging(judged.settings.policy, judged.resolver is not None) for judged in triggers
+    }
     with opened(history) as store, opened_local(history) as local, ExitStack() as ends:
         journals = Journals(store, everywhere=journal, triggers=triggers, configuration=configuration)
         ends.callback(journals.close)
@@ -55,22 +57,22 @@ def why(
             state.note(
                 f"looking into {local_parking_file()}, too: what this user's services parked on this machine"
             )
-        found = stories(
+        told = stories(
             store,
             uuid,
-            lambda name: known.get(name, usual),
+            lambda name: judging.get(name, usual),
             trigger=trigger,
             lots=[] if local is None else [local],
             lines_of=lambda name: _lines_of(state, journals, name, uuid),
         )
-        if not found:
+        if not told:
             refuse_unknown_trigger(store, trigger, triggers=triggers, journals=journals)
     if state.as_json:
-        state.document(found)
-    for row in found:
+        state.document(told)
+    for row in told:
         _print(state, row)
-    if not found:
-        verdict = explain(next_decision(None, known.get(trigger or "", usual)))
+    if not told:
+        verdict = explain(next_decision(None, judging.get(trigger or "", usual)))
         state.say(f"nothing is known of {uuid}; next delivery: {verdict}")
         raise typer.Exit(1)
 
@@ -78,11 +80,11 @@ def why(
 def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
     """Return the lines about a uuid in the journal of a trigger; note its place if it is not the history."""
     lines, problem = journals.read_or_say(trigger, uuid)
-    place = journals.place_of(trigger)
+    journal_place = journals.place_of(trigger)
     if problem is not None:
         state.note(problem)
-    elif place is not None:
-        state.note(f"the journal of {trigger} was read at {place}")
+    elif journal_place is not None:
+        state.note(f"the journal of {trigger} was read at {journal_place}")
     return lines
 
 
@@ -100,7 +102,10 @@ def _print(state: State, row: dict[str, Any]) -> None:
     for line in row["journal"]:
         when = moment(line["at"]) if line["at"] is not None else "some time ago"
         state.say(f"  {when} {line['verdict']}: {without_verdict(line['reason'])}")
-    for one in row["decisions"]:
-        why = f" ({one['reason']})" if one["reason"] else ""
-        state.say(f"  {moment(one['at'])} {decider(one)} decided: {one['decision']}{why}: {one['outcome']}")
+    for decision in row["decisions"]:
+        why = f" ({decision['reason']})" if decision["reason"] else ""
+        state.say(
+            f"  {moment(decision['at'])} {decider(decision)} decided: {decision['decision']}{why}: "
+            f"{decision['outcome']}"
+        )
     state.say(f"  next delivery: {row['next']}")

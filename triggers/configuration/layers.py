@@ -92,10 +92,10 @@ class Configuration:
         Each with its name, its source, and the names of the triggers in that source.
         """
         for layer in self.layers:
-            known = [layer.called(name) for name in names]
+            used_names = [layer.called(name) for name in names]
             for called in layer.triggers:
-                if called not in known:
-                    yield called, layer.origin("triggers", called), known
+                if called not in used_names:
+                    yield called, layer.origin("triggers", called), used_names
 
 
 def name_in_variables(trigger: str) -> str:

@@ -79,21 +79,21 @@ def _is_said(trigger: AnyTrigger, key: str) -> bool:
     return option in trigger.said or (option == "on_retry_failure" and "on_rollback" in trigger.said)
 
 
-def _overridden(trigger: AnyTrigger, found: Mapping[str, Found]) -> AnyTrigger:
-    if not found:
+def _overridden(trigger: AnyTrigger, values_found: Mapping[str, Found]) -> AnyTrigger:
+    if not values_found:
         return trigger
-    values = {key: value.value for key, value in found.items()}
+    values = {key: value.value for key, value in values_found.items()}
     history = values.pop("history", None)
     if history is not None and not trigger.has_history:
         raise ConfigurationError(
-            found["history"].origin,
+            values_found["history"].origin,
             f"trigger {trigger.name} has no history, as its code says",
             "leave it out here, or leave history=None out there",
         )
     try:
         return trigger.configured(_changed(trigger.settings, values), history)
     except ConfigurationError as error:
-        raise _blamed(error, found, trigger.name) from error
+        raise _blamed(error, values_found, trigger.name) from error
 
 
 def _changed(settings: Settings, values: Mapping[str, Any]) -> Settings:

@@ -130,16 +130,16 @@ class Job:
             worker.wait()
 
     def _send(self) -> subprocess.Popen[bytes]:
-        words = ("send", book.destination, str(self.orders), "--provider", self.ground.provider)
-        return self._command(*words)
+        arguments = ("send", book.destination, str(self.orders), "--provider", self.ground.provider)
+        return self._command(*arguments)
 
-    def _command(self, *words: str) -> subprocess.Popen[bytes]:
+    def _command(self, *arguments: str) -> subprocess.Popen[bytes]:
         others = {name: value for name, value in os.environ.items() if not name.startswith("DOUBTLESS_")}
         # Without the settings of the user's own services, which are for other triggers.
         environment = {**others, "DOUBTLESS_CONFIG": os.devnull, "BOOKINGS": str(self.ground.bookings)}
         with (self.folder / "worker.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "triggers.cli", *words], env=environment, stdout=log, stderr=log
+                [sys.executable, "-m", "triggers.cli", *arguments], env=environment, stdout=log, stderr=log
             )
 
     def _last_words(self) -> str:

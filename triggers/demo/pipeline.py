@@ -59,9 +59,9 @@ def why_left_out() -> str | None:
 
 def run_pipeline(history: str, orders: Path, folder: Path) -> PipelineSummary:
     """Run the pipeline in a separate process, because Spark prints much."""
-    words = [sys.executable, "-m", __name__, history, str(orders), str(folder)]
+    command = [sys.executable, "-m", __name__, history, str(orders), str(folder)]
     with (folder / "pipeline.log").open("wb") as stderr:
-        ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=stderr, timeout=DEADLINE, check=False)
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, timeout=DEADLINE, check=False)
     if ended.returncode == 0:
         return PipelineSummary(**json.loads(ended.stdout))
     log = (folder / "pipeline.log").read_text(errors="replace").strip().splitlines()

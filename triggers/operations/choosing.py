@@ -61,8 +61,8 @@ class Selection:
     @property
     def filters(self) -> bool:
         """Whether it leaves out any of the trigger's messages."""
-        given = (self.kind, self.uuid, self.containing, self.host, self.older, self.newer)
-        return any(one is not None for one in given)
+        filters = (self.kind, self.uuid, self.containing, self.host, self.older, self.newer)
+        return any(value is not None for value in filters)
 
     def lets_through(self, label: ParkedLabel) -> bool:
         """Whether a message matches."""
@@ -109,9 +109,9 @@ def get(lot: Parking, parked_id: str) -> Parked:
         ConfigurationError: several ids begin like this.
         NotParkedError: none does.
     """
-    found = drive(lot.get(parked_id)) if parked_id else None
-    if found is not None:
-        return found
+    parked = drive(lot.get(parked_id)) if parked_id else None
+    if parked is not None:
+        return parked
     matching = sorted({label.id for label in walk(lot, Selection()) if label.id.startswith(parked_id)})
     if not matching:
         raise NotParkedError(parked_id)
@@ -144,9 +144,9 @@ def summary(labels: Sequence[ParkedLabel]) -> str:
     for label in labels:
         groups.setdefault((label.trigger_name, label.kind.value), []).append(label.uuid or label.id)
     parts: list[str] = []
-    for (trigger, kind), names in groups.items():
+    for (trigger, label_kind), names in groups.items():
         some = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
-        parts.append(f"{trigger}: {len(names)} {kind} ({some})")
+        parts.append(f"{trigger}: {len(names)} {label_kind} ({some})")
     return "; ".join(parts)
 
 

@@ -49,8 +49,8 @@ def decider(row: Mapping[str, Any]) -> str:
 
 def lot_names(lot: Parking, store: HistoryStore | None) -> Sequence[str]:
     """Name the triggers of a lot; a trigger that has only decisions left is known to its history."""
-    known = {label.trigger_name for label in walk(lot, Selection())}
-    return sorted(known if store is None else {*known, *drive(store.triggers())})
+    names = {label.trigger_name for label in walk(lot, Selection())}
+    return sorted(names if store is None else {*names, *drive(store.triggers())})
 
 
 def decision_rows(lot: Parking, trigger: str) -> Iterator[dict[str, Any]]:
@@ -72,8 +72,8 @@ def rows_of(trigger: str, newest_first: Iterable[DecisionRecord]) -> Iterator[di
         if record.outcome_of is None:
             held.setdefault(token, []).append(record)
             last[token] = number
-        known = came.setdefault(token, {})
-        known |= {id_: ended for ended in record.ended for id_ in ended.ids if id_ not in known}
+        endings = came.setdefault(token, {})
+        endings |= {id_: ended for ended in record.ended for id_ in ended.ids if id_ not in endings}
         while held and number - last[head := next(iter(held))] > NEAR:
             yield _decision_row(trigger, held.pop(head), came.pop(head))
     for token, records in held.items():
@@ -120,7 +120,7 @@ def decided_about(
     The search covers the latest :data:`LOOKED_THROUGH` records of each lot.
     """
     wanted = None if uuid is None else uuid[:LONGEST_UUID]
-    found = [
+    decisions = [
         {key: row[key] for key in ("at", "decision", "by", "as_user", "reason")}
         | {"id": message["id"], "outcome": message["outcome"], "closed": message["closed"]}
         for lot in lots
@@ -128,7 +128,7 @@ def decided_about(
         for message in row["messages"]
         if message["id"] == id_ or (wanted is not None and message["uuid"] == wanted)
     ]
-    return sorted(found, key=itemgetter("at"))
+    return sorted(decisions, key=itemgetter("at"))
 
 
 def _records(lot: Parking, trigger: str) -> Iterator[DecisionRecord]:

@@ -49,7 +49,7 @@ class Reached:
 
     def satisfies(self, required: str) -> bool:
         """Whether its level is at least as strong as the required one."""
-        levels = [one.level for one in GUARANTEES]
+        levels = [guarantee.level for guarantee in GUARANTEES]
         return self.promise in levels[: levels.index(required) + 1]
 
 
@@ -60,7 +60,7 @@ def guarantee_of(trigger: Trigger[..., Any]) -> Reached:
             "none", "shadow: no guarantee: messages that would be stopped run, and are only reported"
         )
     reached = next(_reached(trigger))
-    if reached.promise not in {one.level for one in GUARANTEES} or not _is_in_memory(trigger):
+    if reached.promise not in {guarantee.level for guarantee in GUARANTEES} or not _is_in_memory(trigger):
         return reached
     return Reached(
         f"{IN_DOUBT.level} until the process ends",
@@ -125,15 +125,15 @@ def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
     if code.co_freevars or code.co_cellvars:
         return None
     gathered = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + gathered])
+    parameters = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + gathered])
     for step in dis.get_instructions(code):
         # From Python 3.13 on one instruction may load two.
         argument: Any = step.argval
-        read: set[str] = known if argument in known else _loaded_two(argument) & known
+        read: set[str] = parameters if argument in parameters else _loaded_two(argument) & parameters
         if step.opname.startswith(("LOAD_FAST", "STORE_FAST_LOAD_FAST")) and read:
             return None
-    words = {"NEW", "DUPLICATE", "IN_DOUBT"} & {*code.co_names, *_texts(code.co_consts)}
-    return words.pop() if len(words) == 1 else None
+    verdicts = {"NEW", "DUPLICATE", "IN_DOUBT"} & {*code.co_names, *_texts(code.co_consts)}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def _loaded_two(argument: Any) -> set[str]:
@@ -142,7 +142,7 @@ def _loaded_two(argument: Any) -> set[str]:
 
 
 def _texts(constants: tuple[object, ...]) -> set[str]:
-    return {one for one in constants if isinstance(one, str)}
+    return {constant for constant in constants if isinstance(constant, str)}
 
 
 def _reached(trigger: Trigger[..., Any]) -> Iterator[Reached]:

@@ -51,8 +51,8 @@ class Journals:
         """Return where the journal of a trigger is; None for its history."""
         if self._everywhere is not None:
             return self._everywhere
-        known = self._triggers.get(trigger)
-        said = self._configured(trigger) if known is None else known.settings.journal
+        loaded = self._triggers.get(trigger)
+        said = self._configured(trigger) if loaded is None else loaded.settings.journal
         return said if isinstance(said, str) else None
 
     def place_of(self, trigger: str) -> str | None:
@@ -77,11 +77,11 @@ class Journals:
         try:
             return self.read(trigger, uuid, limit=limit), None
         except (ConfigurationError, UnavailableError) as error:
-            place = self.place_of(trigger)
-            if place is None or self._everywhere is not None:
+            journal_place = self.place_of(trigger)
+            if journal_place is None or self._everywhere is not None:
                 raise
             why = error.problem if isinstance(error, ConfigurationError) else text_of(error)
-            return [], f"the journal of {trigger} at {place} cannot be read: {why}"
+            return [], f"the journal of {trigger} at {journal_place} cannot be read: {why}"
 
     def close(self) -> None:
         """Close the opened stores; the history stays open."""
@@ -102,25 +102,27 @@ class Journals:
     def _configured(self, trigger: str) -> object:
         if self._configuration is None:
             return None
-        found = self._configuration.of_trigger(trigger).get("journal") or self._configuration.find("journal")
-        return None if found is None else found.value
+        setting = self._configuration.of_trigger(trigger).get("journal") or self._configuration.find(
+            "journal"
+        )
+        return None if setting is None else setting.value
 
 
 class UnknownNameError(ConfigurationError):
     """The user gave an unknown name."""
 
-    def __init__(self, setting: str, what: str, name: str, known: Collection[str]) -> None:
-        super().__init__(setting, f"there is no {what} {cut(name)!r}", instead_of(name, known))
+    def __init__(self, setting: str, what: str, name: str, offered: Collection[str]) -> None:
+        super().__init__(setting, f"there is no {what} {cut(name)!r}", instead_of(name, offered))
 
 
-def refuse_unknown(setting: str, what: str, name: str | None, known: Collection[str]) -> None:
+def refuse_unknown(setting: str, what: str, name: str | None, offered: Collection[str]) -> None:
     """Refuse an unknown name. If no name is known at all, nothing is refused.
 
     Raises:
         UnknownNameError: it is not among the known names.
     """
-    if name is not None and known and name not in known:
-        raise UnknownNameError(setting, what, name, known)
+    if name is not None and offered and name not in offered:
+        raise UnknownNameError(setting, what, name, offered)
 
 
 def refuse_unknown_trigger(
@@ -136,7 +138,7 @@ def refuse_unknown_trigger(
     Raises:
         UnknownNameError: it is unknown, and something is recorded of others.
     """
-    if trigger is None or trigger in (loaded := {one.name for one in triggers}):
+    if trigger is None or trigger in (loaded := {loaded_trigger.name for loaded_trigger in triggers}):
         return
     recorded = recorded_triggers(store)
     if recorded and not _left_a_trace(store, trigger, journals or Journals(store)):
@@ -146,7 +148,10 @@ def refuse_unknown_trigger(
 def recorded_triggers(store: HistoryStore) -> set[str]:
     """Name the triggers with entries, parked messages, decisions, counts or commands in a history."""
     parked = drive(store.parking.labels(limit=LOOKED_AT)).labels
-    return {*known_triggers(store, drive(store.control.overview())), *(one.trigger_name for one in parked)}
+    return {
+        *known_triggers(store, drive(store.control.overview())),
+        *(letter.trigger_name for letter in parked),
+    }
 
 
 def known_triggers(store: HistoryStore, overview: Overview) -> list[str]:

@@ -40,8 +40,8 @@ def comments_about(store: HistoryStore, trigger: str, parked_id: str) -> Sequenc
 
 def whole(message: Message) -> dict[str, Any]:
     """Return the JSON form of a message: headers, and the body as text if possible."""
-    kind, body = _shown(message)
-    return {"headers": message.headers(), "body-kind": kind, "body": body}
+    body_kind, body = _shown(message)
+    return {"headers": message.headers(), "body-kind": body_kind, "body": body}
 
 
 def _shown(message: Message) -> tuple[str, Any]:

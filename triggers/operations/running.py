@@ -254,8 +254,8 @@ def _decided(parked: Evidence) -> Any:
     """Return a resolver with a person's answer about a message that was parked with this evidence."""
 
     def decided(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolved:  # noqa: ARG001
-        known = {None, parked.fence}
-        if parked.fence is not None and evidence.fence not in known:
+        fences = {None, parked.fence}
+        if parked.fence is not None and evidence.fence not in fences:
             return Resolved(Resolution.IN_DOUBT, "it was started again after it was parked")
         if parked.fence is None and (evidence.owner or "").startswith(DECIDED):
             return Resolved(Resolution.IN_DOUBT, "somebody else has decided to run it, too")

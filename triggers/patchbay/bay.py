@@ -107,14 +107,14 @@ class PatchBay:
                 component.set_message_context(self.contexts[key])
         self.outputs = self._open_outputs(providers or {})
 
-    def _open_outputs(self, given: Mapping[str, Provider]) -> Outputs:
+    def _open_outputs(self, offered: Mapping[str, Provider]) -> Outputs:
         providers: dict[str, Provider] = {}
         for name, entry in self.file.providers.items():
             if is_local(entry.url):
                 continue
-            if name not in given:
+            if name not in offered:
                 self._owned.append(open_provider(entry.url))
-            providers[name] = given[name] if name in given else self._owned[-1]
+            providers[name] = offered[name] if name in offered else self._owned[-1]
         url, limbo = limbo_url(self.file), None
         if url is not None:
             from triggers.providers.sqljms.limbo.limbo import Limbo  # noqa: PLC0415  (loads a driver)

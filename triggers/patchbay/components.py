@@ -121,17 +121,17 @@ def bound_to(service: Service, port: str, context: MessageContext) -> Service:
     return run
 
 
-def _filled(service: Service, given: dict[str, Any]) -> Service:
+def _filled(service: Service, configured: dict[str, Any]) -> Service:
     """Return a function of keywords that calls a service with additional values."""
     if inspect.iscoroutinefunction(service):
 
         async def arun(**arguments: Any) -> Any:
-            return await service(**given, **arguments)
+            return await service(**configured, **arguments)
 
         return arun
 
     def run(**arguments: Any) -> Any:
-        return service(**given, **arguments)
+        return service(**configured, **arguments)
 
     return run
 

@@ -104,14 +104,14 @@ class Blame(NamedTuple):
         (claim,) = await store.claim(
             name, [uuid], owner, None, time_to_live=self.settings.history_time_to_live
         )
-        found = claim.found
-        if found is not None and found.state is State.COMPLETED:
-            return Verdict.AGAIN if _has_committed(run, found) else Verdict.NOBODY
+        earlier = claim.found
+        if earlier is not None and earlier.state is State.COMPLETED:
+            return Verdict.AGAIN if _has_committed(run, earlier) else Verdict.NOBODY
         ended = isinstance(error, TransactionBrokenError) and error.ended
-        if found is None and not ended:
+        if earlier is None and not ended:
             run.finding = Finding(HistoryUse.ON, fence=claim.fence, owner=owner)
             run.end = failed(Ending.FATAL, error, plain, recorded=True)
-        elif found is None or found.owner == own:
+        elif earlier is None or earlier.owner == own:
             # The entry stays as it is, so that copies are also In Doubt.
             (entry,) = await store.lookup(name, [uuid])
             self._doubt(run, entry, claim.fence, error)

@@ -333,7 +333,7 @@ class Run:
 
 
 def patience_with(
-    found: Entry | None, delivery_count: int, *, limit: int, lease: timedelta | None
+    entry: Entry | None, delivery_count: int, *, limit: int, lease: timedelta | None
 ) -> timedelta:
     """Return how long to wait for a run that is alive elsewhere, for example the first run of this message.
 
@@ -342,13 +342,13 @@ def patience_with(
     renewed more than once, the pauses grow: with 100 deliveries and the usual lease, copies wait for half a
     day, with 5 deliveries for a quarter of an hour.
     """
-    if found is None:
+    if entry is None:
         return SHORTEST_RECOVER_DELAY
-    lease_left = timedelta(0) if found.lease_until is None else found.lease_until - found.read_at
+    lease_left = timedelta(0) if entry.lease_until is None else entry.lease_until - entry.read_at
     share = SHARE_OF_RUN
     if delivery_count != UNDEFINED_COUNT:
         share = max(share, DELIVERIES_TO_SPARE / max(limit - delivery_count, 1))
-    long_since = found.read_at - found.started_at - 2 * (lease or timedelta(0))
+    long_since = entry.read_at - entry.started_at - 2 * (lease or timedelta(0))
     return min(max(lease_left, long_since * share, SHORTEST_RECOVER_DELAY), LONGEST_RECOVER_DELAY)
 
 
@@ -363,5 +363,5 @@ def _usual_reason(decision: Decision, after: Aftermath | None) -> str:
 
 
 @cache
-def _facts(count: Count, identified: bool, history: HistoryUse, found: Found, word: Word) -> Facts:  # noqa: FBT001
-    return Facts(count=count, identified=identified, history=history, found=found, word=word)
+def _facts(count: Count, identified: bool, history: HistoryUse, state_found: Found, word: Word) -> Facts:  # noqa: FBT001
+    return Facts(count=count, identified=identified, history=history, found=state_found, word=word)

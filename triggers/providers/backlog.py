@@ -50,11 +50,13 @@ class TellingBacklog(Protocol):
         ...
 
 
-def in_order(found: Sequence[Backlog], places: Sequence[Place]) -> Sequence[Backlog]:
+def in_order(backlogs: Sequence[Backlog], places: Sequence[Place]) -> Sequence[Backlog]:
     """Return the backlogs of ``places`` first and in their order, then the others."""
-    known: dict[tuple[str, str | None], Backlog] = {(one.destination, one.subscription): one for one in found}
+    by_pair: dict[tuple[str, str | None], Backlog] = {
+        (backlog.destination, backlog.subscription): backlog for backlog in backlogs
+    }
     wanted = [
-        known.pop(place) if place in known else Backlog(destination=place[0], subscription=place[1])
-        for place in places
+        by_pair.pop(pair) if pair in by_pair else Backlog(destination=pair[0], subscription=pair[1])
+        for pair in places
     ]
-    return [*wanted, *known.values()]
+    return [*wanted, *by_pair.values()]

@@ -49,7 +49,7 @@ class _Subscription:
         held = sum(map(len, self.consumers.values()))
         waiting = len(self.log) - self.read + len(self.due)
         places = [*range(self.read, len(self.log)), *self.due, *chain(*self.consumers.values())]
-        oldest = min((self.log[place].timestamp or datetime.now(UTC) for place in places), default=None)
+        oldest = min((self.log[position].timestamp or datetime.now(UTC) for position in places), default=None)
         return Backlog(
             destination=destination,
             subscription=name,
@@ -109,7 +109,9 @@ class _Broker(Condition):
 
     def backlogs(self) -> list[Backlog]:
         later = Counter(destination for _, _, destination, _ in self._later)
-        return [one.backlog(*place, later[place[0]]) for place, one in self._subscriptions.items()]
+        return [
+            subscription.backlog(*pair, later[pair[0]]) for pair, subscription in self._subscriptions.items()
+        ]
 
     def forget(self, destination: str) -> None:
         self._logs.pop(destination, None)

@@ -97,17 +97,17 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
     """
     if not destination:
         raise ConfigurationError("destination", "is empty", "name the queue, topic or stream")
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     fields, kept = _fields(body)
-    properties: dict[str, Any] = {**kept, **given.pop("properties", {})}
-    fields["uuid"] = given.pop("uuid", None)
+    properties: dict[str, Any] = {**kept, **chosen.pop("properties", {})}
+    fields["uuid"] = chosen.pop("uuid", None)
     if fields["uuid"] is None:
         fields["uuid"] = properties.get("uuid") or _identity(body)
     sent = datetime.now(UTC)
     # JMS counts in milliseconds: round now, so that the message arrives as it was sent.
     sent = sent.replace(microsecond=sent.microsecond // 1000 * 1000)
-    times = _times(sent, given.pop("time_to_live", None), given.pop("delay", None))
-    values: dict[str, Any] = {**fields, **given, **times, "timestamp": sent, "properties": properties}
+    times = _times(sent, chosen.pop("time_to_live", None), chosen.pop("delay", None))
+    values: dict[str, Any] = {**fields, **chosen, **times, "timestamp": sent, "properties": properties}
     try:
         return Message(**values)
     except ValidationError as error:
@@ -174,9 +174,9 @@ def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | No
 
 def _wrong(error: ValidationError) -> ConfigurationError:
     # Values stay out of the text: they may be personal.
-    found = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    field = ".".join(map(str, found["loc"])) or "uuid"
-    return ConfigurationError(field, found["msg"], "correct what is to be sent")
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(map(str, problem["loc"])) or "uuid"
+    return ConfigurationError(field, problem["msg"], "correct what is to be sent")
 
 
 def correlation_of(request: Message) -> str:
@@ -186,10 +186,10 @@ def correlation_of(request: Message) -> str:
         ConfigurationError: the request has none of them.
     """
     tag = request.properties.get(_REPLY_TAG)
-    found = tag if isinstance(tag, str) and tag else request.sent_uuid or request.uuid
-    if found is None:
+    correlation_id = tag if isinstance(tag, str) and tag else request.sent_uuid or request.uuid
+    if correlation_id is None:
         raise ConfigurationError("request", "has neither uuid nor JMSMessageID", "send it with a uuid")
-    return found
+    return correlation_id
 
 
 def compose_reply(request: Message, body: Body | Message, **options: Unpack[SendOptions]) -> Message:

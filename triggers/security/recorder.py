@@ -184,8 +184,8 @@ class Recorder:
             over = self._gatherer.due(now)
             first = self._gatherer.add(record, now)
         ready = over if first is None else [*over, first]
-        for one in ready:
-            self._say(one)
+        for ready_record in ready:
+            self._say(ready_record)
         self._line_up(ready)
 
     def wait(self, seconds: float) -> bool:

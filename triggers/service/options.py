@@ -143,14 +143,14 @@ def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F],
     return show
 
 
-def check_names(called: str, given: Iterable[str], offered: Iterable[str]) -> None:
+def check_names(called: str, chosen: Iterable[str], offered: Iterable[str]) -> None:
     """Refuse options that ``called`` does not have.
 
     Raises:
         ConfigurationError: naming the first of them, and the option that may have been meant.
     """
     names = list(offered)
-    for name in given:
+    for name in chosen:
         if name not in names:
             near = get_close_matches(name, names, n=3)
             meant = " or ".join(near) if near else f"one of {', '.join(sorted(names))}"

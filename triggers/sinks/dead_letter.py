@@ -62,10 +62,10 @@ class DeadLetterSink:
 
     def letters_of(self, destination: str) -> str:
         """Return where the dead letters of a destination go."""
-        given = self._destination
-        if given is None:
+        target = self._destination
+        if target is None:
             return destination + SUFFIX
-        return given if isinstance(given, str) else given(destination)
+        return target if isinstance(target, str) else target(destination)
 
     async def _send(self, destination: str, message: Message) -> None:
         await self._provider.send(destination, [message])

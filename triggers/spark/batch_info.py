@@ -67,13 +67,13 @@ class BatchInfo:
 BatchFunction = Callable[Concatenate[DataFrame, int, ...], Any] | Callable[[DataFrame, BatchInfo], Any]
 
 
-def given_info(given: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]:
+def given_info(batch_function: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]:
     """Return a caller of the user's function: with the BatchInfo if a parameter has this annotation.
 
     Raises:
         ConfigurationError: the function cannot take these arguments.
     """
-    function = cast("Callable[..., Any]", given)
+    function = cast("Callable[..., Any]", batch_function)
     parameters = _parameters(function)
     asking = [parameter.name for parameter in parameters if _asks(parameter)]
     if asking and asking[0] in [parameter.name for parameter in parameters[1:2]]:

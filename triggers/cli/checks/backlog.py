@@ -50,12 +50,12 @@ def backlog(
             raise ConfigurationError(
                 "--provider", "does not say what waits there", "ask its own tools, such as its console"
             )
-        found = drive(telling.backlogs(places))
-    rows = [asdict(one) for one in found]
+        backlogs = drive(telling.backlogs(places))
+    rows = [asdict(waiting) for waiting in backlogs]
     shown = [
-        row | {"waiting": f"at least {one.waiting}"} if one.is_more else row
-        for row, one in zip(rows, found, strict=True)
+        row | {"waiting": f"at least {waiting.waiting}"} if waiting.is_more else row
+        for row, waiting in zip(rows, backlogs, strict=True)
     ]
     state.show("what waits", _COLUMNS, rows if state.as_json else shown)
-    if most is not None and any((one.waiting or 0) > most for one in found[: len(places)]):
+    if most is not None and any((waiting.waiting or 0) > most for waiting in backlogs[: len(places)]):
         raise typer.Exit(1)

@@ -106,7 +106,7 @@ def _of_local_files(away: Away, triggers: Sequence[AnyTrigger]) -> Iterator[Find
 def _of_trigger(trigger: AnyTrigger) -> Iterator[Finding]:
     of, settings = f"trigger {trigger.name}", trigger.settings
     reached = guarantee_of(trigger)
-    is_level = any(reached.promise.startswith(one.level) for one in GUARANTEES)
+    is_level = any(reached.promise.startswith(guarantee.level) for guarantee in GUARANTEES)
     remedy = "" if is_level else "see docs/guarantees.md; leave it where that is what you want"
     level = Level.OK if is_level else Level.WARNING
     yield Finding(of, level, f"it promises {reached.promise}: {reached.why}", remedy)

@@ -75,9 +75,9 @@ class Away:
 
 def _unsaid(finding: Finding, said: set[tuple[Level, str]]) -> Iterator[Finding]:
     """Yield a finding unless it was reported before, even by another check."""
-    words = (finding.level, re.sub(r" \(while [^)]*\)", "", finding.finding))
-    if words not in said:
-        said.add(words)
+    statement = (finding.level, re.sub(r" \(while [^)]*\)", "", finding.finding))
+    if statement not in said:
+        said.add(statement)
         yield finding
 
 

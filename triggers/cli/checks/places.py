@@ -43,18 +43,18 @@ class TellingRefusals(Protocol):
 def of_parking(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
     """Check the place that ``parking=`` names; nothing without this option."""
     of = f"parking of {settings.name}"
-    given = settings.parking
-    if isinstance(given, str):
-        yield from away.looked(of, [partial(_of_url, away, of, "parking", given, settings.name, rooms)])
-    elif given is not None:
-        yield from away.looked(of, [partial(_of_lot, of, given, settings.name)])
+    parking = settings.parking
+    if isinstance(parking, str):
+        yield from away.looked(of, [partial(_of_url, away, of, "parking", parking, settings.name, rooms)])
+    elif parking is not None:
+        yield from away.looked(of, [partial(_of_lot, of, parking, settings.name)])
 
 
 def of_journal(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
     """Check the place that ``journal=`` names; nothing if it is the history or there is none."""
-    of, given = f"journal of {settings.name}", settings.journal
-    if isinstance(given, str):
-        yield from away.looked(of, [partial(_of_url, away, of, "journal", given, settings.name, rooms)])
+    of, journal = f"journal of {settings.name}", settings.journal
+    if isinstance(journal, str):
+        yield from away.looked(of, [partial(_of_url, away, of, "journal", journal, settings.name, rooms)])
 
 
 _CAPABILITIES = {"parking": Capability.PARKING, "journal": Capability.JOURNAL}
@@ -90,26 +90,26 @@ def of_local_file(file: Path | None) -> Iterator[Finding]:
     folder = file.parent  # it will be made
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    place = file if file.exists() else folder
-    if os.access(place, os.W_OK) and (place is file or folder.is_dir()):
+    path = file if file.exists() else folder
+    if os.access(path, os.W_OK) and (path is file or folder.is_dir()):
         yield Finding("local parking file", Level.OK, f"{file} can be written")
         return
     yield Finding(
         "local parking file",
         Level.PROBLEM,
-        f"{place} cannot be written: what is given up while the history is away would be given back",
+        f"{path} cannot be written: what is given up while the history is away would be given back",
         "set local_parking_file= or XDG_STATE_HOME to a folder that this user may write to",
     )
 
 
 def of_file(of: str, file: Path, remedy: str) -> Finding:
     """Check whether a file can be written, or made in its folder."""
-    place = file if file.exists() else file.parent
-    if not place.exists():
-        return Finding(of, Level.PROBLEM, f"there is no folder {place}", remedy)
-    if os.access(place, os.W_OK) and (place is file or place.is_dir()):
+    path = file if file.exists() else file.parent
+    if not path.exists():
+        return Finding(of, Level.PROBLEM, f"there is no folder {path}", remedy)
+    if os.access(path, os.W_OK) and (path is file or path.is_dir()):
         return Finding(of, Level.OK, f"{file} can be written")
-    return Finding(of, Level.PROBLEM, f"{place} cannot be written", remedy)
+    return Finding(of, Level.PROBLEM, f"{path} cannot be written", remedy)
 
 
 def of_sink(
@@ -137,7 +137,9 @@ def of_sink(
 def _of_opened(of: str, sink: Sink, link: Provider, triggers: Sequence[AnyTrigger]) -> Iterator[Finding]:
     telling = capabilities_of(link).telling_permissions
     if isinstance(sink, DeadLetterSink) and telling is not None:
-        names = dict.fromkeys(sink.letters_of(name) for one in triggers for name in one.settings.destinations)
+        names = dict.fromkeys(
+            sink.letters_of(name) for trigger in triggers for name in trigger.settings.destinations
+        )
         for name in names:
             ask = partial(telling.refusals, name, None)
             yield from of_refusals(of, ask, f"send to {name}")

@@ -59,8 +59,8 @@ def show(
     """Show the entries of one uuid, or the first entries, in no fixed order. Uuids are stored as digests."""
     state = State.of(context)
     with opened(history) as store:
-        found = _walk(store, trigger) if uuid is None else _of_uuid(store, trigger, uuid)
-        rows = [entry_row(name, key, entry) for name, key, entry in islice(found, limit)]
+        entries = _walk(store, trigger) if uuid is None else _of_uuid(store, trigger, uuid)
+        rows = [entry_row(name, key, entry) for name, key, entry in islice(entries, limit)]
         if not rows:
             refuse_unknown_trigger(store, trigger)
     none = "there is no entry" if uuid is None else f"there is no entry of {uuid}"

@@ -179,9 +179,13 @@ def _write(
     if dry:
         entries = dict(zip(uuids, drive(store.lookup(trigger, uuids)), strict=True))
         first = {row.uuid: index for index, row in reversed([*enumerate(rows)])}
-        found = [entries[row.uuid] is not None or first[row.uuid] < index for index, row in enumerate(rows)]
-        counts["known"] += sum(found)
-        counts.update(_word(row.outcome) for row, known in zip(rows, found, strict=True) if not known)
+        are_known = [
+            entries[row.uuid] is not None or first[row.uuid] < index for index, row in enumerate(rows)
+        ]
+        counts["known"] += sum(are_known)
+        counts.update(
+            _word(row.outcome) for row, is_known in zip(rows, are_known, strict=True) if not is_known
+        )
         return
     claims = drive(store.claim(trigger, uuids, OWNER, time_to_live=left))
     mine = [(row, claim.fence) for row, claim in zip(rows, claims, strict=True) if claim.found is None]

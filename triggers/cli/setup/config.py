@@ -102,20 +102,20 @@ def _origin(context: typer.Context, configuration: Configuration, key: str) -> s
     option = _OPTIONS[key]
     if is_on_command_line(context, option):
         return f"--{option.replace('_', '-')}"
-    found = configuration.find(key)
-    return "default" if found is None else found.origin
+    setting = configuration.find(key)
+    return "default" if setting is None else setting.origin
 
 
 def _journal_of_all(configuration: Configuration) -> dict[str, Any]:
     """Return the row for the journal of triggers without the setting; no option of a command sets it."""
-    found = configuration.find("journal") or Found(False, "default")
-    return {"setting": "journal", "value": shown("journal", found.value), "from": found.origin}
+    setting = configuration.find("journal") or Found(False, "default")
+    return {"setting": "journal", "value": shown("journal", setting.value), "from": setting.origin}
 
 
 def _of_trigger(trigger: AnyTrigger, configuration: Configuration) -> Iterator[dict[str, Any]]:
-    found = said_of(trigger, configuration)
+    settings = said_of(trigger, configuration)
     for key, value in settings_of(trigger).items():
-        said = found.get(key)
+        said = settings.get(key)
         nobody = isinstance(value, ConsumersDefault)
         yield {
             "setting": f"{trigger.name}: {key}",

@@ -31,8 +31,8 @@ def refuse_impossible(command: Callable[..., None], options: Mapping[str, Any]) 
     """
     parameters = inspect.signature(command).parameters
     for name, value in options.items():
-        for one in _each(value):
-            if (wrong := wrong_value(one)) is not None:
+        for text in _each(value):
+            if (wrong := wrong_value(text)) is not None:
                 raise ConfigurationError(_shown(parameters[name]), wrong.problem, wrong.remedy)
 
 
@@ -88,7 +88,7 @@ def _shown(parameter: inspect.Parameter) -> str:
     if isinstance(parameter.default, ArgumentInfo):
         return (parameter.default.metavar or parameter.name.upper()).strip("[].")
     named = getattr(parameter.default, "param_decls", None) or ()
-    long = [one for one in named if one.startswith("--")]
+    long = [spelling for spelling in named if spelling.startswith("--")]
     return long[0] if long else f"--{parameter.name.replace('_', '-')}"
 
 

@@ -61,10 +61,10 @@ def fill(context: typer.Context, options: dict[str, Any], keys: Mapping[str, str
     origins: dict[str, str] = {}
     for name, key in keys.items():
         if not is_on_command_line(context, name):
-            found = configuration_of(State.of(context)).find(key)
-            if found is not None:
-                options[name] = found.value
-                origins[f"--{name.replace('_', '-')}"] = found.origin
+            setting = configuration_of(State.of(context)).find(key)
+            if setting is not None:
+                options[name] = setting.value
+                origins[f"--{name.replace('_', '-')}"] = setting.origin
     return origins
 
 

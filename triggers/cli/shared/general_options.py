@@ -36,13 +36,15 @@ def take(
 
     ``run`` passes ``instead_of`` to the command, so the command line has no such option.
     """
-    kind = inspect.Parameter.KEYWORD_ONLY
+    parameter_kind = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.signature(command)
     own = [
-        parameter.replace(kind=kind) for name, parameter in signature.parameters.items() if name != instead_of
+        parameter.replace(kind=parameter_kind)
+        for name, parameter in signature.parameters.items()
+        if name != instead_of
     ]
     added = [
-        inspect.Parameter(name, kind, default=option, annotation=type_)
+        inspect.Parameter(name, parameter_kind, default=option, annotation=type_)
         for name, (type_, option) in options.items()
     ]
     vars(run)["__signature__"] = signature.replace(parameters=[*own, *added])

@@ -45,7 +45,7 @@ def collect(
         ConfigurationError: the module cannot be imported, or has no such trigger, or the configuration is
             invalid. The module's own exception is the ``__cause__``.
     """
-    before = {id(known) for known in APPLICATIONS}
+    before = {id(application) for application in APPLICATIONS}
     values: list[object] = list(vars(_imported(module)).values())
     triggers = _each_once(value for value in values if isinstance(value, Trigger))  # pyright: ignore[reportUnknownArgumentType]
     triggers = _configured(triggers, configuration, complete=complete)
@@ -53,24 +53,26 @@ def collect(
         known_guards = [value for value in values if isinstance(value, Guard)]
         triggers += _each_once(guard.trigger for guard in [*known_guards, *_http_guards(values)])
     if guards or tasks:
-        made = [known for known in APPLICATIONS if id(known) not in before]  # made by the import
-        triggers += [one for known in made for one in known.triggers(only_callable=tasks)]
+        made = [
+            application for application in APPLICATIONS if id(application) not in before
+        ]  # made by the import
+        triggers += [trigger for application in made for trigger in application.triggers(only_callable=tasks)]
     if not triggers:
         raise ConfigurationError("MODULE", f"{module} has no triggers", "decorate a function with @trigger")
     if not only:
         return triggers
-    known = {trigger.name: trigger for trigger in triggers}
+    by_name = {trigger.name: trigger for trigger in triggers}
     for name in only:
-        if name not in known:
-            raise ConfigurationError("--trigger", f"{name!r} is not in {module}", instead_of(name, known))
-    return [known[name] for name in only]
+        if name not in by_name:
+            raise ConfigurationError("--trigger", f"{name!r} is not in {module}", instead_of(name, by_name))
+    return [by_name[name] for name in only]
 
 
 def unguarded(triggers: "Iterable[AnyTrigger]") -> Mapping[str, Unguarded]:
     """Return the tasks that no guard wraps, of the applications of these triggers' guards."""
     names = {trigger.name for trigger in triggers}
-    made = [known for known in APPLICATIONS if not names.isdisjoint(known.tasks())]
-    return {name: task for known in made for name, task in known.unguarded().items()}
+    made = [application for application in APPLICATIONS if not names.isdisjoint(application.tasks())]
+    return {name: task for application in made for name, task in application.unguarded().items()}
 
 
 def _configured(

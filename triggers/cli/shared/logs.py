@@ -25,8 +25,8 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the base class's name)
         """Return the line."""
-        known = ((key, getattr(record, key, None)) for key in KEYS)
-        fields = [f"{key}={value}" for key, value in known if value is not None]
+        pairs = ((key, getattr(record, key, None)) for key in KEYS)
+        fields = [f"{key}={value}" for key, value in pairs if value is not None]
         return printable(" ".join([super().formatMessage(record), *fields]))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  (as above)

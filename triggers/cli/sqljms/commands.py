@@ -55,8 +55,8 @@ def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> N
 def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the queues, how many messages wait in each, and for how long the oldest has been due."""
     with opened_admin(provider) as admin:
-        found = drive(admin.queues())
-    _show_places(State.of(context), "queues", found, ["name", *_BACKLOG, "consumers"])
+        views = drive(admin.queues())
+    _show_places(State.of(context), "queues", views, ["name", *_BACKLOG, "consumers"])
 
 
 @app.command("topics")
@@ -77,25 +77,25 @@ def subscriptions(
 ) -> None:
     """List the subscriptions. A forgotten subscription keeps its messages forever."""
     with opened_admin(provider) as admin:
-        found = drive(admin.subscriptions(topic))
-        if topic is not None and not found:
-            refuse_unknown("TOPIC", "topic", _plain(topic), [one.name for one in drive(admin.topics())])
+        views = drive(admin.subscriptions(topic))
+        if topic is not None and not views:
+            refuse_unknown("TOPIC", "topic", _plain(topic), [view.name for view in drive(admin.topics())])
     columns = ["name", "subscription", *_BACKLOG, "durable", "active"]
-    _show_places(State.of(context), "subscriptions", found, columns)
+    _show_places(State.of(context), "subscriptions", views, columns)
 
 
 @app.command("entries")
 @with_general_options
 def entries(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     subscription: str | None = SUBSCRIPTION_OPTION,
     limit: int = LIMIT_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
     """List the messages at a place, in the order of delivery. "client" is the consumer that handles one."""
     with opened_admin(provider) as admin:
-        rows = [asdict(entry) for entry in drive(admin.entries(place, subscription, limit=limit))]
+        rows = [asdict(entry) for entry in drive(admin.entries(destination, subscription, limit=limit))]
     columns = ["id", "uuid", "type", "priority", "delivery_count", "due", "size", "client", "alive"]
     State.of(context).show("entries", columns, rows, none="nothing waits there")
 
@@ -109,16 +109,16 @@ def show(
 ) -> None:
     """Show a whole message, and where it waits, as JSON."""
     with opened_admin(provider) as admin:
-        found = drive(admin.message(number))
-    places = [asdict(view) for view in found.places]
-    State.of(context).document({"id": found.id, "places": places, "message": whole(found.message)})
+        message = drive(admin.message(number))
+    places = [asdict(view) for view in message.places]
+    State.of(context).document({"id": message.id, "places": places, "message": whole(message.message)})
 
 
 @app.command("move")
 @with_general_options
 def move(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     target: str = typer.Argument(help="The destination. A plain name that is unknown becomes a new queue."),
     numbers: list[int] | None = SOME_ARGUMENT,
     every: bool = ALL_OPTION,
@@ -129,7 +129,7 @@ def move(
     """Move messages to another destination in one transaction. They keep their JMSMessageIDs and uuids."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
-        moved = drive(admin.move(place, target, some, subscription=subscription, force=force))
+        moved = drive(admin.move(destination, target, some, subscription=subscription, force=force))
     show_changed(State.of(context), "moved", moved)
 
 
@@ -137,7 +137,7 @@ def move(
 @with_general_options
 def copy(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     target: str = typer.Argument(help="The destination. A plain name that is unknown becomes a new queue."),
     numbers: list[int] | None = SOME_ARGUMENT,
     every: bool = ALL_OPTION,
@@ -147,7 +147,7 @@ def copy(
     """Copy messages to another destination, with the same uuids. A trigger runs one of the two copies."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
-        copied = drive(admin.move(place, target, some, subscription=subscription, keep=True))
+        copied = drive(admin.move(destination, target, some, subscription=subscription, keep=True))
     show_changed(State.of(context), "copied", copied)
 
 
@@ -155,7 +155,7 @@ def copy(
 @with_general_options
 def requeue(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     numbers: list[int] | None = SOME_ARGUMENT,
     every: bool = ALL_OPTION,
     to: str | None = typer.Option(
@@ -168,7 +168,7 @@ def requeue(
     """Send given-up messages back to where they came from, such as from a failure or dead-letter queue."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
-        back = drive(admin.requeue(place, some, target=to, subscription=subscription, force=force))
+        back = drive(admin.requeue(destination, some, target=to, subscription=subscription, force=force))
     show_changed(State.of(context), "requeued", back)
 
 
@@ -176,7 +176,7 @@ def requeue(
 @with_general_options
 def delete(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     numbers: list[int] = IDS_ARGUMENT,
     subscription: str | None = SUBSCRIPTION_OPTION,
     force: bool = FORCE_OPTION,
@@ -186,8 +186,8 @@ def delete(
     """Delete messages permanently."""
     with opened_admin(provider) as admin:
         if not yes:
-            confirm(f"Delete for good from {place}: {', '.join(map(str, numbers))}?")
-        gone = drive(admin.delete(place, numbers, subscription=subscription, force=force))
+            confirm(f"Delete for good from {destination}: {', '.join(map(str, numbers))}?")
+        gone = drive(admin.delete(destination, numbers, subscription=subscription, force=force))
     show_changed(State.of(context), "deleted", gone)
 
 
@@ -195,7 +195,7 @@ def delete(
 @with_general_options
 def purge(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     subscription: str | None = SUBSCRIPTION_OPTION,
     force: bool = FORCE_OPTION,
     yes: bool = YES_OPTION,
@@ -204,8 +204,8 @@ def purge(
     """Delete all messages of a place permanently."""
     with opened_admin(provider) as admin:
         if not yes:
-            confirm(f"Delete for good all messages of {place}?")
-        gone = drive(admin.delete(place, subscription=subscription, force=force))
+            confirm(f"Delete for good all messages of {destination}?")
+        gone = drive(admin.delete(destination, subscription=subscription, force=force))
     show_changed(State.of(context), "deleted", gone)
 
 
@@ -213,7 +213,7 @@ def purge(
 @with_general_options
 def release(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     numbers: list[int] | None = SOME_ARGUMENT,
     every: bool = ALL_OPTION,
     subscription: str | None = SUBSCRIPTION_OPTION,
@@ -222,7 +222,7 @@ def release(
     """Make delayed messages of a place due now. For messages in limbo, use "limbo release"."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
-        due = drive(admin.release_now(place, some, subscription=subscription))
+        due = drive(admin.release_now(destination, some, subscription=subscription))
     show_changed(State.of(context), "released", due)
 
 
@@ -268,7 +268,7 @@ def unsubscribe(
 @with_general_options
 def drop(
     context: typer.Context,
-    place: str = PLACE_ARGUMENT,
+    destination: str = PLACE_ARGUMENT,
     force: bool = FORCE_OPTION,
     yes: bool = YES_OPTION,
     provider: str | None = PROVIDER_OPTION,
@@ -276,9 +276,9 @@ def drop(
     """Delete a queue or topic and all its messages permanently."""
     with opened_admin(provider) as admin:
         if not yes:
-            confirm(f"Delete {place}, and all that waits there?")
-        drive(admin.drop(place, force=force))
-    show_done(State.of(context), {"dropped": place}, f"{place} is gone")
+            confirm(f"Delete {destination}, and all that waits there?")
+        drive(admin.drop(destination, force=force))
+    show_done(State.of(context), {"dropped": destination}, f"{destination} is gone")
 
 
 def _plain(topic: str) -> str:

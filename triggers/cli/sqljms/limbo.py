@@ -47,13 +47,13 @@ def list_(
     from triggers.providers.sqljms.limbo.admin import list_limbo  # noqa: PLC0415  (loads a driver)
 
     with opened_limbo(provider) as limbo:
-        found, total = drive(list_limbo(limbo, input_name=input_name, limit=limit))
+        messages, total = drive(list_limbo(limbo, input_name=input_name, limit=limit))
         inputs = set[str]()
-        if input_name is not None and not found:
+        if input_name is not None and not messages:
             others, _ = drive(list_limbo(limbo, limit=_LOOKED_AT))
-            inputs = {one.again.input for one in others if one.again is not None}
+            inputs = {waiting.again.input for waiting in others if waiting.again is not None}
     none = f"nothing waits in limbo{f' for {input_name}, but for: {listed(inputs)}' if inputs else ''}"
-    rows = [_row(waiting) for waiting in found]
+    rows = [_row(waiting) for waiting in messages]
     State.of(context).show("limbo", _COLUMNS, rows, total=total, none=none)
 
 
@@ -68,8 +68,8 @@ def show(
     from triggers.providers.sqljms.limbo.admin import get_from_limbo  # noqa: PLC0415  (loads a driver)
 
     with opened_limbo(provider) as limbo:
-        found = drive(get_from_limbo(limbo, number))
-    State.of(context).document(_row(found) | {"message": whole(found.message)})
+        waiting = drive(get_from_limbo(limbo, number))
+    State.of(context).document(_row(waiting) | {"message": whole(waiting.message)})
 
 
 @app.command("release")

@@ -68,9 +68,9 @@ def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) 
     return path
 
 
-def _common(one: Sequence[Step], other: Sequence[Step]) -> int:
+def _common(steps: Sequence[Step], other: Sequence[Step]) -> int:
     length = 0
-    for left, right in zip(one, other, strict=False):
+    for left, right in zip(steps, other, strict=False):
         if left != right:
             break
         length += 1
@@ -172,9 +172,9 @@ def _validated(page: _Page) -> PatchBayFile:
     try:
         return PatchBayFile.model_validate(page.raw)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        problem, remedy = _explained(found["type"], found["msg"])
-        raise ConfigurationError(page.where(found["loc"]), problem, remedy) from error
+        mistake = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        problem, remedy = _explained(mistake["type"], mistake["msg"])
+        raise ConfigurationError(page.where(mistake["loc"]), problem, remedy) from error
 
 
 def _explained(error_type: str, text: str) -> tuple[str, str]:

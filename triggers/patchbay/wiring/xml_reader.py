@@ -197,8 +197,8 @@ class _Reading:
         The name of a provider that is not built in is JNDI's, and stays unchanged.
         """
         text = self._required(element, "destination-name")
-        given = element.get("provider-name")
-        provider = None if given is None else provider_of(given)
+        provider_name = element.get("provider-name")
+        provider = None if provider_name is None else provider_of(provider_name)
         prefix, colon, rest = text.partition(":")
         owner = provider_of(prefix)
         if colon and prefix == _DEFAULT_PREFIX:
@@ -210,7 +210,9 @@ class _Reading:
         if not colon:
             return provider, text.strip("/")
         raise self._refusal(
-            element, f"{text!r:.80} is not of the provider {given}, which it names", "correct one of them"
+            element,
+            f"{text!r:.80} is not of the provider {provider_name}, which it names",
+            "correct one of them",
         )
 
     def _input(self, element: Element) -> dict[str, Any]:
@@ -281,15 +283,15 @@ def combined(files: Sequence[Converted]) -> Sequence[Converted]:
 def _gathered(file: Converted, seen: dict[tuple[str, str], dict[str, Any]]) -> Converted:
     """Keep the components that no earlier file names; add this file's parts of others there."""
     raw = dict(file.raw)
-    for kind in _COMPONENTS:
+    for component_type in _COMPONENTS:
         kept: list[dict[str, Any]] = []
-        for component in raw.pop(kind, ()):
-            key = (kind, component["name"])
+        for component in raw.pop(component_type, ()):
+            key = (component_type, component["name"])
             if key not in seen:
                 seen[key] = {"name": component["name"], "component": component["component"]}
                 kept.append(seen[key])
             _add(seen[key], component)
-        raw[kind] = kept
+        raw[component_type] = kept
     return Converted(raw, file.notes, file.named, file.lines)
 
 

@@ -131,9 +131,9 @@ class ParkingLot:
                 await store.close()
 
 
-def _longer(before: _Episode | None, kind: TroubleKind, cause: str, more: int) -> _Episode:
+def _longer(before: _Episode | None, trouble_kind: TroubleKind, cause: str, more: int) -> _Episode:
     since, count = (time.monotonic(), 0) if before is None else (before.since, before.count)
-    return _Episode(kind, cause, since, count + more)
+    return _Episode(trouble_kind, cause, since, count + more)
 
 
 def _cause_of(error: Exception) -> str:

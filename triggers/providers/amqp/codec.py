@@ -151,16 +151,16 @@ _STRINGS = {"str", "symbol", "char"}
 
 
 def _property(name: str, value: Any) -> Any:
-    kind = type(value).__name__
-    if value is None or kind == "bool":
+    type_name = type(value).__name__
+    if value is None or type_name == "bool":
         return value
-    if kind in _INTEGERS:
+    if type_name in _INTEGERS:
         return int(value)
-    if kind in _FLOATS:
+    if type_name in _FLOATS:
         return float(value)
-    if kind in _STRINGS:
+    if type_name in _STRINGS:
         return str(value)
-    raise UndecodableError(name, f"a value of type {kind}, which a JMS property cannot have")
+    raise UndecodableError(name, f"a value of type {type_name}, which a JMS property cannot have")
 
 
 def _body(received: Any, limits: Limits, count: int) -> Body | JsonValue:
@@ -174,11 +174,11 @@ def _body(received: Any, limits: Limits, count: int) -> Body | JsonValue:
         if limits.leaves_encoded(len(body), count):
             return body
         # Without a content type proton says "None".
-        kind, encoding = (
-            "" if (text := str(kind)) == "None" else text
-            for kind in (received.content_type, received.content_encoding)
+        content_type, encoding = (
+            "" if (text := str(symbol)) == "None" else text
+            for symbol in (received.content_type, received.content_encoding)
         )
-        return decode_body(kind, encoding, body)
+        return decode_body(content_type, encoding, body)
     return _json(body)
 
 
@@ -190,15 +190,15 @@ def _json(value: Any) -> JsonValue:
     """
     if value is None or type(value) in {bool, int, float, str}:
         return cast("JsonValue", value)
-    kind, untyped = type(value).__name__, value
+    type_name, untyped = type(value).__name__, value
     if isinstance(value, dict):
         if all(isinstance(name, str) for name in untyped):
             return {str(name): _json(inner) for name, inner in untyped.items()}
     elif isinstance(value, list):
         return [_json(inner) for inner in untyped]
-    elif kind in _INTEGERS | _FLOATS | _STRINGS:
+    elif type_name in _INTEGERS | _FLOATS | _STRINGS:
         return cast("JsonValue", _property("body", value))
-    raise UndecodableError("body", f"a value of type {kind}")
+    raise UndecodableError("body", f"a value of type {type_name}")
 
 
 def raw_fields(encoded: bytes) -> dict[bytes, bytes]:

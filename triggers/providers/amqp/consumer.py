@@ -52,10 +52,10 @@ class AmqpConsumer:
             link.close_soon()
         self._inbox, self._wanted, self._delayed = inbox, 0, {}
         connection = await self._connect()
-        found = await self._declare(connection)
-        link = ReceiverLink(connection, found.address, partial(_lose, inbox), partial(_push, inbox))
+        source = await self._declare(connection)
+        link = ReceiverLink(connection, source.address, partial(_lose, inbox), partial(_push, inbox))
         await connection.link(link)
-        self._link, self._origin = link, found.origin
+        self._link, self._origin = link, source.origin
 
     async def want(self, count: int) -> None:
         """Grant the missing credit; if there is too much, take all of it back first."""

@@ -106,9 +106,9 @@ class Amqp:
         if later:
             await self._look_for_delays(destination)
         slots = slots_of(later, now)  # before anything is sent: one may be too far ahead
-        await self._send(destination, [encode(one) for one in messages if not is_later(one, now)])
+        await self._send(destination, [encode(message) for message in messages if not is_later(message, now)])
         for slot, waiting in slots.items():
-            encoded = [encode(one, slot.time_to_live(now)) for one in waiting]
+            encoded = [encode(message, slot.time_to_live(now)) for message in waiting]
             await self._send_to_slot(destination, slot, encoded)
         return [message.message_id or "" for message in messages]
 
@@ -186,9 +186,9 @@ class Amqp:
         management = await self._managed(connection)
         if destination.startswith(QUEUE):
             queue = destination.removeprefix(QUEUE)
-            kind = await management.queue_type(queue)
-            refuse_stream(queue, kind)
-            profile = _PROFILES.get(kind, OTHER_AMQP)
+            queue_type = await management.queue_type(queue)
+            refuse_stream(queue, queue_type)
+            profile = _PROFILES.get(queue_type, OTHER_AMQP)
             return Found(queue_address(queue), self._origin(destination, profile))
         queue = queue_of(destination, subscription)
         await management.declare_fanout(destination)
@@ -274,7 +274,7 @@ class Amqp:
         RabbitMQ does not report what is held; other brokers report nothing over AMQP 1.0.
         """
         connection = await self._connected()
-        return [await self._backlog(connection, *place) for place in places]
+        return [await self._backlog(connection, *pair) for pair in places]
 
     async def _backlog(self, connection: Connection, destination: str, subscription: str) -> Backlog:
         unknown = unknown_backlog(destination, subscription)

@@ -129,13 +129,13 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
     """
     if encoding and encoding.lower() not in {"utf-8", "binary", "identity", "8bit", "us-ascii"}:
         raise UndecodableError("content_encoding", f"{reprlib.repr(encoding)} is unknown")
-    kind, _, options = (content_type or "").partition(";")
-    kind = kind.strip().lower()
-    if kind == "application/x-java-serialized-object":
+    media_type, _, options = (content_type or "").partition(";")
+    media_type = media_type.strip().lower()
+    if media_type == "application/x-java-serialized-object":
         raise UndecodableError("content_type", "serialised Java objects are not read, for safety")
-    if kind.startswith("text/"):
+    if media_type.startswith("text/"):
         return _text(body, options)
-    if kind == "application/json" or kind.endswith("+json"):
+    if media_type == "application/json" or media_type.endswith("+json"):
         try:
             return read_json(body)
         except NotJsonError as error:

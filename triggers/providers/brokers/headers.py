@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 def spelled(headers: Mapping[str, T]) -> dict[str, T]:
     """Return headers with our spelling of known names: other publishers may write them in any case."""
-    found: dict[str, T] = {}
+    renamed: dict[str, T] = {}
     for name, value in headers.items():
         ours = _SPELLED.get(name.lower(), name)
-        found[name if ours in headers else ours] = value
-    return found
+        renamed[name if ours in headers else ours] = value
+    return renamed
 
 
 def to_texts(message: Message, fits: Callable[[str, str], bool]) -> list[tuple[str, str]]:
@@ -71,9 +71,9 @@ def typed_of(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
+        types = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UndecodableError(TYPED, f"is not JSON ({error})") from error
-    if not isinstance(found, dict):
+    if not isinstance(types, dict):
         raise UndecodableError(TYPED, "is not a JSON object", 'send {"name": value}')
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", types)

@@ -102,10 +102,10 @@ class BrokerUrl:
 
     @classmethod
     def _checked(
-        cls, url: str, example: str, ports: tuple[int, int], known: set[str], *, dotted: bool
+        cls, url: str, example: str, ports: tuple[int, int], allowed: set[str], *, dotted: bool
     ) -> Self:
         try:
-            return cls._read(url, example.partition(":")[0], ports, known, dotted=dotted)
+            return cls._read(url, example.partition(":")[0], ports, allowed, dotted=dotted)
         except ValueError as error:
             if isinstance(error, ConfigurationError):
                 raise
@@ -114,16 +114,16 @@ class BrokerUrl:
             ) from error
 
     @classmethod
-    def _read(cls, url: str, scheme: str, ports: tuple[int, int], known: set[str], *, dotted: bool) -> Self:
+    def _read(cls, url: str, scheme: str, ports: tuple[int, int], allowed: set[str], *, dotted: bool) -> Self:
         parts = split_url(url)
         secure = parts.scheme == f"{scheme}s"
         account, _, hosts = parts.netloc.rpartition("@")
         user, colon, password = account.partition(":")
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-        for name in options.keys() - known - _OPTIONS:
+        for name in options.keys() - allowed - _OPTIONS:
             if dotted and "." in name:
                 continue
-            remedy = f"leave it out, or use one of {', '.join(sorted(known | _OPTIONS))}"
+            remedy = f"leave it out, or use one of {', '.join(sorted(allowed | _OPTIONS))}"
             raise ConfigurationError("provider", f"the option {name!r} in its URL is unknown", remedy)
         files = {name: options.pop(name) for name in ("cafile", "certfile", "keyfile") if name in options}
         if files and not secure:

@@ -157,11 +157,11 @@ class AnsweringContract(ContractTools):
     async def test_a_dead_letter_keeps_the_id_it_was_given(self, provider: Provider) -> None:
         letters = self.dead_letters_of(self.destination)
         async with self.receiving(provider, letters) as undertaker, self.receiving(provider) as receiver:
-            [given] = await provider.send(self.destination, [Message(body="x")])
+            [sent_id] = await provider.send(self.destination, [Message(body="x")])
             await receiver.dead_letter(await take(receiver, 1), "because")
             [letter] = await take(undertaker, 1)
 
-            assert letter.message.uuid == given
+            assert letter.message.uuid == sent_id
             assert list(await receiver.receive(10, A_WHILE)) == []
 
     async def test_what_is_kept_alive_is_not_taken_over(self, provider: Provider, another: Provider) -> None:

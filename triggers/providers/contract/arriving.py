@@ -76,15 +76,15 @@ class ArrivingContract(ContractTools):
 
     async def test_a_message_without_an_id_gets_one_that_stays(self, provider: Provider) -> None:
         async with self.receiving(provider) as receiver:
-            given = await provider.send(self.destination, [Message(body="a"), Message(body="b")])
+            ids = await provider.send(self.destination, [Message(body="a"), Message(body="b")])
             first = await take(receiver, 2)
             await receiver.recover(first)
             second = await take(receiver, 2)
 
-            assert [delivery.message.message_id for delivery in first] == list(given)
-            assert len(set(given)) == 2
-            assert {delivery.message.message_id for delivery in second} == set(given)
-            assert first[0].message.uuid == given[0]
+            assert [delivery.message.message_id for delivery in first] == list(ids)
+            assert len(set(ids)) == 2
+            assert {delivery.message.message_id for delivery in second} == set(ids)
+            assert first[0].message.uuid == ids[0]
 
     async def test_nothing_sent_is_no_message(self, provider: Provider) -> None:
         async with self.receiving(provider) as receiver:

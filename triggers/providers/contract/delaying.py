@@ -53,10 +53,10 @@ class DelayingContract(ContractTools):
             due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1) + self.delay
             # An empty body and an empty property are the easiest to lose.
             sent = [everything(body).model_copy(update={"delivery_time": due}) for body in (b"\x00\xff", "")]
-            given = await provider.send(self.destination, sent)
+            ids = await provider.send(self.destination, sent)
             arrived = await take(receiver, 2)
 
-            assert [delivery.message.message_id for delivery in arrived] == list(given)
+            assert [delivery.message.message_id for delivery in arrived] == list(ids)
             assert [kind(delivery.message.body) for delivery in arrived] == [
                 kind(delivery.body) for delivery in sent
             ]
@@ -68,18 +68,18 @@ class DelayingContract(ContractTools):
             return
         async with self.receiving(provider) as receiver:
             due = datetime.now(UTC) + timedelta(seconds=SOON)
-            given = await provider.send(self.destination, [later(due), Message(body="now")])
+            ids = await provider.send(self.destination, [later(due), Message(body="now")])
 
             assert bodies(await take(receiver, 1)) == ["now"]
             assert list(await receiver.receive(10, A_WHILE)) == []
-            assert len(set(given)) == 2
+            assert len(set(ids)) == 2
 
     async def test_later_messages_arrive_by_time_and_then_in_order(self, provider: Provider) -> None:
         if not await self._delays(provider):
             return
         async with self.receiving(provider) as receiver:
             due = datetime.now(UTC) + self.delay
-            early = [one.model_copy(update={"delivery_time": due}) for one in numbered(12)]
+            early = [message.model_copy(update={"delivery_time": due}) for message in numbered(12)]
             last = later(due + timedelta(milliseconds=100))
             await provider.send(self.destination, [last, *early])
 
@@ -91,24 +91,24 @@ class DelayingContract(ContractTools):
         if not await self._delays(provider):
             return
         async with (
-            self.receiving(provider, subscription="one") as one,
+            self.receiving(provider, subscription="one") as first,
             self.receiving(another, subscription="one", name="b") as sharer,
             self.receiving(another, subscription="two") as two,
         ):
             due = datetime.now(UTC) + self.delay
             sent = [message.model_copy(update={"delivery_time": due}) for message in numbered(5)]
             await provider.send(self.destination, sent)
-            found: Counter[str] = Counter()
+            counted: Counter[str] = Counter()
             times = 2 if self.subscribes else 1
-            while sum(found.values()) < 5 * times:
-                assert datetime.now(UTC) < due + timedelta(seconds=SOON), found
-                for receiver in (one, sharer, two):
+            while sum(counted.values()) < 5 * times:
+                assert datetime.now(UTC) < due + timedelta(seconds=SOON), counted
+                for receiver in (first, sharer, two):
                     got = arrivals(await receiver.receive(10, timedelta(milliseconds=50)))
                     await receiver.acknowledge(got)
-                    found.update(bodies(got))
+                    counted.update(bodies(got))
 
             assert list(await two.receive(10, A_WHILE)) == []
-            assert found == Counter({str(number): times for number in range(5)})
+            assert counted == Counter({str(number): times for number in range(5)})
 
     async def test_a_delivery_time_that_has_passed_is_no_delay(self, provider: Provider) -> None:
         if not await self._delays(provider):
@@ -146,13 +146,13 @@ class WaitingContract(ContractTools):
             return
         await provider.send(self.destination, numbered(3))
 
-        waiting = await self._asked(another, lambda found: found.waiting == 3)
+        waiting = await self._asked(another, lambda backlog: backlog.waiting == 3)
 
         async with self.receiving(provider) as receiver:
             taken = await take(receiver, 3)
-            held = await self._asked(another, lambda found: found.waiting in {0, 3})
+            held = await self._asked(another, lambda backlog: backlog.waiting in {0, 3})
             await receiver.acknowledge(taken)
-        done = await self._asked(another, lambda found: found.waiting == 0 and not found.held)
+        done = await self._asked(another, lambda backlog: backlog.waiting == 0 and not backlog.held)
         assert waiting.waiting == 3
         assert not waiting.held
         assert held.held in {3, None}
@@ -164,9 +164,9 @@ class WaitingContract(ContractTools):
             return
         absent = f"absent-{uuid4().hex[:12]}"
 
-        found = await telling.backlogs([(absent, "s"), (absent, "t")])
+        backlogs = await telling.backlogs([(absent, "s"), (absent, "t")])
 
-        assert [(one.destination, one.is_known) for one in found[:2]] == [(absent, False)] * 2
+        assert [(backlog.destination, backlog.is_known) for backlog in backlogs[:2]] == [(absent, False)] * 2
 
     async def _asked(self, provider: Provider, is_there: Callable[[Backlog], bool]) -> Backlog:
         """Ask until the answer fits, or for a while; return the last answer."""
@@ -174,7 +174,7 @@ class WaitingContract(ContractTools):
         assert telling is not None
         deadline = time.monotonic() + SOON
         while True:
-            found = (await telling.backlogs([(self.destination, "s")]))[0]
-            if is_there(found) or time.monotonic() > deadline:
-                return found
+            backlog = (await telling.backlogs([(self.destination, "s")]))[0]
+            if is_there(backlog) or time.monotonic() > deadline:
+                return backlog
             await asyncio.sleep(AGAIN)

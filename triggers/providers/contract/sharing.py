@@ -24,27 +24,27 @@ class SharingContract(ContractTools):
         if not self.subscribes:
             return
         async with (
-            self.receiving(provider, subscription="one") as one,
+            self.receiving(provider, subscription="one") as first,
             self.receiving(another, subscription="two") as two,
         ):
             await provider.send(self.destination, numbered(5))
 
-            assert bodies(await take(one, 5)) == ["0", "1", "2", "3", "4"]
+            assert bodies(await take(first, 5)) == ["0", "1", "2", "3", "4"]
             assert bodies(await take(two, 5)) == ["0", "1", "2", "3", "4"]
 
     async def test_consumers_of_a_subscription_share(self, provider: Provider, another: Provider) -> None:
         async with self.receiving(provider, name="a") as a, self.receiving(another, name="b") as b:
             await provider.send(self.destination, numbered(20))
-            found: list[Arrival] = []
+            deliveries: list[Arrival] = []
             deadline = time.monotonic() + SOON
-            while len(found) < 20 and time.monotonic() < deadline:
+            while len(deliveries) < 20 and time.monotonic() < deadline:
                 for receiver in (a, b):
                     got = arrivals(await receiver.receive(1, timedelta(milliseconds=50)))
                     await receiver.acknowledge(got)
-                    found += got
+                    deliveries += got
 
-            assert sorted(map(int, bodies(found))) == list(range(20))
-            assert all(self.delivered(delivery, 1) for delivery in found)
+            assert sorted(map(int, bodies(deliveries))) == list(range(20))
+            assert all(self.delivered(delivery, 1) for delivery in deliveries)
 
     async def test_a_subscription_keeps_what_is_sent_while_nobody_consumes(self, provider: Provider) -> None:
         async with self.receiving(provider):

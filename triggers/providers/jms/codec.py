@@ -171,13 +171,13 @@ def raw(link: JmsLink, received: Any) -> dict[bytes, bytes]:
 
 def properties_of(received: Any) -> dict[str, Any]:
     """Return the properties without the JMSX ones that providers set."""
-    found: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     names = received.getPropertyNames()
     while names.hasMoreElements():
         name = str(names.nextElement())
         if not name.startswith("JMSX") or name in _SENT:
-            found[name] = jms_jvm.python_value(received.getObjectProperty(name))
-    return found
+            properties[name] = jms_jvm.python_value(received.getObjectProperty(name))
+    return properties
 
 
 def _headers_of(link: JmsLink, received: Any) -> dict[str, Any]:

@@ -112,12 +112,12 @@ def _start(jars: list[str], options: Sequence[str]) -> None:
 
 def _expanded(patterns: Sequence[str]) -> Iterator[str]:
     for pattern in patterns:
-        found = sorted(glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207  (absolute)
-        if not found:
+        jars = sorted(glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207  (absolute)
+        if not jars:
             raise ConfigurationError(
                 "classpath", f"no file matches {pattern!r}", "give the jars of the provider's client"
             )
-        yield from found
+        yield from jars
 
 
 def load(name: str, *, setting: str) -> Any:
@@ -160,7 +160,7 @@ class ThrownError(Exception):
         text, kinds = "", set[str]()
         cause: Any = thrown
         while cause is not None:
-            kinds.update(kind.__name__.rpartition(".")[2] for kind in type(cause).__mro__)
+            kinds.update(error_type.__name__.rpartition(".")[2] for error_type in type(cause).__mro__)
             said = str(cause)
             if str(cause.getMessage()) not in text:  # most repeat the text of their cause
                 text = f"{text}, by {said}" if text else said
@@ -307,10 +307,10 @@ def _as_type(name: str, value: str | int | bool) -> Any:  # noqa: FBT001  (a val
         case "double" | "Double" | "float" | "Float":
             return _class("java.lang.Double")(float(value))
         case "boolean" | "Boolean":
-            known = {"true": True, "false": False}
-            if str(value).lower() not in known:
+            booleans = {"true": True, "false": False}
+            if str(value).lower() not in booleans:
                 raise ValueError(f"{value!r} is neither true nor false")
-            return _class("java.lang.Boolean")(known[str(value).lower()])
+            return _class("java.lang.Boolean")(booleans[str(value).lower()])
         case _:
             return _java.JString(str(value))
 

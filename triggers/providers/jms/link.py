@@ -132,10 +132,12 @@ class JmsLink:
             return jms_jvm.look_up(name, dict(self.settings.environment))
 
     def _new_factory(self, name: str) -> Any:
-        kind = jms_jvm.load(name, setting="factory")
+        factory_class = jms_jvm.load(name, setting="factory")
         try:
             with self.asking(f"making a {name}"):
-                return kind() if self.settings.broker is None else kind(self.settings.broker)
+                return (
+                    factory_class() if self.settings.broker is None else factory_class(self.settings.broker)
+                )
         except TypeError as error:
             raise ConfigurationError(
                 "factory",
@@ -174,20 +176,20 @@ class JmsLink:
         if target.kind != "jndi":
             return target
         self.factory()  # with it, the JVM runs, and the API is known
-        found = self._located.get(target.name)
-        if found is None:
-            found = self._located[target.name] = self._look_up(target.name)
-        for kind, api, read in _NAMED:
-            if jms_jvm.is_a(found, f"{self.api}.{api}"):
-                return target.located(kind, str(getattr(found, read)()), found)
+        located = self._located.get(target.name)
+        if located is None:
+            located = self._located[target.name] = self._look_up(target.name)
+        for target_kind, api, read in _NAMED:
+            if jms_jvm.is_a(located, f"{self.api}.{api}"):
+                return target.located(target_kind, str(getattr(located, read)()), located)
         raise ConfigurationError(
             "destination", f"{destination!r} is not a queue or topic", "give the name of one that is"
         )
 
     def destination(self, session: Any, target: Target) -> Any:
         """Return the provider's object for a destination."""
-        if target.found is not None:
-            return target.found
+        if target.java_object is not None:
+            return target.java_object
         match target.kind:
             case "topic":
                 return session.createTopic(target.address)
@@ -200,13 +202,13 @@ class JmsLink:
         """Return our name of a destination of the provider; temporary destinations are remembered."""
         if destination is None:
             return None
-        for kind, api, read in _NAMED:
+        for target_kind, api, read in _NAMED:
             if jms_jvm.is_a(destination, f"{self.api}.{api}"):
                 name = str(getattr(destination, read)())
                 if jms_jvm.is_a(destination, f"{self.api}.Temporary{api}"):
                     self.remember(name, destination)
                     return public_name_of("temporary", name)
-                return public_name_of(kind, name)
+                return public_name_of(target_kind, name)
         return str(destination.toString())
 
     def remember(self, name: str, destination: Any) -> None:

@@ -124,6 +124,6 @@ def _read(settings: dict[str, Any], name: str, value: str) -> bool:
 
 def _broker(parts: SplitResult, query: Iterable[tuple[str, str]]) -> str:
     """Return the broker's own URL: without account, and with the rest of the query."""
-    words = "&".join(f"{quote(name, safe='.')}={quote(value, safe='/:,.')}" for name, value in query)
+    options = "&".join(f"{quote(name, safe='.')}={quote(value, safe='/:,.')}" for name, value in query)
     host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme.removeprefix(PREFIX), host, parts.path, words, ""))
+    return urlunsplit((parts.scheme.removeprefix(PREFIX), host, parts.path, options, ""))

@@ -16,7 +16,7 @@ class Target:
     """A destination, and how to receive from it.
 
     ``address`` is the name for the JMS provider: ``name``, and after a ``?`` the words that are not ours.
-    ``found`` is the provider's object, if it was looked up in JNDI.
+    ``java_object`` is the provider's object, if it was looked up in JNDI.
     """
 
     kind: TargetKind
@@ -27,7 +27,7 @@ class Target:
     shared: bool = False
     client_id: str | None = None
     subscriber: str | None = None
-    found: Any = None
+    java_object: Any = None
 
     @classmethod
     def parse(cls, destination: str) -> Self:
@@ -39,7 +39,7 @@ class Target:
             ConfigurationError: it has no name, or a setting cannot be used.
         """
         head, _, query = destination.partition("?")
-        kind, name = _kind_of(head)
+        target_kind, name = _kind_of(head)
         if not name:
             raise ConfigurationError("destination", f"{destination!r} has no name", "give a queue's name")
         ours: dict[str, str] = {}
@@ -50,15 +50,15 @@ class Target:
             else:
                 rest.append(f"{quote(word)}={quote(value)}")
         durable, shared = ours.get("durable", "true"), ours.get("shared", "false")
-        known = {durable, shared} <= {"true", "false"}
-        if not known or (kind not in {"topic", "jndi"} and ours.keys() - {"selector"}):
+        are_booleans = {durable, shared} <= {"true", "false"}
+        if not are_booleans or (target_kind not in {"topic", "jndi"} and ours.keys() - {"selector"}):
             raise _only_for_topics(destination)
         if shared == "true" and "client_id" in ours:
             raise ConfigurationError(
                 "client_id", "would let only one connection share the subscription", "leave it out"
             )
         return cls(
-            kind,
+            target_kind,
             unquote(name),
             "?".join([unquote(name), "&".join(rest)]) if rest else unquote(name),
             selector=ours.get("selector"),
@@ -68,7 +68,7 @@ class Target:
             subscriber=ours.get("subscriber"),
         )
 
-    def located(self, kind: TargetKind, name: str, found: Any) -> "Target":
+    def located(self, target_kind: TargetKind, name: str, java_object: Any) -> "Target":
         """Return this name in JNDI as the queue or topic that was found under it.
 
         Raises:
@@ -80,9 +80,9 @@ class Target:
                 f"{self.public_name} has options of the provider, which a name in JNDI cannot have",
                 "set them where the name is defined",
             )
-        if kind != "topic" and (self.shared or not self.durable or self.client_id or self.subscriber):
+        if target_kind != "topic" and (self.shared or not self.durable or self.client_id or self.subscriber):
             raise _only_for_topics(self.public_name)
-        return replace(self, kind=kind, name=name, address=name, found=found)
+        return replace(self, kind=target_kind, name=name, address=name, java_object=java_object)
 
     @property
     def public_name(self) -> str:
@@ -105,14 +105,14 @@ def _only_for_topics(destination: str) -> ConfigurationError:
     return ConfigurationError("destination", problem, "write durable=true or false, after topic:NAME")
 
 
-def public_name_of(kind: TargetKind, name: str) -> str:
+def public_name_of(target_kind: TargetKind, name: str) -> str:
     """Return the name of a destination outside JMS; a queue has its bare name."""
     escaped = name.replace("%", "%25").replace("?", "%3F")
-    return escaped if kind == "queue" and _kind_of(name)[1] == name else f"{kind}:{escaped}"
+    return escaped if target_kind == "queue" and _kind_of(name)[1] == name else f"{target_kind}:{escaped}"
 
 
 def _kind_of(text: str) -> tuple[TargetKind, str]:
-    for kind in _KINDS:
-        if text.startswith(f"{kind}:"):
-            return kind, text.removeprefix(f"{kind}:")
+    for target_kind in _KINDS:
+        if text.startswith(f"{target_kind}:"):
+            return target_kind, text.removeprefix(f"{target_kind}:")
     return "queue", text

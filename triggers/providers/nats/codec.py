@@ -77,11 +77,11 @@ def delivered(subject: str, answer: str, payload: bytes, headers: Mapping[str, s
     Raises:
         ValueError: it did not come from a stream.
     """
-    words = answer.split(".")
-    if words[:2] != ["$JS", "ACK"] or len(words) < 9:  # noqa: PLR2004
+    tokens = answer.split(".")
+    if tokens[:2] != ["$JS", "ACK"] or len(tokens) < 9:  # noqa: PLR2004
         raise ValueError(f"{answer!r} is not a subject for answers")
-    first = 2 if len(words) == 9 else 4  # noqa: PLR2004
-    stream, _, count, sequence, _, stored = words[first : first + 6]
+    first = 2 if len(tokens) == 9 else 4  # noqa: PLR2004
+    stream, _, count, sequence, _, stored = tokens[first : first + 6]
     return Delivered(subject, answer, payload, headers or {}, stream, int(sequence), int(count), int(stored))
 
 
@@ -138,13 +138,13 @@ def decode(came: Delivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LI
 
 def raw_fields(came: Delivered) -> dict[bytes, bytes]:
     """Return a message as it came."""
-    found = {name.encode("utf-8", "surrogatepass"): text.encode() for name, text in came.headers.items()}
-    place = {
+    headers = {name.encode("utf-8", "surrogatepass"): text.encode() for name, text in came.headers.items()}
+    position = {
         b"subject": came.subject.encode(),
         b"stream": came.stream.encode(),
         b"sequence": b"%d" % came.sequence,
     }
-    return {**found, **place, b"body": came.payload}
+    return {**headers, **position, b"body": came.payload}
 
 
 def letter_of(fields: Mapping[bytes, bytes], reason: str) -> Published:

@@ -137,7 +137,7 @@ class Pulls:
         if _NEVER in text:
             problem = f"the NATS consumer takes no such request: {description}"
             self.lose(ConfigurationError("durable", problem, "raise that limit of it"))
-        elif status == "503" or any(words in text for words in _GONE):
+        elif status == "503" or any(description in text for description in _GONE):
             self.lose(ProviderUnavailableError("the NATS consumer", f"receiving ({description or 'gone'})"))
         elif self._inbox.asking and self._inbox.size == 0:
             self._connection.do_soon(lambda: self.want(self._wanted))

@@ -67,9 +67,9 @@ async def publish_later(
 ) -> None:
     """Send messages that wait in the subject's stream until they are due; raises as :func:`publish`."""
     await _look(connection, subject, settings)
-    place = later_of(subject).removesuffix("*")
+    prefix = later_of(subject).removesuffix("*")
     for first in range(0, len(messages), CHUNK):
-        chunk = [(place + uuid4().hex, message) for message in messages[first : first + CHUNK]]
+        chunk = [(prefix + uuid4().hex, message) for message in messages[first : first + CHUNK]]
         if await _send(connection, chunk):
             raise ConfigurationError(
                 "delivery_time",
@@ -93,7 +93,7 @@ async def _send(connection: Connection, addressed: Sequence[Addressed]) -> list[
         for subject, message in addressed
     ]
     await connection.replies.wait(answers, PATIENCE)
-    return [one for one, answer in zip(addressed, answers, strict=True) if not _is_stored(answer, one[0])]
+    return [sent for sent, answer in zip(addressed, answers, strict=True) if not _is_stored(answer, sent[0])]
 
 
 def _is_stored(answer: "Future[bytes]", subject: str) -> bool:

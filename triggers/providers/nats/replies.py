@@ -71,7 +71,9 @@ class Replies:
         for future in late:
             future.cancel()
         if late:
-            self._waiting = {reply: one for reply, one in self._waiting.items() if not one[1].done()}
+            self._waiting = {
+                reply: waiting for reply, waiting in self._waiting.items() if not waiting[1].done()
+            }
             raise TimeoutError
 
     def fail_forbidden(self, text: str) -> bool:

@@ -131,12 +131,12 @@ def plain(name: str) -> str:
     Raises:
         ConfigurationError: it is too long.
     """
-    found = _FORBIDDEN.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name)
-    if len(found) > _LONGEST:
+    quoted = _FORBIDDEN.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name)
+    if len(quoted) > _LONGEST:
         raise ConfigurationError(
-            "destination", f"its name {found[:40]}... is longer than {_LONGEST} bytes", "use a shorter one"
+            "destination", f"its name {quoted[:40]}... is longer than {_LONGEST} bytes", "use a shorter one"
         )
-    return found
+    return quoted
 
 
 def later_of(destination: str) -> str:

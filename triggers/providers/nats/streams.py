@@ -38,25 +38,25 @@ async def stream_of(connection: Connection, subject: str, settings: NatsSettings
     Raises:
         ConfigurationError: the stream is missing and may not be made, or several have the subject.
     """
-    found = await _streams(connection, subject)
-    if not found:
-        found = await _make(connection, subject, settings)
-    if len(found) > 1:
+    names = await _streams(connection, subject)
+    if not names:
+        names = await _make(connection, subject, settings)
+    if len(names) > 1:
         raise ConfigurationError(
             "destination",
-            f"{subject!r} is in several streams of NATS: {', '.join(sorted(found)[:5])}",
+            f"{subject!r} is in several streams of NATS: {', '.join(sorted(names)[:5])}",
             "name a subject of one of them",
         )
-    return found[0]
+    return names[0]
 
 
 async def _streams(connection: Connection, subject: str) -> list[str]:
     return list((await _ask(connection, "STREAM.NAMES", {"subject": subject})).get("streams") or ())
 
 
-async def _ask(connection: Connection, what: str, words: Mapping[str, Any]) -> dict[str, Any]:
+async def _ask(connection: Connection, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Ask JetStream directly: only newer releases of nats-py know the newer settings of streams."""
-    answer = await connection.replies.request(f"$JS.API.{what}", json.dumps(words).encode())
+    answer = await connection.replies.request(f"$JS.API.{what}", json.dumps(arguments).encode())
     await connection.replies.wait([answer], ANSWER)
     reply: dict[str, Any] = json.loads(answer.result())
     if (error := reply.get("error")) is not None:
@@ -85,10 +85,10 @@ async def _make(connection: Connection, subject: str, settings: NatsSettings) ->
     except driver.js.errors.APIError as error:
         if error.err_code not in _MADE_MEANWHILE:
             raise
-        found = await _streams(connection, subject)
-        if not found:
+        names = await _streams(connection, subject)
+        if not names:
             raise
-        return found
+        return names
     return [plain(subject)]
 
 
@@ -161,11 +161,11 @@ async def backlogs_of(
     connection: Connection, places: Sequence[Place], settings: NatsSettings
 ) -> Sequence[Backlog]:
     """Return the backlogs of the durable consumers of these places; nothing is made."""
-    return [await _backlog(connection, place, settings) for place in places]
+    return [await _backlog(connection, pair, settings) for pair in places]
 
 
-async def _backlog(connection: Connection, place: Place, settings: NatsSettings) -> Backlog:
-    destination, subscription = place
+async def _backlog(connection: Connection, pair: Place, settings: NatsSettings) -> Backlog:
+    destination, subscription = pair
     of = partial(Backlog, destination=destination, subscription=subscription)
     streams = await _streams(connection, destination)
     if len(streams) != 1:

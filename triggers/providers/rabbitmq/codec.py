@@ -150,8 +150,8 @@ def _arrived(headers: dict[str, Any]) -> dict[str, Any]:
     if not str(headers.get("x-first-death-queue", "")).startswith(LATER):
         return headers
     waited_last = str(headers.get("x-last-death-queue", LATER)).startswith(LATER)
-    words = ("x-first-death-", "x-last-death-") if waited_last else ("x-first-death-",)
-    return {name: value for name, value in headers.items() if not name.startswith(words)}
+    prefixes = ("x-first-death-", "x-last-death-") if waited_last else ("x-first-death-",)
+    return {name: value for name, value in headers.items() if not name.startswith(prefixes)}
 
 
 _LEFT_OUT = object()

@@ -151,11 +151,11 @@ class Channel:
         if not isinstance(error, driver.exceptions.ChannelClosedByClient):
             self._lost(error)
 
-    async def ask(self, doing: str, method: str, **words: Any) -> Any:
+    async def ask(self, doing: str, method: str, **arguments: Any) -> Any:
         """Call a method of pika's channel and return the broker's answer; raises as Connection.ask."""
 
         def work(future: "Future[Any]") -> None:
-            getattr(self.pika, method)(**words, callback=partial(fulfil, future))
+            getattr(self.pika, method)(**arguments, callback=partial(fulfil, future))
 
         return await self.run(doing, work)
 
@@ -237,8 +237,8 @@ def connecting(error: BaseException, host: str) -> Exception:
             problem = f"TLS with {host} failed: {getattr(cause, 'verify_message', '') or cause.reason}"
             return ConfigurationError("provider", problem, "correct the certificate, or name its cafile")
     text = " ".join(repr(cause) for cause in causes)
-    for words, what, remedy in _REFUSALS:
-        if words.search(text):
+    for refusal, what, remedy in _REFUSALS:
+        if refusal.search(text):
             return ConfigurationError("provider", f"{host} refuses the {what}", f"correct {remedy} its URL")
     unavailable = ProviderUnavailableError("RabbitMQ", f"connecting to {host}")
     unavailable.__cause__ = causes[-1]

@@ -76,7 +76,7 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
     """An event loop with connections that pack the properties of what they receive."""
 
     def create_streaming_connection(
-        self, protocol_factory: Callable[[], Any], *arguments: Any, **words: Any
+        self, protocol_factory: Callable[[], Any], *arguments: Any, **options: Any
     ) -> Any:
         """Connect as pika does, with a :class:`Packer` before the protocol."""
 
@@ -85,7 +85,7 @@ class Services(selector_ioloop_adapter.SelectorIOServicesAdapter):  # type: igno
             protocol.data_received = Packer(protocol.data_received).feed
             return protocol
 
-        return cast("Any", super()).create_streaming_connection(packing, *arguments, **words)
+        return cast("Any", super()).create_streaming_connection(packing, *arguments, **options)
 
 
 class Packer:
@@ -110,12 +110,12 @@ class Packer:
                 continue
             if len(chunk) - offset < _FRAME.size:
                 break
-            kind, _, size = _FRAME.unpack_from(chunk, offset)
-            if kind not in _KINDS:  # such as the broker's answer to another version: pika knows it
+            frame_type, _, size = _FRAME.unpack_from(chunk, offset)
+            if frame_type not in _KINDS:  # such as the broker's answer to another version: pika knows it
                 self._passing = len(chunk) - offset
                 continue
             whole = _FRAME.size + size + spec.FRAME_END_SIZE
-            if kind != spec.FRAME_HEADER:
+            if frame_type != spec.FRAME_HEADER:
                 self._passing = whole
                 continue
             if len(chunk) - offset < whole:
@@ -130,11 +130,16 @@ class Packer:
 
 def packed(frame: bytes) -> bytes:
     """Return a content header's frame with its properties in one header of bytes."""
-    kind, channel, size = _FRAME.unpack_from(frame)
+    frame_type, channel, size = _FRAME.unpack_from(frame)
     begin = _FRAME.size + _CONTENT
     length = size - _CONTENT
     table = _TABLE.pack(_FLAGS_OF_HEADERS, len(_BYTES) + _LENGTH.size + length, _BYTES, length)
-    return _FRAME.pack(kind, channel, size + _TABLE.size) + frame[_FRAME.size : begin] + table + frame[begin:]
+    return (
+        _FRAME.pack(frame_type, channel, size + _TABLE.size)
+        + frame[_FRAME.size : begin]
+        + table
+        + frame[begin:]
+    )
 
 
 def unpacked(properties: Any) -> bytes:

@@ -65,7 +65,7 @@ class Slot:
 
     def arguments(self, exchange: str, key: str, *, quorum: bool) -> dict[str, Any]:
         """Return the arguments of its queue, which are the same at each declaration."""
-        found: dict[str, Any] = {
+        declared: dict[str, Any] = {
             "x-queue-type": "quorum" if quorum else "classic",
             "x-dead-letter-exchange": exchange,
             "x-dead-letter-routing-key": key,
@@ -73,8 +73,8 @@ class Slot:
             "x-expires": min(_MOST, 2 * self.width * _SLOTS + self.width + _MARGIN),
         }
         if quorum:
-            found |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-        return found
+            declared |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+        return declared
 
     def time_to_live(self, now: datetime) -> int:
         """Return how long a message waits, in ms."""
@@ -83,7 +83,7 @@ class Slot:
 
 def slots_of(messages: Sequence[Message], now: datetime) -> dict[Slot, list[Message]]:
     """Return messages by their slots, the earliest first; each slot keeps the given order."""
-    found: dict[Slot, list[Message]] = {}
+    slots: dict[Slot, list[Message]] = {}
     for message in messages:
-        found.setdefault(Slot.of(message.delivery_time or now, now), []).append(message)
-    return dict(sorted(found.items(), key=lambda one: one[0].end))
+        slots.setdefault(Slot.of(message.delivery_time or now, now), []).append(message)
+    return dict(sorted(slots.items(), key=lambda slot: slot[0].end))

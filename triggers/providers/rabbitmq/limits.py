@@ -41,27 +41,27 @@ async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None
     Raises:
         ProviderUnavailableError: RabbitMQ does not answer.
     """
-    kind, known = "", dict[str, object]()
+    queue_type, matching = "", dict[str, object]()
     for _ in range(_MOST):
-        wrong = _NO_LIMIT if kind == "quorum" else _NO_TYPE
+        wrong = _NO_LIMIT if queue_type == "quorum" else _NO_TYPE
         try:
-            found = await _differing(declare, {**known, **wrong})
+            differing = await _differing(declare, {**matching, **wrong})
         except NotPermittedError:
             return unseen("its account may not declare the queue, and so not ask how it is declared")
-        if found is None:  # the queue does not exist, or belongs to another connection
+        if differing is None:  # the queue does not exist, or belongs to another connection
             return None
-        name, value = found
+        name, value = differing
         if name == "x-queue-type":
-            kind = str(value or "classic")
-            known |= {name: kind}
-            if kind != "quorum":
+            queue_type = str(value or "classic")
+            matching |= {name: queue_type}
+            if queue_type != "quorum":
                 return None
         elif name == "x-delivery-limit":
-            return limit_of({**known, name: value}, version)
-        elif value is None or name in known:
+            return limit_of({**matching, name: value}, version)
+        elif value is None or name in matching:
             break
         else:
-            known[name] = value
+            matching[name] = value
     return unseen("RabbitMQ does not say how the queue is declared")
 
 
@@ -71,20 +71,20 @@ async def kind_of_queue(declare: Declare) -> str | None:
     Raises:
         ProviderUnavailableError: RabbitMQ does not answer.
     """
-    known = dict[str, object]()
+    matching = dict[str, object]()
     for _ in range(_MOST):
         try:
-            found = await _differing(declare, {**known, **_NO_TYPE})
+            differing = await _differing(declare, {**matching, **_NO_TYPE})
         except NotPermittedError:
             return None
-        if found is None:
+        if differing is None:
             return None
-        name, value = found
+        name, value = differing
         if name == "x-queue-type":
             return str(value or "classic")
-        if value is None or name in known:
+        if value is None or name in matching:
             return None
-        known[name] = value
+        matching[name] = value
     return None
 
 
@@ -101,8 +101,8 @@ async def _differing(declare: Declare, arguments: Mapping[str, object]) -> tuple
     except NotPermittedError:
         raise
     except ConfigurationError as error:
-        found = _DIFFERS.search(error.problem)
-        return None if found is None else (found[1], _read(found[2], found[3]))
+        match = _DIFFERS.search(error.problem)
+        return None if match is None else (match[1], _read(match[2], match[3]))
     return "", None
 
 
@@ -138,11 +138,11 @@ def unseen(why: str) -> DeliveryLimit:
     return DeliveryLimit(None, unseen=why)
 
 
-def _read(value: str | None, kind: str | None) -> object:
+def _read(value: str | None, value_type: str | None) -> object:
     """Return a value of an argument as it is declared; RabbitMQ does not always name its type."""
     if value is None:
         return None
-    if kind == "bool":
+    if value_type == "bool":
         return value == "true"
-    is_number = kind != "longstr" if kind else re.fullmatch(r"-?\d+", value) is not None
+    is_number = value_type != "longstr" if value_type else re.fullmatch(r"-?\d+", value) is not None
     return int(value) if is_number else value

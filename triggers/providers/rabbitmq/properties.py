@@ -68,8 +68,8 @@ FIELDS = (
 
 #: The kinds of headers that are numbers, as RabbitMQ has them, with their binary form.
 _NUMBERS = {
-    kind: struct.Struct(form)
-    for kind, form in {
+    type_code: struct.Struct(form)
+    for type_code, form in {
         b"b": ">b",
         b"B": ">B",
         b"s": ">h",
@@ -207,22 +207,22 @@ def _table(encoded: bytes, offset: int) -> tuple[dict[str, Any], int]:
 
 
 def _value(encoded: bytes, offset: int, name: str) -> tuple[Any, int]:
-    kind = encoded[offset : offset + 1]
+    type_code = encoded[offset : offset + 1]
     offset += 1
-    if (number := _NUMBERS.get(kind)) is not None:
+    if (number := _NUMBERS.get(type_code)) is not None:
         return number.unpack_from(encoded, offset)[0], offset + number.size
-    if kind in _COUNTED:
+    if type_code in _COUNTED:
         (length,) = _LENGTH.unpack_from(encoded, offset)
         offset += _LENGTH.size
         value = _cut(encoded, offset, length)
-        return _text(value) if kind == b"S" else Odd(kind.decode(), value), offset + length
-    if kind == b"t":
+        return _text(value) if type_code == b"S" else Odd(type_code.decode(), value), offset + length
+    if type_code == b"t":
         return encoded[offset] != 0, offset + 1
-    if kind == b"V":
+    if type_code == b"V":
         return None, offset
-    if kind in _SIZES:
-        return Odd(kind.decode(), _cut(encoded, offset, _SIZES[kind])), offset + _SIZES[kind]
-    raise UndecodableError(name, f"a value of the unknown type {kind!r}")
+    if type_code in _SIZES:
+        return Odd(type_code.decode(), _cut(encoded, offset, _SIZES[type_code])), offset + _SIZES[type_code]
+    raise UndecodableError(name, f"a value of the unknown type {type_code!r}")
 
 
 def _text(value: bytes) -> Any:

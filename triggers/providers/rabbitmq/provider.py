@@ -102,7 +102,9 @@ class RabbitMQ:
         at_once = [message for message in messages if not is_later(message, now)]
         await self._publish(destination, [encode(message) for message in at_once])
         if len(at_once) < len(messages):
-            await self._publish_later(destination, [one for one in messages if is_later(one, now)], now)
+            await self._publish_later(
+                destination, [message for message in messages if is_later(message, now)], now
+            )
         return [message.message_id or "" for message in messages]
 
     async def _publish_later(self, destination: str, messages: Sequence[Message], now: datetime) -> None:
@@ -234,18 +236,20 @@ class RabbitMQ:
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits in the queues of these places; RabbitMQ does not report what is held."""
-        return [await self._backlog(*place) for place in places]
+        return [await self._backlog(*pair) for pair in places]
 
     async def _backlog(self, destination: str, subscription: str) -> Backlog:
         queue, unknown = queue_at(destination, subscription), unknown_backlog(destination, subscription)
         # Open a channel for each: it ends if the queue does not exist.
         channel = await (await self._connected()).channel(lambda _: None)
         try:
-            found = await channel.ask("counting what waits", "queue_declare", queue=queue, passive=True)
+            declared = await channel.ask("counting what waits", "queue_declare", queue=queue, passive=True)
         except ConfigurationError:
             return unknown
         await channel.close()
-        return replace(unknown, waiting=found.method.message_count, consumers=found.method.consumer_count)
+        return replace(
+            unknown, waiting=declared.method.message_count, consumers=declared.method.consumer_count
+        )
 
     async def close(self) -> None:
         """Close the connections. Close the receivers before."""
@@ -285,8 +289,8 @@ async def _declare_otherwise(connection: Connection, queue: str, arguments: Mapp
     """Declare a queue with arguments that it does not have: RabbitMQ refuses, and names the first of them."""
     # Open a channel for each: it ends if RabbitMQ refuses.
     channel = await connection.channel(lambda _: None)
-    words = {"queue": queue, "durable": True, "arguments": arguments}
-    await channel.ask("asking how it is declared", "queue_declare", **words)
+    options = {"queue": queue, "durable": True, "arguments": arguments}
+    await channel.ask("asking how it is declared", "queue_declare", **options)
     await channel.close()
 
 

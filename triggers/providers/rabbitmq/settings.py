@@ -76,13 +76,13 @@ def address_of(destination: str) -> tuple[str, str]:
     return destination, ""
 
 
-def refuse_stream(queue: str, kind: str | None) -> None:
+def refuse_stream(queue: str, queue_type: str | None) -> None:
     """Refuse a stream: it takes nothing back, and starts each consumer at its end.
 
     Raises:
         ConfigurationError: the queue is a stream.
     """
-    if kind == "stream":
+    if queue_type == "stream":
         raise ConfigurationError(
             "destination",
             f"{queue!r} is a stream, which delivers again nothing that was given back, nor what came while "

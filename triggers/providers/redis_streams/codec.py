@@ -71,19 +71,19 @@ def message_id(stream: str, entry_id: bytes) -> str:
 
 def encode(message: Message) -> list[bytes]:
     """Return field, value, field, value ... for XADD."""
-    kind, body = _encode_body(message)
-    words = [b"body", body]
-    if kind != b"bytes":
-        words += [b"body-kind", kind]
+    body_kind, body = _encode_body(message)
+    fields = [b"body", body]
+    if body_kind != b"bytes":
+        fields += [b"body-kind", body_kind]
     typed: dict[str, PropertyValue] = {}
     for name, value in message.headers().items():
         if name in _COUNTED or (name in _DEFAULTS and value == _DEFAULTS[name]):
             continue
         if name in _HEADERS or (isinstance(value, str) and name not in _TAKEN):
-            words += [_bytes(name), _bytes(str(value))]
+            fields += [_bytes(name), _bytes(str(value))]
         else:
             typed[name] = value
-    return [*words, b"properties", json.dumps(typed).encode("ascii")] if typed else words
+    return [*fields, b"properties", json.dumps(typed).encode("ascii")] if typed else fields
 
 
 def _encode_body(message: Message) -> tuple[bytes, bytes]:
@@ -212,7 +212,7 @@ def _instant(milliseconds: bytes) -> datetime | None:
 def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> Body:
     if body is None:
         raise UndecodableError("body", "is missing", "send the body in a field named body")
-    match kind := fields.get(b"body-kind", b"bytes"):
+    match body_kind := fields.get(b"body-kind", b"bytes"):
         case b"bytes":
             return body
         case b"text":
@@ -223,7 +223,7 @@ def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> Body:
         case b"json":
             return _decode_json("body", body)
         case _:
-            raise UndecodableError("body-kind", f"{_shown(kind)} is unknown", "send bytes, text or json")
+            raise UndecodableError("body-kind", f"{_shown(body_kind)} is unknown", "send bytes, text or json")
 
 
 def _not_utf8(field: bytes) -> UndecodableError:
@@ -288,14 +288,14 @@ def adding_later(destination: str, message: Message) -> tuple[object, ...]:
     Raises:
         ConfigurationError: the message has too many properties.
     """
-    words = encode(message)
-    if len(words) > WIDEST:
+    fields = encode(message)
+    if len(fields) > WIDEST:
         raise ConfigurationError(
             "message",
-            f"{len(words) // 2} fields are too many for a delayed message",
+            f"{len(fields) // 2} fields are too many for a delayed message",
             "put them into the body",
         )
     assert message.delivery_time is not None  # noqa: S101  (the caller checked is_later)
     due = ceil(message.delivery_time.timestamp() * 1000)
-    packed = b"".join(struct.pack(">I", len(word)) + word for word in words)
+    packed = b"".join(struct.pack(">I", len(word)) + word for word in fields)
     return "ZADD", later_of(destination), due, b"%0*d" % (PREFIX, next(_sent)) + packed

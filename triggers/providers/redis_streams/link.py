@@ -46,7 +46,7 @@ class SubscriptionGoneError(ProviderUnavailableError):
 class Client(Protocol):
     """The part of ``redis.Redis``, ``redis.RedisCluster`` and their asyncio twins that we use."""
 
-    def execute_command(self, *words: Any) -> Any:
+    def execute_command(self, *command: Any) -> Any:
         """Run one command."""
         ...
 
@@ -96,7 +96,7 @@ class RedisLink:
         )
         return cast("Client", client)
 
-    async def call(self, doing: str, *words: Any) -> Any:
+    async def call(self, doing: str, *command: Any) -> Any:
         """Run one command.
 
         Raises:
@@ -104,28 +104,28 @@ class RedisLink:
             ConfigurationError: the server says that it can never be done.
         """
         try:
-            return await self._execute(*words)
+            return await self._execute(*command)
         except REDIS_ERRORS as error:
             raise self._translated(error, doing) from error
 
-    async def _execute(self, *words: Any) -> Any:
+    async def _execute(self, *command: Any) -> Any:
         try:
-            return await settled(self._client.execute_command(*words))
+            return await settled(self._client.execute_command(*command))
         except REDIS_ERRORS as error:
             if not is_elsewhere(error):
                 raise
             await hang_up(self._client)
-        return await settled(self._client.execute_command(*words))
+        return await settled(self._client.execute_command(*command))
 
     async def run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run a script by its digest; load it if the server does not have it."""
         wanted = script(name)
-        words = (len(keys), *keys, *arguments)
+        operands = (len(keys), *keys, *arguments)
         doing = f"running {name}.lua"
         try:
-            return await self._execute("EVALSHA", wanted.sha, *words)
+            return await self._execute("EVALSHA", wanted.sha, *operands)
         except NoScriptError:
-            return await self.call(doing, "EVAL", wanted.text, *words)
+            return await self.call(doing, "EVAL", wanted.text, *operands)
         except REDIS_ERRORS as error:
             raise self._translated(error, doing) from error
 
@@ -143,10 +143,10 @@ class RedisLink:
             if durability is None:
                 answers += await self._pipeline(doing, some)
                 continue
-            *found, _, reached = await self._pipeline(doing, [*some, *durability.words])
+            *results, _, reached = await self._pipeline(doing, [*some, *durability.words])
             if (lack := durability.lack(int(reached))) is not None:
                 raise ProviderUnavailableError("the Redis server", f"{doing}: {lack}")
-            answers += found
+            answers += results
         return answers
 
     async def _pipeline(self, doing: str, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:
@@ -166,8 +166,8 @@ class RedisLink:
 
     async def _in_one_round(self, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:
         pipeline = self._client.pipeline(transaction=False)
-        for words in commands:
-            pipeline.execute_command(*words)
+        for command in commands:
+            pipeline.execute_command(*command)
         answers: Sequence[Any] = await settled(pipeline.execute(raise_on_error=False))
         return answers
 
@@ -222,10 +222,10 @@ class RedisLink:
         if pool is None:
             return None
         try:
-            found = await self.call("asking the server for its name", "INFO", "server")
+            info = await self.call("asking the server for its name", "INFO", "server")
         except NotPermittedError:
             return None
-        name = str(found.get("run_id", "")).encode()
+        name = str(info.get("run_id", "")).encode()
         return (name, int(pool.connection_kwargs.get("db") or 0)) if name else None
 
     async def close(self) -> None:
@@ -239,11 +239,11 @@ class RedisLink:
             return ConfigurationError("destination", problem, "use another key")
         if "NOGROUP" in str(error):
             return SubscriptionGoneError("the subscription", doing)
-        kind = kind_of(error)
-        if kind is FaultKind.NEVER:
+        fault = kind_of(error)
+        if fault is FaultKind.NEVER:
             return configuration_error(error, doing, setting="provider")
-        if kind is not FaultKind.UNANSWERED:  # any other answer of a server may pass
+        if fault is not FaultKind.UNANSWERED:  # any other answer of a server may pass
             return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
         pool = pool_of(self._client)
-        found = None if pool is None else stranger_at(pool, error, setting="provider")
-        return found or ProviderUnavailableError("the Redis server", doing)
+        refusal = None if pool is None else stranger_at(pool, error, setting="provider")
+        return refusal or ProviderUnavailableError("the Redis server", doing)

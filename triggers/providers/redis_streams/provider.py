@@ -207,15 +207,17 @@ class RedisStreams:
         by page, up to 10,000 entries or a mebibyte of them; ``is_more`` says that more entries exist.
         """
         streams = dict.fromkeys(stream for stream, _ in places)
-        found = [one for stream in streams for one in await backlogs_of(self._link, stream)]
-        known = {(one.destination, one.subscription): one for one in found}
+        backlogs = [backlog for stream in streams for backlog in await backlogs_of(self._link, stream)]
+        by_pair = {(backlog.destination, backlog.subscription): backlog for backlog in backlogs}
         # A subscription that does not exist yet begins with the stream's first entry.
         new = [
-            replace(begins, subscription=place[1])
-            for place in places
-            if place not in known and (begins := known.get((place[0], None))) is not None
+            replace(begins, subscription=pair[1])
+            for pair in places
+            if pair not in by_pair and (begins := by_pair.get((pair[0], None))) is not None
         ]
-        return in_order([one for one in [*found, *new] if one.subscription is not None], places)
+        return in_order(
+            [backlog for backlog in [*backlogs, *new] if backlog.subscription is not None], places
+        )
 
     async def unsubscribe(self, destination: str, subscription: str, *, force: bool = False) -> bool:
         """End a subscription, so that nothing is kept for it; False if it does not exist.

@@ -185,11 +185,11 @@ class StreamReceiver:
         # In Redis, BLOCK 0 means for ever.
         waiting = ("BLOCK", block) if block else ()
         keys = self._keys
-        words = ("GROUP", keys.group, keys.consumer, "COUNT", limit, *waiting, "STREAMS", keys.stream, ">")
-        found = await self._link.call("receiving", "XREADGROUP", *words)
-        if not found:
+        command = ("GROUP", keys.group, keys.consumer, "COUNT", limit, *waiting, "STREAMS", keys.stream, ">")
+        streams = await self._link.call("receiving", "XREADGROUP", *command)
+        if not streams:
             return []
-        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", found[0][1])
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", streams[0][1])
         self._held.add([entry_id for entry_id, _ in entries])
         return [self._received(entry_id, fields, 1) for entry_id, fields in entries]
 
@@ -198,11 +198,11 @@ class StreamReceiver:
             # Late: entries that are still worked on here must not be taken over, not even by this consumer.
             await self.keep_alive()
         limit = min(limit, CHUNK)
-        known: list[Any] = (
+        operands: list[Any] = (
             ["known", *self._held.all(), *self._being_answered] if self._reply_lost else ["all"]
         )
         company = "among others" if self._given_back is None else "alone"
-        reply = await self._run("reclaim", limit, company, *known)
+        reply = await self._run("reclaim", limit, company, *operands)
         if reply is None:
             self._lose_name()
             raise name_in_use(self._keys, self._settings.claim_idle)
@@ -226,8 +226,8 @@ class StreamReceiver:
                 extra={"trigger": self._keys.group},
             )
         return [
-            self._received(entry_id, dict(zip(words[::2], words[1::2], strict=True)), times)
-            for entry_id, times, words in entries
+            self._received(entry_id, dict(zip(fields[::2], fields[1::2], strict=True)), times)
+            for entry_id, times, fields in entries
         ]
 
     def _tell_gone(self, gone: Sequence[bytes]) -> None:

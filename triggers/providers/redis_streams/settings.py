@@ -83,16 +83,16 @@ class StreamSettings:
 NAMES = tuple(field.name for field in fields(StreamSettings))
 
 
-def _is_age(given: object) -> bool:
-    return isinstance(given, bool | timedelta)
+def _is_age(value: object) -> bool:
+    return isinstance(value, bool | timedelta)
 
 
 def _read(name: str, value: str) -> Any:
     try:
         match name:
             case "trim":
-                words = {"acknowledged": True, "never": False}
-                return words[value] if value in words else timedelta(seconds=float(value))
+                policies = {"acknowledged": True, "never": False}
+                return policies[value] if value in policies else timedelta(seconds=float(value))
             case "maxlen":
                 return int(value)
             case "durability":

@@ -37,8 +37,8 @@ class Subscription:
 
 async def subscriptions_of(link: RedisLink, destination: str) -> Sequence[Subscription]:
     """Return all subscriptions of a stream, none if the stream does not exist; raises as ``link``."""
-    found = await link.run("subscriptions", StreamKeys(destination, "", "").scripted, ("", "", "", 0))
-    rows = cast("list[tuple[bytes, int, int, int, bytes, bytes]]", found or [])
+    reply = await link.run("subscriptions", StreamKeys(destination, "", "").scripted, ("", "", "", 0))
+    rows = cast("list[tuple[bytes, int, int, int, bytes, bytes]]", reply or [])
     return [await _subscription(link, destination, row) for row in rows]
 
 
@@ -61,34 +61,34 @@ async def _count(link: RedisLink, destination: str, last: bytes) -> tuple[int, b
     counted = size = 0
     page = 1
     while counted < MOST_COUNTED and size < MOST_BYTES:
-        words = ("XRANGE", destination, b"(" + last, "+", "COUNT", page)
-        found = cast("list[tuple[bytes, dict[bytes, bytes]]]", await link.call("counting", *words))
-        counted += len(found)
-        if len(found) < page:
+        command = ("XRANGE", destination, b"(" + last, "+", "COUNT", page)
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", await link.call("counting", *command))
+        counted += len(entries)
+        if len(entries) < page:
             return counted, False
-        last, page = found[-1][0], min(2 * page, PAGE, max(1, MOST_COUNTED - counted))
-        size += sum(len(value) for _, fields in found for value in fields.values())
+        last, page = entries[-1][0], min(2 * page, PAGE, max(1, MOST_COUNTED - counted))
+        size += sum(len(value) for _, fields in entries for value in fields.values())
     return counted, True
 
 
 async def backlogs_of(link: RedisLink, destination: str) -> Sequence[Backlog]:
     """Return the backlog of each subscription of a stream, and last that of a new one; raises as ``link``."""
-    found = await subscriptions_of(link, destination)
+    subscriptions = await subscriptions_of(link, destination)
     doing = "counting what waits"
     later = cast("int", await link.call(doing, "ZCARD", later_of(destination)))
     length = cast("int", await link.call(doing, "XLEN", destination))
     counted = [
         Backlog(
             destination=destination,
-            subscription=one.name,
-            waiting=one.unread,
-            held=one.pending,
+            subscription=subscription.name,
+            waiting=subscription.unread,
+            held=subscription.pending,
             later=later,
-            consumers=one.consumers,
-            oldest=one.oldest,
-            is_more=one.is_more,
+            consumers=subscription.consumers,
+            oldest=subscription.oldest,
+            is_more=subscription.is_more,
         )
-        for one in found
+        for subscription in subscriptions
     ]
     begins = [] if not length else [Backlog(destination=destination, waiting=length, held=0, later=later)]
     return [*counted, *begins]
@@ -102,8 +102,8 @@ async def unsubscribe(link: RedisLink, destination: str, subscription: str, *, f
         ProviderUnavailableError: the server did not answer.
     """
     keys = StreamKeys(destination, subscription, "")
-    words = (subscription, "", "", 0, "all" if force else "")
-    match cast("bytes", await link.run("unsubscribe", keys.scripted, words)):
+    arguments = (subscription, "", "", 0, "all" if force else "")
+    match cast("bytes", await link.run("unsubscribe", keys.scripted, arguments)):
         case b"done":
             return True
         case b"absent":

@@ -76,7 +76,7 @@ def encode(message: Message, number: int, destination: str) -> tuple[Sequence[An
     Raises:
         ConfigurationError: a text in a header cannot be stored.
     """
-    kind, body = _encode_body(message)
+    body_kind, body = _encode_body(message)
     for field in _TEXTS:
         text = getattr(message, field)
         if text is not None and not is_storable(text):
@@ -87,7 +87,7 @@ def encode(message: Message, number: int, destination: str) -> tuple[Sequence[An
     size = len(body)
     row = (
         number,
-        kind,
+        body_kind,
         int(bool(properties)),
         _milliseconds(message.timestamp),
         message.correlation_id,
@@ -191,18 +191,18 @@ def _decode_headers(row: Any) -> dict[str, Any]:
 
 def _decode_properties(row: Any) -> dict[str, Any]:
     rows: Any = json.loads(row.properties) if isinstance(row.properties, str) else row.properties
-    found: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     try:
         for name, data_type, text in rows:
             if type(name) is not str:
                 raise UndecodableError("properties", f"{name!r} is no name")
-            found[name] = Stored(data_type or 0, text).value
+            properties[name] = Stored(data_type or 0, text).value
     except PropertyFormatError as error:
         raise UndecodableError("properties", str(error)) from error
-    group, sequence = found.pop("JMSXGroupID", None), found.pop("JMSXGroupSeq", None)
+    group, sequence = properties.pop("JMSXGroupID", None), properties.pop("JMSXGroupSeq", None)
     if row.uuid:
-        found["uuid"] = row.uuid
-    fields: dict[str, Any] = {"properties": found}
+        properties["uuid"] = row.uuid
+    fields: dict[str, Any] = {"properties": properties}
     if group is not None:
         fields["group_id"] = str(group)
     if isinstance(sequence, int):

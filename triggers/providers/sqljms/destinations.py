@@ -64,8 +64,8 @@ class Destination:
         Raises:
             ConfigurationError: it has no name, or an unknown option.
         """
-        scheme, found, rest = text.partition("://")
-        if not found or scheme not in {DestinationKind.QUEUE, DestinationKind.TOPIC}:
+        scheme, separator, rest = text.partition("://")
+        if not separator or scheme not in {DestinationKind.QUEUE, DestinationKind.TOPIC}:
             scheme, rest = "", text
         name, _, option = rest.partition("?durable=") if scheme == DestinationKind.TOPIC else (rest, "", "")
         if not name or option not in {"", "yes", "no"}:
@@ -74,8 +74,8 @@ class Destination:
                 f"{text!r} is not a destination",
                 "use orders, queue://orders, topic://orders or topic://orders?durable=no",
             )
-        kind = DestinationKind.QUEUE if scheme == DestinationKind.QUEUE else DestinationKind.TOPIC
-        return cls(kind, name, retains=not scheme, durable=option != "no")
+        destination_kind = DestinationKind.QUEUE if scheme == DestinationKind.QUEUE else DestinationKind.TOPIC
+        return cls(destination_kind, name, retains=not scheme, durable=option != "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,12 @@ async def find_or_make(connection: AnyConnection, destination: Destination, owne
     """Return the id of a queue or topic, which is made if need be; in a transaction."""
     named = {"name": destination.name}
     for _ in range(2):
-        for (found,) in await fetch(connection, FIND[destination.kind], **named):
-            return int(found)
+        for (place_id,) in await fetch(connection, FIND[destination.kind], **named):
+            return int(place_id)
         number = await reserve(connection, OTHERS)
         await execute(connection, MAKE[destination.kind], **named, id=number, owner=owner)
-    ((found,),) = await fetch(connection, FIND[destination.kind], **named)
-    return int(found)
+    ((place_id,),) = await fetch(connection, FIND[destination.kind], **named)
+    return int(place_id)
 
 
 async def keep_for_nobody(connection: AnyConnection, topic: int) -> None:
@@ -173,15 +173,17 @@ async def subscribe(
     """
     await fetch(connection, LOCK_TOPIC, topic=topic)
     values = {"client": client, "name": name, "durable": int(durable)}
-    for found in await fetch(connection, FIND_SUBSCRIPTION, topic=topic, name=name):
-        own = found.subscriber_name == name
-        if own and found.durable != int(durable):
+    for subscriber in await fetch(connection, FIND_SUBSCRIPTION, topic=topic, name=name):
+        own = subscriber.subscriber_name == name
+        if own and subscriber.durable != int(durable):
             raise ConfigurationError(
-                "destination", f"the subscription {name!r} is {_DURABLE[found.durable]}", "unsubscribe first"
+                "destination",
+                f"the subscription {name!r} is {_DURABLE[subscriber.durable]}",
+                "unsubscribe first",
             )
         if own or (retains and durable):
-            await execute(connection, ATTACH, subscriber=found.subscriber_id, **values)
-            return int(found.subscriber_id)
+            await execute(connection, ATTACH, subscriber=subscriber.subscriber_id, **values)
+            return int(subscriber.subscriber_id)
     if durable and await fetch(connection, ELIGIBLE, topic=topic):
         _log.info(NEW_AMONG_OTHERS, name)
     number = await reserve(connection, OTHERS)

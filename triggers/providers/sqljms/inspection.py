@@ -43,13 +43,13 @@ async def backlogs_of(link: SqlLink, places: Sequence[Place]) -> Sequence[Backlo
     """Return the backlogs of these places, in order, then of all others and of limbo; raises as ``link``."""
     admin = Admin(link)
     views = [*await admin.queues(), *await admin.subscriptions()]
-    known: dict[_Key, SourceView] = {(one.kind, one.name, one.subscription): one for one in views}
-    keys = [_key(place, known) for place in places]
-    found = [_backlog(*place, key, known.get(key)) for place, key in zip(places, keys, strict=True)]
-    others = sorted(known.keys() - set(keys), key=str)
-    found += [_backlog(f"{key[0]}://{key[1]}", key[2], key, known[key]) for key in others]
+    by_key: dict[_Key, SourceView] = {(view.kind, view.name, view.subscription): view for view in views}
+    keys = [_key(pair, by_key) for pair in places]
+    backlogs = [_backlog(*pair, key, by_key.get(key)) for pair, key in zip(places, keys, strict=True)]
+    others = sorted(by_key.keys() - set(keys), key=str)
+    backlogs += [_backlog(f"{key[0]}://{key[1]}", key[2], key, by_key[key]) for key in others]
     limbo = await admin.run("counting what is in limbo", _in_limbo)
-    return found if limbo is None else [*found, Backlog(destination=LIMBO, waiting=0, later=limbo)]
+    return backlogs if limbo is None else [*backlogs, Backlog(destination=LIMBO, waiting=0, later=limbo)]
 
 
 async def _in_limbo(connection: AnyConnection) -> int | None:
@@ -60,14 +60,14 @@ async def _in_limbo(connection: AnyConnection) -> int | None:
     return int(count)
 
 
-def _key(place: Place, known: Mapping[_Key, SourceView]) -> _Key:
+def _key(pair: Place, views: Mapping[_Key, SourceView]) -> _Key:
     """Return where messages wait for a place: for a new subscription, at the subscription of nobody."""
-    destination = Destination.parse(place[0])
-    kind, name = destination.kind.value, destination.name
+    destination = Destination.parse(pair[0])
+    destination_kind, name = destination.kind.value, destination.name
     if destination.kind is DestinationKind.QUEUE:
-        return kind, name, None
-    own, nobodys = (kind, name, place[1]), (kind, name, NOBODY)
-    return nobodys if destination.retains and own not in known and nobodys in known else own
+        return destination_kind, name, None
+    own, nobodys = (destination_kind, name, pair[1]), (destination_kind, name, NOBODY)
+    return nobodys if destination.retains and own not in views and nobodys in views else own
 
 
 def _backlog(name: str, subscription: str | None, key: _Key, view: SourceView | None) -> Backlog:

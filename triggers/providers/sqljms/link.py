@@ -123,11 +123,11 @@ class SqlLink:
 
     async def identity(self) -> int:
         """Return the number of this database; the tables are made if need be."""
-        known, times = self.known_identity, self.times_replaced
-        if known is None:
-            known = await self.run("looking for its tables", identity_of)
-            self._identity = times, known
-        return known or 0
+        identity, times = self.known_identity, self.times_replaced
+        if identity is None:
+            identity = await self.run("looking for its tables", identity_of)
+            self._identity = times, identity
+        return identity or 0
 
     async def channel(self) -> str | None:
         """Return the prefix of PostgreSQL's channels; a queue's or subscription's id follows."""

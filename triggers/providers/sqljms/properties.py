@@ -101,8 +101,8 @@ class Stored:
         raise PropertyFormatError(f"a {own.name.lower()} property cannot be read as {wanted.name.lower()}")
 
 
-def _parsed(kind: PropertyType, text: str) -> PropertyValue:
-    match kind:
+def _parsed(property_type: PropertyType, text: str) -> PropertyValue:
+    match property_type:
         case PropertyType.BOOLEAN:
             # JMS reads every other text as false; that is an error only for a value stored as a boolean.
             return (
@@ -117,7 +117,10 @@ def _parsed(kind: PropertyType, text: str) -> PropertyValue:
         case _:
             number = int(text)
             # Python's numbers have no limit, and a long of ours may be longer than one of Java.
-            if kind is not PropertyType.LONG and not -(1 << _BITS[kind] - 1) <= number < 1 << _BITS[kind] - 1:
+            if (
+                property_type is not PropertyType.LONG
+                and not -(1 << _BITS[property_type] - 1) <= number < 1 << _BITS[property_type] - 1
+            ):
                 _refuse(text)
             return number
 

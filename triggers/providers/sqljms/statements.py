@@ -37,8 +37,10 @@ _WORDS: Words = {
 def for_each_kind(sqlite: str, postgresql: str | None = None, *, words: Words | None = None) -> ByKind:
     """Prepare a statement on entries for queues and for topics; one text may serve both databases."""
     return {
-        kind: statement(sqlite, postgresql=postgresql, words={**_WORDS, **asdict(names), **(words or {})})
-        for kind, names in WORDS.items()
+        destination_kind: statement(
+            sqlite, postgresql=postgresql, words={**_WORDS, **asdict(names), **(words or {})}
+        )
+        for destination_kind, names in WORDS.items()
     }
 
 

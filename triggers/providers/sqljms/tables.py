@@ -60,13 +60,13 @@ FLAG = SmallInteger()
 METADATA = MetaData()
 
 
-def ours(name: str, kind: Any, *args: Any, **options: Any) -> Column[Any]:
+def ours(name: str, column_type: Any, *args: Any, **options: Any) -> Column[Any]:
     """Return a column that the Dynamo Message System does not have."""
-    return Column(name, kind, *args, info={"ours": True}, **options)
+    return Column(name, column_type, *args, info={"ours": True}, **options)
 
 
-def _zero(name: str, kind: Any, *, start: int = 0) -> Column[Any]:
-    return Column(name, kind, nullable=False, server_default=text(str(start)))
+def _zero(name: str, column_type: Any, *, start: int = 0) -> Column[Any]:
+    return Column(name, column_type, nullable=False, server_default=text(str(start)))
 
 
 CLIENT = Table(
@@ -140,7 +140,7 @@ MSG_PROPERTIES = Table(
 )
 
 
-def _entries(name: str, place: str, parent: str) -> Table:
+def _entries(name: str, place_column: str, parent: str) -> Table:
     """Return a table of entries.
 
     Our columns are ``priority``, so that an index has the order of delivery; ``delivery_count``, of this
@@ -154,7 +154,9 @@ def _entries(name: str, place: str, parent: str) -> Table:
     return Table(
         name,
         METADATA,
-        Column(place, NUMBER, ForeignKey(f"{parent}.{place}", ondelete="CASCADE"), primary_key=True),
+        Column(
+            place_column, NUMBER, ForeignKey(f"{parent}.{place_column}", ondelete="CASCADE"), primary_key=True
+        ),
         Column("msg_id", NUMBER, ForeignKey("dms_msg.msg_id", ondelete="CASCADE"), primary_key=True),
         Column("delivery_date", NUMBER, nullable=False),
         handler,
@@ -165,14 +167,14 @@ def _entries(name: str, place: str, parent: str) -> Table:
         Index(f"{name}_msg", "msg_id"),
         Index(
             f"{name}_free",
-            place,
+            place_column,
             text("priority DESC"),
             "delivery_date",
             "msg_id",
             postgresql_where=free,
             sqlite_where=free,
         ),
-        Index(f"{name}_held", place, "handling_client_id", postgresql_where=held, sqlite_where=held),
+        Index(f"{name}_held", place_column, "handling_client_id", postgresql_where=held, sqlite_where=held),
         info={STORAGE: CLEAN_OFTEN},
     )
 
@@ -321,19 +323,19 @@ async def identity_of(connection: AnyConnection) -> int | None:
     """
     if not await table_exists(connection, SCHEMA_TABLE):
         return None
-    found: dict[str, Any] = {str(name): value for name, value in await fetch(connection, READ_SCHEMA)}
+    schema: dict[str, Any] = {str(name): value for name, value in await fetch(connection, READ_SCHEMA)}
     for name, mended in (("version", str(SCHEMA)), ("identity", "any other number")):
-        if not isinstance(found.get(name, 0), int):
+        if not isinstance(schema.get(name, 0), int):
             raise ConfigurationError(
                 "provider",
                 f"the row {name} of the table dms_schema must be a number, and says "
-                f"{str(found[name])[:60]!r}",
+                f"{str(schema[name])[:60]!r}",
                 f"stop all consumers of this database, and set that row's column value to {mended}",
             )
-    if found.get("version", SCHEMA) > SCHEMA:
+    if schema.get("version", SCHEMA) > SCHEMA:
         raise ConfigurationError(
             "provider",
-            f"its tables have version {found['version']}, but this doubtless supports only up to {SCHEMA}",
+            f"its tables have version {schema['version']}, but this doubtless supports only up to {SCHEMA}",
             "upgrade doubtless here, or give this worker its own database",
         )
-    return found.get("identity")
+    return schema.get("identity")

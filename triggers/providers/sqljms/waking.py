@@ -106,5 +106,5 @@ async def wait_for_notice(connection: AnyConnection, seconds: float) -> None:
 
 def driver_error(connection: AnyConnection) -> type[Exception]:
     """Return the base class of the errors of a connection's driver."""
-    found: type[Exception] = connection.dialect.loaded_dbapi.Error
-    return found
+    error_type: type[Exception] = connection.dialect.loaded_dbapi.Error
+    return error_type

@@ -53,9 +53,14 @@ class Sent:
     def size(self) -> int:
         """How many bytes SQS counts."""
         size = len(self.body.encode())
-        for name, one in self.attributes.items():
-            text = str(one.get("StringValue", ""))
-            size += len(name) + len(one["DataType"]) + len(text.encode()) + len(one.get("BinaryValue", b""))
+        for name, attribute in self.attributes.items():
+            text = str(attribute.get("StringValue", ""))
+            size += (
+                len(name)
+                + len(attribute["DataType"])
+                + len(text.encode())
+                + len(attribute.get("BinaryValue", b""))
+            )
         return size
 
 
@@ -73,15 +78,15 @@ class Delivered:
     group: str | None
 
     @classmethod
-    def of(cls, queue: str, given: Mapping[str, Any]) -> "Delivered":
+    def of(cls, queue: str, message: Mapping[str, Any]) -> "Delivered":
         """Return what came, from boto3's words for it."""
-        system: Mapping[str, str] = given.get("Attributes", {})
+        system: Mapping[str, str] = message.get("Attributes", {})
         return cls(
             queue,
-            given["ReceiptHandle"],
-            given["MessageId"],
-            given["Body"],
-            given.get("MessageAttributes", {}),
+            message["ReceiptHandle"],
+            message["MessageId"],
+            message["Body"],
+            message.get("MessageAttributes", {}),
             int(system.get("ApproximateReceiveCount", 1)),
             int(system.get("SentTimestamp", 0)),
             system.get("MessageGroupId"),
@@ -125,7 +130,7 @@ def decode(came: Delivered, limits: Limits = NO_LIMITS) -> Message:
     Raises:
         UndecodableError: it is not a message.
     """
-    texts = spelled({name: _value(one) for name, one in came.attributes.items()})
+    texts = spelled({name: _value(attribute) for name, attribute in came.attributes.items()})
     content_type, encoding = texts.pop(CONTENT_TYPE, None), texts.pop(ENCODING, None)
     typed = texts.pop(TYPED, None)
     count = came.count if came.count > limits.max_delivery_count else UNDEFINED_COUNT
@@ -160,11 +165,11 @@ def _from_base64(body: str) -> bytes:
 
 def _value(attribute: Mapping[str, Any]) -> str | int | float:
     """Return an attribute's value as a property."""
-    kind = str(attribute.get("DataType", "String"))
-    if kind.startswith("Binary"):
+    data_type = str(attribute.get("DataType", "String"))
+    if data_type.startswith("Binary"):
         return bytes(attribute.get("BinaryValue", b"")).hex()
     text = str(attribute.get("StringValue", ""))
-    if not kind.startswith("Number"):
+    if not data_type.startswith("Number"):
         return text
     try:
         return int(text)
@@ -174,9 +179,11 @@ def _value(attribute: Mapping[str, Any]) -> str | int | float:
 
 def raw_fields(came: Delivered) -> dict[bytes, bytes]:
     """Return a message as it came."""
-    found = {name.encode(): str(_value(one)).encode() for name, one in came.attributes.items()}
-    place = {b"queue": came.queue.encode(), b"message_id": came.message_id.encode()}
-    return {**found, **place, b"body": came.body.encode()}
+    attributes = {
+        name.encode(): str(_value(attribute)).encode() for name, attribute in came.attributes.items()
+    }
+    origin = {b"queue": came.queue.encode(), b"message_id": came.message_id.encode()}
+    return {**attributes, **origin, b"body": came.body.encode()}
 
 
 def letter_of(came: Delivered, reason: str) -> Sent:

@@ -95,7 +95,7 @@ class SqsLink:
             "sqs", region_name=self._settings.region, endpoint_url=self._settings.endpoint, config=config
         )
 
-    def call(self, doing: str, method: str, **words: Any) -> Mapping[str, Any]:
+    def call(self, doing: str, method: str, **arguments: Any) -> Mapping[str, Any]:
         """Ask SQS.
 
         Raises:
@@ -103,7 +103,7 @@ class SqsLink:
             ConfigurationError: it refuses this, and always will.
         """
         try:
-            answer: Mapping[str, Any] = getattr(self.client(), method)(**words)
+            answer: Mapping[str, Any] = getattr(self.client(), method)(**arguments)
         except core.exceptions.ClientError as error:
             raise self._translated(error, doing) from error
         except (core.exceptions.NoCredentialsError, core.exceptions.ProfileNotFound) as error:
@@ -134,13 +134,13 @@ class SqsLink:
         Raises:
             ConfigurationError: it is missing and may not be made.
         """
-        if (known := self._addresses.get(queue)) is not None:
-            return known
+        if (address := self._addresses.get(queue)) is not None:
+            return address
         try:
-            found = self.call(f"looking for {queue!r}", "get_queue_url", QueueName=queue)
+            answer = self.call(f"looking for {queue!r}", "get_queue_url", QueueName=queue)
         except QueueGoneError:
-            found = self._make(queue)
-        self._addresses[queue] = found["QueueUrl"]
+            answer = self._make(queue)
+        self._addresses[queue] = answer["QueueUrl"]
         return self._addresses[queue]
 
     def _make(self, queue: str) -> Mapping[str, Any]:
@@ -156,8 +156,8 @@ class SqsLink:
 
     def counts_of(self, queue: str) -> Mapping[str, int]:
         """Return about how many messages of a queue wait, are held, and are delayed; empty if missing."""
-        found = self._attributes(queue, list(_COUNTS))
-        return {name: int(found[attribute]) for attribute, name in _COUNTS.items() if attribute in found}
+        counts = self._attributes(queue, list(_COUNTS))
+        return {name: int(counts[attribute]) for attribute, name in _COUNTS.items() if attribute in counts}
 
     def limit_of(self, queue: str) -> DeliveryLimit | None:
         """Return after how many deliveries the redrive policy of a queue removes a message."""
@@ -172,11 +172,11 @@ class SqsLink:
         """Return the attributes of a queue; nothing for a missing queue, which is not made."""
         try:
             address = self.call(f"looking for {queue!r}", "get_queue_url", QueueName=queue)["QueueUrl"]
-            words = {"QueueUrl": address, "AttributeNames": names}
-            found = self.call(f"looking at {queue!r}", "get_queue_attributes", **words)
+            arguments = {"QueueUrl": address, "AttributeNames": names}
+            answer = self.call(f"looking at {queue!r}", "get_queue_attributes", **arguments)
         except QueueGoneError:
             return {}
-        attributes: Mapping[str, str] = found.get("Attributes", {})
+        attributes: Mapping[str, str] = answer.get("Attributes", {})
         return attributes
 
     def forget(self, queue: str) -> None:

@@ -197,11 +197,11 @@ class Sqs:
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return about what waits in the queues of these places: SQS counts from time to time."""
         queues = dict.fromkeys(destination for destination, _ in places)
-        found = {
+        by_destination = {
             queue: await self._shell.call("doubtless-sqs-backlog", partial(self._backlog, queue))
             for queue in queues
         }
-        return [found[destination] for destination, _ in places]
+        return [by_destination[destination] for destination, _ in places]
 
     def _backlog(self, destination: str) -> Backlog:
         counts = self._link.counts_of(self._settings.queue_of(destination))

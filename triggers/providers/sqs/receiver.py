@@ -73,28 +73,28 @@ class SqsReceiver:
         limits = self.limits
         return [
             read(
-                partial(decode, one, limits),
-                handle=one,
-                delivery_id=partial(_name_of, one),
-                raw=partial(raw_fields, one),
+                partial(decode, message, limits),
+                handle=message,
+                delivery_id=partial(_name_of, message),
+                raw=partial(raw_fields, message),
             )
-            for one in came
+            for message in came
         ]
 
     def _fetch(self, limit: int, seconds: int) -> Sequence[Delivered]:
         """Ask once, and again while requests come back full."""
-        found: list[Delivered] = []
+        messages: list[Delivered] = []
         while True:
-            asked = min(MOST, limit - len(found))
+            asked = min(MOST, limit - len(messages))
             try:
-                came = self._ask(asked, 0 if found else seconds)
+                came = self._ask(asked, 0 if messages else seconds)
             except ProviderUnavailableError:
-                if not found:
+                if not messages:
                     raise
-                return found
-            found += came
-            if len(came) < asked or len(found) >= limit:
-                return found
+                return messages
+            messages += came
+            if len(came) < asked or len(messages) >= limit:
+                return messages
 
     def _ask(self, count: int, seconds: int) -> list[Delivered]:
         try:
@@ -112,16 +112,16 @@ class SqsReceiver:
             self._link.forget(self._queue)
             raise
         until = time.monotonic() + LONGEST_HOLD
-        came = [Delivered.of(self._queue, one) for one in answer.get("Messages") or ()]
+        came = [Delivered.of(self._queue, message) for message in answer.get("Messages") or ()]
         with self._lock:
-            self._held.update((one.receipt, until) for one in came)
+            self._held.update((message.receipt, until) for message in came)
         return came
 
     def _mine(self, received: Sequence[Received]) -> list[Delivered]:
         """Remove these from what is held: whatever SQS answers, they are not renewed any more."""
         came = [cast("Delivered", delivery.handle) for delivery in received]
         with self._lock:
-            return [one for one in came if self._held.pop(one.receipt, None) is not None]
+            return [message for message in came if self._held.pop(message.receipt, None) is not None]
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Delete these."""
@@ -131,7 +131,7 @@ class SqsReceiver:
 
     def _delete(self, came: Sequence[Delivered]) -> None:
         for chunk in in_tens(came):
-            entries = [{"Id": str(n), "ReceiptHandle": one.receipt} for n, one in enumerate(chunk)]
+            entries = [{"Id": str(n), "ReceiptHandle": message.receipt} for n, message in enumerate(chunk)]
             self._batch("acknowledging", "delete_message_batch", entries)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
@@ -139,7 +139,7 @@ class SqsReceiver:
         mine = self._mine(received)
         if mine:
             seconds = min(LONGEST_HOLD - 1, max(0, ceil(delay.total_seconds())))
-            await self._call(partial(self._hide, [one.receipt for one in mine], seconds))
+            await self._call(partial(self._hide, [delivery.receipt for delivery in mine], seconds))
 
     def _hide(self, receipts: Sequence[str], seconds: int) -> None:
         for chunk in in_tens(receipts):
@@ -162,7 +162,9 @@ class SqsReceiver:
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Copy these, with the reason, then delete them: a crash in between leaves both."""
         with self._lock:
-            mine = [one for one in received if cast("Delivered", one.handle).receipt in self._held]
+            mine = [
+                delivery for delivery in received if cast("Delivered", delivery.handle).receipt in self._held
+            ]
         if mine:
             await self._dead_letter(mine, reason)
             await self.acknowledge(mine)

@@ -24,8 +24,8 @@ def compile_like(pattern: str, escape: str | None) -> Callable[[str], bool]:
         matcher = re.compile(pieces[0], re.DOTALL)
     else:
         first, *middle, last = pieces
-        found = "".join(f"(?>.*?{piece})" for piece in middle if piece)
-        matcher = re.compile(f"{first}{found}.*{last}", re.DOTALL)
+        middle_pattern = "".join(f"(?>.*?{piece})" for piece in middle if piece)
+        matcher = re.compile(f"{first}{middle_pattern}.*{last}", re.DOTALL)
     return lambda text: matcher.fullmatch(text) is not None
 
 

@@ -60,7 +60,7 @@ def check_replay(settings: BatchSettings, record: BatchRecord, tally: Tally) -> 
         ConfigurationError: the function may already have received these rows under other identities.
     """
     seen = tally.new + tally.duplicate + tally.aside - tally.fresh
-    problem = _problem(settings, record, known=seen, fresh=tally.fresh)
+    problem = _problem(settings, record, known_rows=seen, fresh=tally.fresh)
     if problem is None:
         return
     remedy = f"{_REMEDY}. on_replay='execute' hands over what has come now"
@@ -83,16 +83,16 @@ def check_rows_again(rows: DataFrame, settings: BatchSettings, record: BatchReco
     look_up = _KnownRows(settings.history, settings.name, settings.patience)
     looked_up = mapped(rows.select(KEY), look_up.count, KNOWN_AND_FRESH, name="doubtless_replay")
     (sums,) = looked_up.agg(F.sum("known").alias("known"), F.sum("fresh").alias("fresh")).collect()
-    problem = _problem(settings, record, known=sums["known"] or 0, fresh=sums["fresh"] or 0)
+    problem = _problem(settings, record, known_rows=sums["known"] or 0, fresh=sums["fresh"] or 0)
     if problem is not None:
         remedy = f"{_REMEDY}. To process what has come now, give query= another name for this run"
         raise ConfigurationError("uuid", problem, remedy)
 
 
-def _problem(settings: BatchSettings, record: BatchRecord, *, known: int, fresh: int) -> str | None:
+def _problem(settings: BatchSettings, record: BatchRecord, *, known_rows: int, fresh: int) -> str | None:
     """Say that fewer rows are known than an earlier run handed over, if others have come instead."""
     handed_over = record.counts.get(HANDED_OVER, 0)
-    missing = handed_over - known
+    missing = handed_over - known_rows
     # Without a lineage from Spark, a batch that was completed may be another one, of another checkpoint.
     may_be_another = record.lineage == record.name and not record.unfinished
     if not fresh or missing <= 0 or may_be_another:

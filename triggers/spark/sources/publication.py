@@ -200,12 +200,12 @@ class PublicationLog:
         at, last, read, rows = span.start, _Parsed.of(span.end), 0, FEWEST
         while read < span.rows:
             limit = min(rows, span.rows - read)
-            found = self._rows("reading the log", READ, **_after(at, last.offset), rows=limit)
+            operations = self._rows("reading the log", READ, **_after(at, last.offset), rows=limit)
             page = [
                 Operation(
                     row.commit_offset, row.position, row.origin, instant(row.committed_at), row.operation
                 )
-                for row in found
+                for row in operations
                 if (row.commit_offset, row.position) < last
             ]
             if not page:

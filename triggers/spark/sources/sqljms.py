@@ -160,9 +160,9 @@ class SqlJmsLog:
         rows = 0
         for first in range(0, len(ids), PAGE):
             page = partial(pinning.messages, kind=pins.kind, ids=ids[first : first + PAGE])
-            found = self._see("reading messages", page)
-            rows += len(found)
-            yield [_entry(row) for row in found]
+            entries = self._see("reading messages", page)
+            rows += len(entries)
+            yield [_entry(row) for row in entries]
         if rows != span.rows:
             missing = span.rows - rows
             self._lose(
@@ -257,11 +257,11 @@ class SqlJmsSource(LogSource):
             raise ConfigurationError(
                 "startingOffsets", "a queue has no latest", "leave it out: the query gets what waits"
             )
-        given = options.needed("destination", "queue://orders")
-        destination = Destination.parse(given)
+        address = options.needed("destination", "queue://orders")
+        destination = Destination.parse(address)
         if destination.is_temporary or not destination.durable:
             raise ConfigurationError(
-                "destination", f"{given!r} keeps nothing for a query that is stopped", "use a durable one"
+                "destination", f"{address!r} keeps nothing for a query that is stopped", "use a durable one"
             )
         settings = SqlJmsLogSettings(
             url=options.needed("url", "postgresql://user@host/database"),

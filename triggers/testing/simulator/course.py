@@ -378,8 +378,8 @@ class Course:
         if not self._stack:
             self._answered = link.answered
         arrivals = [
-            Arrival(self.queue.arrival(one, self._now), one)  # the copy is its own handle
-            for one in copies
+            Arrival(self.queue.arrival(copied, self._now), copied)  # the copy is its own handle
+            for copied in copies
         ]
         self._stack.append((worker, copies, delivered))
         try:
@@ -390,9 +390,9 @@ class Course:
             return False
         finally:
             self._stack.pop()
-        for one, what, outcome in zip(copies, delivered, outcomes, strict=True):
+        for delivered_copy, what, outcome in zip(copies, delivered, outcomes, strict=True):
             what.outcome = outcome
-            self.kinds.setdefault(one.index, set()).add(outcome.kind)
+            self.kinds.setdefault(delivered_copy.index, set()).add(outcome.kind)
             if outcome.uuid is not None:
                 self.uuids.add(outcome.uuid)
         return True

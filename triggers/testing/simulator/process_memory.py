@@ -74,7 +74,7 @@ def memory_of(
     kept, places = _kept(durable)
     cleared = {id(value) for value in _reached(reset)}
     memory, ambiguous = ProcessMemory(), set[int]()
-    for _, value, assign, position in (one for service in services for one in _named(service)):
+    for _, value, assign, position in (named for service in services for named in _named(service)):
         lasts = position in places or id(value) in kept
         clear = getattr(value, "cache_clear", None)
         if callable(clear):
@@ -99,11 +99,11 @@ def _kept(durable: Iterable[object]) -> tuple[set[int], set[Place]]:
     A number or text is identified only by its place: the same value may be anywhere else.
     """
     objects, places = set[int](), set[Place]()
-    for one in (value for root in durable for value in _reached(root)):
-        if type(one) not in _PLAIN:
-            objects.add(id(one))
-        if isinstance(one, FunctionType):
-            places.update(position for _, _, _, position in _own(one))
+    for kept in (value for root in durable for value in _reached(root)):
+        if type(kept) not in _PLAIN:
+            objects.add(id(kept))
+        if isinstance(kept, FunctionType):
+            places.update(position for _, _, _, position in _own(kept))
     return objects, places
 
 
@@ -226,31 +226,31 @@ def _reached(root: object) -> Iterator[object]:
     waiting: list[tuple[object, int]] = [(root, 0)]
     seen: set[int] = set()
     while waiting:
-        one, depth = waiting.pop()
-        if id(one) in seen or depth > _DEPTH:
+        reached, depth = waiting.pop()
+        if id(reached) in seen or depth > _DEPTH:
             continue
-        seen.add(id(one))
-        yield one
-        waiting += [(value, depth + 1) for value in _parts(one)]
+        seen.add(id(reached))
+        yield reached
+        waiting += [(value, depth + 1) for value in _parts(reached)]
 
 
 _DEPTH = 6
 
 
-def _parts(one: object) -> Iterable[object]:
-    if isinstance(one, MethodType):
-        return [one.__self__, one.__func__]
-    if isinstance(one, FunctionType):
-        return [value for _, value, _, _ in _own(one)] + list(one.__defaults__ or ())
-    if isinstance(one, tuple):
-        return cast("tuple[object, ...]", one)
-    if isinstance(one, functools.partial):
-        bound = cast("functools.partial[object]", one)
+def _parts(holder: object) -> Iterable[object]:
+    if isinstance(holder, MethodType):
+        return [holder.__self__, holder.__func__]
+    if isinstance(holder, FunctionType):
+        return [value for _, value, _, _ in _own(holder)] + list(holder.__defaults__ or ())
+    if isinstance(holder, tuple):
+        return cast("tuple[object, ...]", holder)
+    if isinstance(holder, functools.partial):
+        bound = cast("functools.partial[object]", holder)
         return [bound.func, *bound.args, *bound.keywords.values()]
-    owner = getattr(one, "__self__", None)  # a method of a built-in container
+    owner = getattr(holder, "__self__", None)  # a method of a built-in container
     if owner is not None and not inspect.ismodule(owner):
         return [owner]
-    return _attributes(one)
+    return _attributes(holder)
 
 
 def _attributes(value: object) -> Iterable[object]:

@@ -245,8 +245,13 @@ def trigger_behind(tested: Any, call: Callable[[Message], Any] | None) -> Behind
 
 
 def _of_task(task: Any) -> Behind | None:
-    name = next((one for place in _NAMES if isinstance(one := getattr(task, place, None), str)), None)
-    own = next((one for place in _FUNCTIONS if callable(one := getattr(task, place, None))), None)
+    name = next(
+        (candidate for attribute in _NAMES if isinstance(candidate := getattr(task, attribute, None), str)),
+        None,
+    )
+    own = next(
+        (candidate for attribute in _FUNCTIONS if callable(candidate := getattr(task, attribute, None))), None
+    )
     if name is None or own is None:
         return None
     function = _plain(own)

@@ -75,14 +75,14 @@ def webmethods(
     The command overwrites no file. Connection aliases are read from jms.cnf, if DIR has it.
     """
     state = State.of(context)
-    found = find_triggers(folder)
-    triggers = mapped(found)
-    files = write_new(to, files_of(triggers, found))
+    packages = find_triggers(folder)
+    triggers = mapped(packages)
+    files = write_new(to, files_of(triggers, packages))
     counts = Counter(note.kind for made in triggers for note in made.notes)
     row = {
         "triggers": len(triggers),
-        **{str(kind): counts[kind] for kind in Kind},
-        "left out": len(found.left_out),
+        **{str(note_kind): counts[note_kind] for note_kind in Kind},
+        "left out": len(packages.left_out),
     }
     state.show("migrated", list(row), [row])
     state.note(f"written: {', '.join(str(file) for file in files)}; read {to / REPORT} first")
@@ -103,18 +103,18 @@ def sqlremote(
     """
     state = State.of(context)
     with reading(file) as source:
-        found = read_statements(source.read().decode("utf-8-sig", "replace"))
-    files = write_new(to, {LINKS: links_of(found), REPORT: report_of(found)})
+        statements = read_statements(source.read().decode("utf-8-sig", "replace"))
+    files = write_new(to, {LINKS: links_of(statements), REPORT: report_of(statements)})
     row = {
-        "publications": len(found.publications),
-        "remotes": len(found.remotes),
-        "left out": len(found.left_out),
+        "publications": len(statements.publications),
+        "remotes": len(statements.remotes),
+        "left out": len(statements.left_out),
     }
     state.show("migrated", list(row), [row])
     state.note(f"written: {', '.join(str(file) for file in files)}; read {to / REPORT} first")
 
 
-def files_of(triggers: Sequence[Mapped], found: Found) -> Mapping[str, str]:
+def files_of(triggers: Sequence[Mapped], packages: Found) -> Mapping[str, str]:
     """Return the files by their names."""
     services, modules = Names(), Names()
     by_alias: dict[str, list[Mapped]] = {}
@@ -130,7 +130,7 @@ def files_of(triggers: Sequence[Mapped], found: Found) -> Mapping[str, str]:
         **files,
         f"{SERVICES}.py": _services(triggers, services),
         CONFIGURATION: _CONFIGURATION,
-        REPORT: _report(triggers, found),
+        REPORT: _report(triggers, packages),
     }
 
 
@@ -146,7 +146,7 @@ def _module(alias: str, module: str, triggers: Sequence[Mapped], services: Names
 
 
 def _trigger(made: Mapped, functions: Names, services: Names) -> Iterator[str]:
-    name, (parameter, kind) = functions.of(made.source.name), parameters_of(made)
+    name, (parameter, annotation) = functions.of(made.source.name), parameters_of(made)
     last = made.rules[-1]
     yield "@trigger("
     yield f"    {_destinations(made)},"
@@ -157,7 +157,7 @@ def _trigger(made: Mapped, functions: Names, services: Names) -> Iterator[str]:
             yield f"    {option}={SERVICES}.{services.of(service)},"
     yield from (f"    {line}," for line in _filter(last))
     yield ")"
-    yield f"def {name}({parameter}: {kind}) -> None:"
+    yield f"def {name}({parameter}: {annotation}) -> None:"
     yield f'    """{_plain(made.source.name)}: {_plain(last.service)}."""'
     yield f"    {SERVICES}.{services.of(last.service)}({parameter})"
     yield "\n"
@@ -168,7 +168,7 @@ def _trigger(made: Mapped, functions: Names, services: Names) -> Iterator[str]:
         yield from (f"    {line}," for line in _filter(rule))
         yield ")"
         function = functions.of(f"{made.source.name}:{number}:{rule.service}")
-        yield f"def {function}({parameter}: {kind}) -> None:"
+        yield f"def {function}({parameter}: {annotation}) -> None:"
         yield f'    """{_plain(rule.service)}."""'
         yield f"    {SERVICES}.{route}({parameter})"
         yield "\n"
@@ -197,7 +197,7 @@ def _services(triggers: Sequence[Mapped], services: Names) -> str:
         (_MONITOR, [made.monitor for made in triggers]),
     ):
         some = [service for service in dict.fromkeys(asked) if service is not None]
-        text += [template.format(name=services.of(one), service=_plain(one)) for one in some]
+        text += [template.format(name=services.of(service), service=_plain(service)) for service in some]
     if any(rule.original is not None for made in triggers for rule in made.rules):
         text.append(_UNTRANSLATED)
     body = "\n\n".join(part.strip("\n") + "\n" for part in text)
@@ -208,9 +208,9 @@ def _services(triggers: Sequence[Mapped], services: Names) -> str:
     return f"{_SERVICES.format(imports=imports)}\n\n{body}"
 
 
-def _service(service: str, name: str, parameter: str, kind: str) -> str:
+def _service(service: str, name: str, parameter: str, annotation: str) -> str:
     return f'''
-def {name}({parameter}: {kind}) -> None:
+def {name}({parameter}: {annotation}) -> None:
     """{_plain(service)}."""
     raise _missing({quoted(service)})
 '''
@@ -239,9 +239,9 @@ def untranslated(text: str) -> Callable[[Message], bool]:
 '''
 
 
-def _report(triggers: Sequence[Mapped], found: Found) -> str:
+def _report(triggers: Sequence[Mapped], packages: Found) -> str:
     lines = ["# JMS triggers", "", f"{len(triggers)} triggers are migrated.", ""]
-    lines += left_out_table("file", found.left_out)
+    lines += left_out_table("file", packages.left_out)
     for made in triggers:
         lines += [f"## {made.source.name}", "", f"From `{made.source.file}`.", "", *notes_table(made.notes)]
     return "\n".join(lines)

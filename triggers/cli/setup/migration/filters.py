@@ -33,40 +33,40 @@ def selector_of(text: str) -> str | None:
     tokens = _tokens(text.strip())
     if not tokens:
         return None
-    words: list[str] = []
+    pieces: list[str] = []
     while tokens:
-        kind, value = tokens.pop(0)
-        if kind in _WORDS:
-            words.append(_WORDS[kind])
-        elif kind == "field" and len(tokens) > 1 and tokens[0][0] == "sign":
+        symbol, value = tokens.pop(0)
+        if symbol in _WORDS:
+            pieces.append(_WORDS[symbol])
+        elif symbol == "field" and len(tokens) > 1 and tokens[0][0] == "sign":
             comparison = _comparison(value, tokens.pop(0)[1], *tokens.pop(0))
             if comparison is None:
                 return None
-            words.append(comparison)
+            pieces.append(comparison)
         else:
             return None
-    made = " ".join(words).replace("( ", "(").replace(" )", ")")
+    made = " ".join(pieces).replace("( ", "(").replace(" )", ")")
     return made if _is_valid(made) else None
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
     """Return the parts of a filter; none if a part of it is unknown."""
-    found: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             return []
-        found.append((match.lastgroup, match[match.lastgroup]))
+        tokens.append((match.lastgroup, match[match.lastgroup]))
         at = match.end()
-    return found
+    return tokens
 
 
-def _comparison(field: str, sign: str, kind: str, value: str) -> str | None:
+def _comparison(field: str, sign: str, symbol: str, value: str) -> str | None:
     name, sign = _name(field.strip("%")), _SIGNS.get(sign, sign)
     if name is None:
         return None
-    match kind:
+    match symbol:
         case "null" if sign in {"=", "<>"}:
             return f"{name} IS NULL" if sign == "=" else f"{name} IS NOT NULL"
         case "text":

@@ -149,12 +149,16 @@ def find_triggers(folder: Path) -> Found:
         except ConfigurationError as error:
             left_out.append((shown, f"{error.problem}; {error.remedy}"))
             continue
-        if (kind := values.get("trigger_type")) is None:
+        if (trigger_type := values.get("trigger_type")) is None:
             continue  # a service, a document type or another node
-        if kind == "jms-trigger" and values.get("node_nsName") and isinstance(values.get("trigger"), dict):
+        if (
+            trigger_type == "jms-trigger"
+            and values.get("node_nsName")
+            and isinstance(values.get("trigger"), dict)
+        ):
             triggers.append(_trigger(shown, values))
         else:
-            left_out.append((shown, f"a trigger of type {kind}, not a JMS trigger: write it by hand"))
+            left_out.append((shown, f"a trigger of type {trigger_type}, not a JMS trigger: write it by hand"))
     if not triggers:
         problem = f"{folder} holds no {NODE} of a JMS trigger"
         raise ConfigurationError("DIR", problem, "give the folder of packages, unpacked")
@@ -176,18 +180,22 @@ def _trigger(file: str, values: Record) -> JmsTrigger:
         name=values["node_nsName"],
         file=file,
         alias=str(mine.get("aliasName") or "default"),
-        destinations=[_destination(one) for one in _records(mine, "destinations")],
+        destinations=[_destination(record) for record in _records(mine, "destinations")],
         rules=[
-            Rule(one.get("ruleName") or "", one["serviceName"], one.get("filter") or None)
-            for one in _records(mine, "routingRules")
-            if one.get("serviceName")
+            Rule(record.get("ruleName") or "", record["serviceName"], record.get("filter") or None)
+            for record in _records(mine, "routingRules")
+            if record.get("serviceName")
         ],
         values={key: value for key, value in mine.items() if key not in {"destinations", "routingRules"}},
     )
 
 
 def _records(values: Record, key: str) -> list[dict[str, Any]]:
-    return [cast("Record", one) for one in cast("list[Any]", values.get(key) or []) if isinstance(one, dict)]
+    return [
+        cast("Record", record)
+        for record in cast("list[Any]", values.get(key) or [])
+        if isinstance(record, dict)
+    ]
 
 
 def _destination(values: dict[str, Any]) -> Destination:

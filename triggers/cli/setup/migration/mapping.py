@@ -55,9 +55,9 @@ class Mapped:
     monitor: str | None = None
     notes: list[Note] = field(default_factory=list[Note])
 
-    def note(self, kind: Kind, there: str, here: str) -> None:
+    def note(self, note_kind: Kind, there: str, here: str) -> None:
         """Add a line to the report."""
-        self.notes.append(Note(kind, there, here))
+        self.notes.append(Note(note_kind, there, here))
 
 
 #: The numbers of join types, as far as they are known: a trigger with one destination has another one.
@@ -70,16 +70,18 @@ _SOAP: Final = "1"
 _SUSPEND: Final = "1"
 
 
-def mapped(found: Found) -> list[Mapped]:
+def mapped(packages: Found) -> list[Mapped]:
     """Map all triggers, in the order of their names."""
-    return [_mapped(trigger, found) for trigger in sorted(found.triggers, key=lambda one: one.name)]
+    return [
+        _mapped(trigger, packages) for trigger in sorted(packages.triggers, key=lambda trigger: trigger.name)
+    ]
 
 
-def _mapped(trigger: JmsTrigger, found: Found) -> Mapped:
-    made = Mapped(trigger, [_destination_of(one) for one in trigger.destinations])
+def _mapped(trigger: JmsTrigger, packages: Found) -> Mapped:
+    made = Mapped(trigger, [_destination_of(destination) for destination in trigger.destinations])
     made.options["name"] = quoted(trigger.name)
     _map_destinations(made)
-    transacted = _map_transaction(made, found)
+    transacted = _map_transaction(made, packages)
     _map_processing(made, transacted=transacted)
     _map_failures(made, transacted=transacted)
     _map_duplicates(made)
@@ -103,20 +105,24 @@ def _destination_of(destination: Destination) -> str:
 
 def _map_destinations(made: Mapped) -> None:
     trigger = made.source
-    selectors = {one.selector for one in trigger.destinations if one.selector}
+    selectors = {destination.selector for destination in trigger.destinations if destination.selector}
     if len(trigger.destinations) == 1 and selectors:
         made.options["selector"] = quoted(selectors.pop())
         made.note(Kind.SAME, "message selector", "selector=")
     elif selectors:
-        texts = "; ".join(f"{one.name}: {one.selector}" for one in trigger.destinations if one.selector)
+        texts = "; ".join(
+            f"{destination.name}: {destination.selector}"
+            for destination in trigger.destinations
+            if destination.selector
+        )
         made.note(Kind.MISSING, f"a selector for each destination: {texts}", "one selector= for all of them")
-    for one in trigger.destinations:
-        if one.subscriber is not None:
-            problem = f"durable subscriber {one.subscriber}"
+    for destination in trigger.destinations:
+        if destination.subscriber is not None:
+            problem = f"durable subscriber {destination.subscriber}"
             made.note(
                 Kind.CHECK, problem, "add &client_id= of the connection alias to go on with its messages"
             )
-    shown = ", ".join(one.name for one in trigger.destinations)
+    shown = ", ".join(destination.name for destination in trigger.destinations)
     made.note(
         Kind.CHECK,
         f"destinations {shown}",
@@ -131,13 +137,13 @@ def _map_destinations(made: Mapped) -> None:
             made.options["join_timeout"] = _milliseconds(timeout)
 
 
-def _map_transaction(made: Mapped, found: Found) -> bool:
+def _map_transaction(made: Mapped, packages: Found) -> bool:
     alias = made.source.alias
-    if alias in found.transacted:
+    if alias in packages.transacted:
         made.options["transacted"] = "True"
         made.note(Kind.SAME, f"transacted connection alias {alias}", "transacted=True")
         return True
-    if alias not in found.known_aliases:
+    if alias not in packages.known_aliases:
         made.note(
             Kind.CHECK,
             f"connection alias {alias}",
@@ -263,8 +269,8 @@ class Names:
 
 
 def _python_name(text: str) -> str:
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
-    name = re.sub(r"\W+", "_", words, flags=re.ASCII).strip("_").lower() or "service"
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+    name = re.sub(r"\W+", "_", snake, flags=re.ASCII).strip("_").lower() or "service"
     return f"{name}_" if keyword.iskeyword(name) else f"_{name}" if name[0].isdecimal() else name
 
 

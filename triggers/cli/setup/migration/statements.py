@@ -89,34 +89,34 @@ class Statements:
 
 def read_statements(text: str) -> Statements:
     """Read the statements of a file, in any order of theirs; none is executed."""
-    found = Statements()
+    statements = Statements()
     subscriptions: list[re.Match[str]] = []
     for statement in _split(text):
         if made := _PUBLICATION.fullmatch(statement):
-            found.publications[_last(made[1])] = _publication(made[2])
+            statements.publications[_last(made[1])] = _publication(made[2])
         elif made := _SUBSCRIPTION.fullmatch(statement):
             subscriptions.append(made)
         elif made := _GRANT.fullmatch(statement):
-            _grant(found, made)
+            _grant(statements, made)
         elif made := _TYPE.fullmatch(statement):
-            found.addresses[_last(made[1]).lower()] = _text(made[2])
+            statements.addresses[_last(made[1]).lower()] = _text(made[2])
         elif made := _PUBLISH.fullmatch(statement):
-            found.publisher = _last(made[1])
+            statements.publisher = _last(made[1])
         elif _STARTS.match(statement):
-            found.left_out.append(
+            statements.left_out.append(
                 (statement, "doubtless sqlremote setup, or extract and load, starts a link")
             )
         else:
-            found.left_out.append((statement, "it says nothing about links"))
+            statements.left_out.append((statement, "it says nothing about links"))
     for made in subscriptions:
-        _subscribe(found, made)
-    return found
+        _subscribe(statements, made)
+    return statements
 
 
 def _split(text: str) -> Iterator[str]:
-    code = _NO_CODE.sub(lambda found: found[1] or " ", text)
+    code = _NO_CODE.sub(lambda match: match[1] or " ", text)
     begun = 0
-    for end in [*(found for found in _END.finditer(code) if found[1] is None), None]:
+    for end in [*(match for match in _END.finditer(code) if match[1] is None), None]:
         statement = code[begun : end.start() if end else len(code)].strip()
         begun = end.end() if end else begun
         if statement:
@@ -130,7 +130,10 @@ def _publication(inside: str) -> Publication:
         if table is None:
             made.notes.append(Note(Kind.MISSING, part, "name the table in tables="))
             continue
-        name, columns = _last(table[1]), [_last(one) for one in (table[2] or "").split(",") if one.strip()]
+        name, columns = (
+            _last(table[1]),
+            [_last(column) for column in (table[2] or "").split(",") if column.strip()],
+        )
         made.tables.append(f"{name}({', '.join(columns)})" if columns else name)
         if table[3]:
             made.notes.append(
@@ -141,19 +144,19 @@ def _publication(inside: str) -> Publication:
     return made
 
 
-def _subscribe_by(made: Publication, name: str, columns: Sequence[str], words: str) -> str:
+def _subscribe_by(made: Publication, name: str, columns: Sequence[str], condition: str) -> str:
     """Return the table, with the column to subscribe by; an expression has no counterpart."""
     declared = f"{name}({', '.join(columns)})" if columns else name
-    by = _BY.fullmatch(words)
+    by = _BY.fullmatch(condition)
     if by is None:
-        made.notes.append(Note(Kind.MISSING, f"{name}: {words}", "every link gets all rows of the table"))
+        made.notes.append(Note(Kind.MISSING, f"{name}: {condition}", "every link gets all rows of the table"))
         return declared
     column = _last(by[1] or by[2])
     if columns and column not in columns:
         declared = f"{name}({', '.join([*columns, column])})"
-        made.notes.append(Note(Kind.CHECK, f"{name}: {words}", f"{column} is sent as well"))
+        made.notes.append(Note(Kind.CHECK, f"{name}: {condition}", f"{column} is sent as well"))
     declared = f"{declared} subscribe by {column}"
-    made.notes.append(Note(Kind.SAME, f"{name}: {words}", f"tables = [{declared!r}]"))
+    made.notes.append(Note(Kind.SAME, f"{name}: {condition}", f"tables = [{declared!r}]"))
     return declared
 
 
@@ -169,22 +172,22 @@ def _parts(inside: str) -> Iterator[str]:
     yield inside[begun:].strip()
 
 
-def _grant(found: Statements, made: re.Match[str]) -> None:
+def _grant(statements: Statements, made: re.Match[str]) -> None:
     send = None if made[5] is None else f"{made[5].lower()} {_text(made[6])}"
     for user, address in zip(_names(made[2]), re.findall(_TEXT, made[4]), strict=False):
-        found.remotes[user] = Remote(
+        statements.remotes[user] = Remote(
             _text(address), made[1].upper() == "CONSOLIDATE", _last(made[3]).lower(), send
         )
 
 
-def _subscribe(found: Statements, made: re.Match[str]) -> None:
+def _subscribe(statements: Statements, made: re.Match[str]) -> None:
     for user in _names(made[3]):
-        remote = found.remotes.get(user)
+        remote = statements.remotes.get(user)
         if remote is None:
-            found.left_out.append((_line(made[0]), f"no GRANT REMOTE names {user}"))
+            statements.left_out.append((_line(made[0]), f"no GRANT REMOTE names {user}"))
             continue
         publication = _last(made[1])
-        has_subscribers = found.publications.get(publication, Publication()).has_subscribers
+        has_subscribers = statements.publications.get(publication, Publication()).has_subscribers
         value = _value(made[2]) if made[2] and has_subscribers else None
         remote.publications.append(Subscription(publication, value))
         if value is not None:
@@ -195,13 +198,13 @@ def _subscribe(found: Statements, made: re.Match[str]) -> None:
             remote.notes.append(Note(Kind.CHECK, "no subscription value", "the link gets all rows"))
 
 
-def _value(words: str) -> str | None:
+def _value(literal_text: str) -> str | None:
     """Return the value that a literal has, as text; None for an expression, and for no text."""
-    literal = re.fullmatch(rf"{_TEXT}|(-?\d+)", words)
+    literal = re.fullmatch(rf"{_TEXT}|(-?\d+)", literal_text)
     return None if literal is None else literal[2] or _text(literal[1]) or None
 
 
-def links_of(found: Statements) -> str:
+def links_of(statements: Statements) -> str:
     """Return the settings file of the links."""
     lines = [
         "# The links of one database; see docs/how-to/replicate-over-a-link.md.",
@@ -209,13 +212,13 @@ def links_of(found: Statements) -> str:
         'database = "postgresql://user@host/database"',
         "",
     ]
-    for name, user, remote, subscription in _links(found):
+    for name, user, remote, subscription in _links(statements):
         publication = subscription.publication
-        tables = found.publications.get(publication, Publication()).tables
+        tables = statements.publications.get(publication, Publication()).tables
         settings: Mapping[str, object] = {
             "publication": publication or name,
             "carrier": "file:///mnt/exchange",
-            "inbox": _address(found.addresses.get(remote.kind) or found.publisher or "here"),
+            "inbox": _address(statements.addresses.get(remote.kind) or statements.publisher or "here"),
             "outbox": _address(remote.address or user),
             **({"consolidated": True} if remote.consolidated else {}),
             **({"send": remote.send} if remote.send else {}),
@@ -229,18 +232,18 @@ def links_of(found: Statements) -> str:
     return "\n".join(lines)
 
 
-def _links(found: Statements) -> Iterator[tuple[str, str, Remote, Subscription]]:
+def _links(statements: Statements) -> Iterator[tuple[str, str, Remote, Subscription]]:
     """Yield the name of each link, its user, and its subscription: one link for each."""
-    for user, remote in found.remotes.items():
-        for one in remote.publications or [Subscription("")]:
-            name = user if len(remote.publications) < 2 else f"{user}-{one.publication}"  # noqa: PLR2004
-            yield name, user, remote, one
+    for user, remote in statements.remotes.items():
+        for subscription in remote.publications or [Subscription("")]:
+            name = user if len(remote.publications) < 2 else f"{user}-{subscription.publication}"  # noqa: PLR2004
+            yield name, user, remote, subscription
 
 
-def report_of(found: Statements) -> str:
+def report_of(statements: Statements) -> str:
     """Return the report in Markdown."""
-    lines = ["# Links of SQL Remote", "", f"{sum(1 for _ in _links(found))} links are made.", ""]
-    for name, user, remote, subscription in _links(found):
+    lines = ["# Links of SQL Remote", "", f"{sum(1 for _ in _links(statements))} links are made.", ""]
+    for name, user, remote, subscription in _links(statements):
         notes = [
             Note(
                 Kind.SAME if _address(remote.address) == remote.address else Kind.CHECK,
@@ -250,14 +253,14 @@ def report_of(found: Statements) -> str:
             Note(Kind.CHECK, f"message system {remote.kind}", "choose the carrier"),
             *([Note(Kind.SAME, f"SEND {remote.send}", f"send = {remote.send!r}")] if remote.send else []),
             *remote.notes,
-            *found.publications.get(subscription.publication, Publication()).notes,
+            *statements.publications.get(subscription.publication, Publication()).notes,
         ]
         if len(remote.publications) > 1:
             notes.append(
                 Note(Kind.CHECK, f"{user} has several subscriptions", "give each link addresses of its own")
             )
         lines += [f"## {name}", "", *notes_table(notes)]
-    lines += left_out_table("statement", ((_line(text), why) for text, why in found.left_out))
+    lines += left_out_table("statement", ((_line(text), why) for text, why in statements.left_out))
     return "\n".join(lines)
 
 
@@ -277,7 +280,7 @@ def _address(text: str) -> str:
 
 
 def _names(text: str) -> Sequence[str]:
-    return [_last(one) for one in text.split(",")]
+    return [_last(name) for name in text.split(",")]
 
 
 def _text(inside: str) -> str:

@@ -131,8 +131,8 @@ class Admin:
             if number not in messages:
                 raise NotFoundError("message", str(number))
             rows = await fetch(connection, sql.WHERE, ids=listed(connection, [number]))
-            found = [Found(row.kind, row.name, row.subscription or None) for row in rows]
-            return MessageView(number, messages[number], found)
+            holders = [Found(row.kind, row.name, row.subscription or None) for row in rows]
+            return MessageView(number, messages[number], holders)
 
         return await self.run("reading a message", read)
 
@@ -190,12 +190,12 @@ class Admin:
             messages = await messages_of(connection, chosen)
             chosen = list(messages)
             origins = {number: target or origin_of(source, message) for number, message in messages.items()}
-            known = {
+            senders = {
                 address: await address_of(connection, address, there=True)
                 for address in set(origins.values())
             }
             return await resend(
-                self._outbox, connection, where, chosen, lambda number: known[origins[number]], clean=True
+                self._outbox, connection, where, chosen, lambda number: senders[origins[number]], clean=True
             )
 
         return await self._changed("requeueing messages", work)
@@ -241,13 +241,13 @@ class Admin:
         """
 
         async def work(connection: AnyConnection) -> Sequence[int]:
-            found = await fetch(connection, sql.CLIENT, name=client)
-            if not found:
+            rows = await fetch(connection, sql.CLIENT, name=client)
+            if not rows:
                 raise NotFoundError("client", client)
-            if found[0].alive and not force:
+            if rows[0].alive and not force:
                 raise HeldError(f"{client} is alive")
-            await execute(connection, sql.PRESUME_DEAD, client=found[0].client_id)
-            return await clients.remove_dead(connection, [(int(found[0].client_id), found[0].place_id)])
+            await execute(connection, sql.PRESUME_DEAD, client=rows[0].client_id)
+            return await clients.remove_dead(connection, [(int(rows[0].client_id), rows[0].place_id)])
 
         return await self._changed("resetting a client", work)
 
@@ -282,16 +282,16 @@ class Admin:
         """
 
         async def work(connection: AnyConnection) -> None:
-            kind, number = await find(connection, destination)
-            if kind is DestinationKind.QUEUE:
-                where = Source(kind, number)
+            destination_kind, number = await find(connection, destination)
+            if destination_kind is DestinationKind.QUEUE:
+                where = Source(destination_kind, number)
                 await chosen_of(connection, where, None, force=force)
                 await clients.empty(connection, where)
                 await clients.drop_queue(connection, number)
                 return
             for row in await fetch(connection, sql.SUBSCRIPTIONS):
                 if row.name == Destination.parse(destination).name:
-                    await chosen_of(connection, Source(kind, row.id), None, force=force)
+                    await chosen_of(connection, Source(destination_kind, row.id), None, force=force)
                     await clients.unsubscribe(connection, row.id)
             await execute(connection, sql.DROP_TOPIC, place=number)
 

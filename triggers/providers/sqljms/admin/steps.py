@@ -49,9 +49,9 @@ async def find(connection: AnyConnection, text: str) -> tuple[DestinationKind, i
     """Return kind and id of a destination; for a plain name, a queue comes before a topic."""
     destination = Destination.parse(text)
     kinds = [destination.kind] if "://" in text else [DestinationKind.QUEUE, DestinationKind.TOPIC]
-    for kind in kinds:
-        for (number,) in await fetch(connection, FIND[kind], name=destination.name):
-            return kind, int(number)
+    for destination_kind in kinds:
+        for (number,) in await fetch(connection, FIND[destination_kind], name=destination.name):
+            return destination_kind, int(number)
     raise NotFoundError(" or ".join(kinds), destination.name)
 
 
@@ -62,20 +62,20 @@ async def source_of(connection: AnyConnection, text: str, subscription: str | No
         NotFoundError: it does not exist.
         ConfigurationError: the topic has several subscriptions.
     """
-    kind, number = await find(connection, text)
-    if kind is DestinationKind.QUEUE:
-        return Source(kind, number)
+    destination_kind, number = await find(connection, text)
+    if destination_kind is DestinationKind.QUEUE:
+        return Source(destination_kind, number)
     name = Destination.parse(text).name
     rows = await fetch(connection, sql.SUBSCRIPTIONS)
-    found = {row.subscription: int(row.id) for row in rows if row.name == name}
-    if subscription is None and len(found) == 1:
-        return Source(kind, next(iter(found.values())))
+    subscribers = {row.subscription: int(row.id) for row in rows if row.name == name}
+    if subscription is None and len(subscribers) == 1:
+        return Source(destination_kind, next(iter(subscribers.values())))
     if subscription is None:
-        known = ", ".join(sorted(found)) or "none"
-        raise ConfigurationError("subscription", f"{name} is a topic with: {known}", "name one of them")
-    if subscription not in found:
+        names = ", ".join(sorted(subscribers)) or "none"
+        raise ConfigurationError("subscription", f"{name} is a topic with: {names}", "name one of them")
+    if subscription not in subscribers:
         raise NotFoundError(f"subscription of {name}", subscription)
-    return Source(kind, found[subscription])
+    return Source(destination_kind, subscribers[subscription])
 
 
 async def address_of(connection: AnyConnection, text: str, *, there: bool = False) -> str:
@@ -87,12 +87,12 @@ async def address_of(connection: AnyConnection, text: str, *, there: bool = Fals
         destination = Destination.parse(text)
         return text if destination.kind is DestinationKind.QUEUE else destination.name
     try:
-        kind, _ = await find(connection, text)
+        destination_kind, _ = await find(connection, text)
     except NotFoundError:
         if there:
             raise
-        kind = DestinationKind.QUEUE
-    return f"{kind}://{text}" if kind is DestinationKind.QUEUE else text
+        destination_kind = DestinationKind.QUEUE
+    return f"{destination_kind}://{text}" if destination_kind is DestinationKind.QUEUE else text
 
 
 async def chosen_of(
@@ -144,14 +144,14 @@ async def resend(
 
 async def messages_of(connection: AnyConnection, numbers: Sequence[int]) -> dict[int, Message]:
     """Read messages whole; an unreadable one is logged and left out."""
-    found: dict[int, Message] = {}
+    messages: dict[int, Message] = {}
     for row in await read_together(connection, numbers, partial(_rows, connection)):
         match received_of(row, None):
             case Arrival(message=message):
-                found[int(row.msg_id)] = message
+                messages[int(row.msg_id)] = message
             case Unreadable(problem=problem):
                 _log.warning("message %d is unreadable and was skipped: %s", row.msg_id, problem)
-    return found
+    return messages
 
 
 async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[Any]:

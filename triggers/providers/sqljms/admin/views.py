@@ -98,11 +98,11 @@ def client_view(row: AnyRow) -> ClientView:
     return ClientView(row.client_name, row.client_id, bool(row.alive), row.held, until)
 
 
-def source_view(kind: DestinationKind, row: AnyRow) -> SourceView:
+def source_view(destination_kind: DestinationKind, row: AnyRow) -> SourceView:
     """Return a queue or subscription from its row."""
-    topic = kind is DestinationKind.TOPIC
+    topic = destination_kind is DestinationKind.TOPIC
     return SourceView(
-        kind=kind.value,
+        kind=destination_kind.value,
         name=row.name,
         subscription=row.subscription if topic else None,
         id=row.id,

@@ -29,10 +29,10 @@ async def get_from_limbo(limbo: Limbo, number: int) -> Waiting:
     Raises:
         NotFoundError: no message has this number, or it cannot be read.
     """
-    found = await limbo.run("reading limbo", partial(read_inside, ids=[number]), atomic=False)
-    if not found:
+    messages = await limbo.run("reading limbo", partial(read_inside, ids=[number]), atomic=False)
+    if not messages:
         raise NotFoundError("message in limbo", str(number))
-    return found[0]
+    return messages[0]
 
 
 async def release_from_limbo(limbo: Limbo, numbers: Sequence[int], *, force: bool = False) -> Sequence[int]:

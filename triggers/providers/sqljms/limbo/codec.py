@@ -103,8 +103,8 @@ def rows_of(number: int, message: Message, again: Again | None) -> Rows:
             name | {"value": text or ""} for name, (_, _, _, text) in zip(names, properties, strict=True)
         ],
         types=[
-            name | {"type": _NULL if text is None else kind}
-            for name, (_, kind, _, text) in zip(names, properties, strict=True)
+            name | {"type": _NULL if text is None else type_name}
+            for name, (_, type_name, _, text) in zip(names, properties, strict=True)
         ],
         delay=[] if again is None else [_delay(number, message, again, columns)],
     )

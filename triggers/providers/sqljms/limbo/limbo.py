@@ -211,9 +211,9 @@ class Limbo:
         ids = [row.msg_id for row in taken]
         if ids and input_name != NO_INPUT:
             await execute(connection, sql.COUNT, ids=listed(connection, ids), change=1)
-        found, problems = await _read_each(connection, ids)
+        messages, problems = await _read_each(connection, ids)
         odd = [await odd_inside(connection, number, token, text) for number, text in problems.items()]
-        return Taken(found, odd)
+        return Taken(messages, odd)
 
     async def next_due(self, input_name: str) -> timedelta | None:
         """Return the time until something is due for an input; None if nothing waits."""
@@ -302,25 +302,25 @@ async def clear_inside(connection: AnyConnection, ids: Sequence[int]) -> None:
 
 
 async def _draw(connection: AnyConnection, count: int) -> Sequence[int]:
-    found = [row[0] for row in await fetch(connection, sql.DRAW_IDS, count=count)]
+    numbers = [row[0] for row in await fetch(connection, sql.DRAW_IDS, count=count)]
     if connection.dialect.name == Dialect.POSTGRESQL:
-        return found
-    return range(found[0] - count + 1, found[0] + 1)
+        return numbers
+    return range(numbers[0] - count + 1, numbers[0] + 1)
 
 
 async def _enter(connection: AnyConnection, name: str) -> int:
     (number,) = await _draw(connection, 1)
     await execute(connection, sql.ENTER, name=name, id=number)
-    ((known,),) = await fetch(connection, sql.WHO, name=name)
-    return int(known)
+    ((input_id,),) = await fetch(connection, sql.WHO, name=name)
+    return int(input_id)
 
 
 async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
     """Read messages whole, in the order in which they are due; an unreadable one is logged and left."""
-    found, problems = await _read_each(connection, ids)
+    messages, problems = await _read_each(connection, ids)
     for number, problem in problems.items():
         _log.error("message %d in limbo is unreadable, and is parked when it is due: %s", number, problem)
-    return found
+    return messages
 
 
 async def _read_each(
@@ -335,15 +335,15 @@ async def _read_each(
     except DBAPIError as error:
         if not is_of_a_row(error):
             raise
-    found: list[Waiting] = []
+    messages: list[Waiting] = []
     for number in ids:
         try:
-            found += await _read(connection, [number], problems)
+            messages += await _read(connection, [number], problems)
         except DBAPIError as error:
             if not is_of_a_row(error):
                 raise
             problems[number] = f"the row cannot be read ({str(error.orig)[:200]})"
-    return found, problems
+    return messages, problems
 
 
 async def _read(connection: AnyConnection, ids: Sequence[int], problems: dict[int, str]) -> Sequence[Waiting]:
@@ -351,13 +351,13 @@ async def _read(connection: AnyConnection, ids: Sequence[int], problems: dict[in
     by_id: dict[int, list[AnyRow]] = {}
     for row in await fetch(connection, sql.READ_PROPS, ids=chosen):
         by_id.setdefault(row.msg_id, []).append(row)
-    found: list[Waiting] = []
+    messages: list[Waiting] = []
     for row in await fetch(connection, sql.READ, ids=chosen):
         try:
-            found.append(waiting_of(row, by_id.get(row.msg_id, ())))
+            messages.append(waiting_of(row, by_id.get(row.msg_id, ())))
         except Exception as error:  # noqa: BLE001  (an odd row must not stop the others)
             problems[int(row.msg_id)] = problem_of(error)
-    return found
+    return messages
 
 
 async def _nothing(_: AnyConnection) -> None:
@@ -365,10 +365,10 @@ async def _nothing(_: AnyConnection) -> None:
 
 
 def _by_token(taken: Sequence[Waiting | OddWaiting]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    by_token: dict[str, list[int]] = {}
     for entry in taken:
-        found.setdefault(entry.token or "", []).append(entry.id)
-    return found
+        by_token.setdefault(entry.token or "", []).append(entry.id)
+    return by_token
 
 
 __all__ = ["DEFAULT_LEASE", "NO_INPUT", "Again", "Clock", "Entry", "Limbo", "OddWaiting", "Taken", "Waiting"]

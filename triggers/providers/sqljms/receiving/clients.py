@@ -33,12 +33,12 @@ async def take_name(connection: AnyConnection, name: str, incarnation: str) -> A
     Raises:
         ConfigurationError: a running client has this name.
     """
-    found = await fetch(connection, sql.FIND, name=name)
-    if not found:
+    rows = await fetch(connection, sql.FIND, name=name)
+    if not rows:
         number = await reserve(connection, OTHERS)
         await execute(connection, sql.ADD, name=name, client=number)
-        found = await fetch(connection, sql.FIND, name=name)
-    row = found[0]
+        rows = await fetch(connection, sql.FIND, name=name)
+    row = rows[0]
     if row.alive and row.incarnation not in (None, incarnation):
         raise ConfigurationError(
             "name",
@@ -64,8 +64,8 @@ async def remove_dead(connection: AnyConnection, clients: Sequence[tuple[int, in
     await execute(connection, sql.REMOVE_RECEIVERS, clients=ids)
     sources = {source for _, source in clients if source is not None}
     for number in sorted(sources):
-        for kind in DestinationKind:
-            source = Source(kind, number)
+        for destination_kind in DestinationKind:
+            source = Source(destination_kind, number)
             await release_all(connection, source, numbers)
             await let_others(connection, source, numbers)
         await _detach(connection, number)
@@ -76,10 +76,10 @@ async def remove_dead(connection: AnyConnection, clients: Sequence[tuple[int, in
 
 async def _detach(connection: AnyConnection, source: int) -> None:
     """If nobody is left, mark a subscription as inactive, or end it if it is not durable."""
-    found = await fetch(connection, sql.SUBSCRIPTION, place=source)
-    if not found or await fetch(connection, sql.SHARED, place=source):
+    subscriptions = await fetch(connection, sql.SUBSCRIPTION, place=source)
+    if not subscriptions or await fetch(connection, sql.SHARED, place=source):
         return
-    if found[0].durable:
+    if subscriptions[0].durable:
         await execute(connection, sql.DETACH, place=source)
     else:
         await unsubscribe(connection, source)
@@ -97,15 +97,15 @@ async def end_subscription(connection: AnyConnection, topic: str, name: str) -> 
     Raises:
         ConfigurationError: a consumer is attached.
     """
-    found = await fetch(connection, sql.NAMED, topic=topic, name=name)
-    for (subscriber,) in found:
+    subscribers = await fetch(connection, sql.NAMED, topic=topic, name=name)
+    for (subscriber,) in subscribers:
         await fetch(connection, sql.SUBSCRIPTION, place=subscriber)
         if await fetch(connection, sql.SHARED, place=subscriber):
             raise ConfigurationError(
                 "subscription", f"{name!r} of {topic!r} has a living consumer", "stop its consumers first"
             )
         await unsubscribe(connection, int(subscriber))
-    return bool(found)
+    return bool(subscribers)
 
 
 async def drop_queue(connection: AnyConnection, queue: int) -> None:

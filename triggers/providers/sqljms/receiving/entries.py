@@ -46,8 +46,8 @@ async def claim(
     """
     values = {"place": source.number, "client": client, "token": token}
     if connection.dialect.name == Dialect.POSTGRESQL:
-        known = {**values, "incarnation": incarnation}
-        return await fetch(connection, sql.CLAIM[source.kind], **known, limit=limit)
+        claimant = {**values, "incarnation": incarnation}
+        return await fetch(connection, sql.CLAIM[source.kind], **claimant, limit=limit)
     await execute(connection, sql.CLAIM[source.kind], **values, limit=limit)
     try:
         return await fetch(connection, sql.READ[source.kind], **values)
@@ -120,10 +120,10 @@ async def release(
 
 
 async def release_all(
-    connection: AnyConnection, source: Source, clients: Sequence[int], known: Sequence[int] = ()
+    connection: AnyConnection, source: Source, clients: Sequence[int], message_ids: Sequence[int] = ()
 ) -> Sequence[int]:
     """Give back what clients hold, except the known messages; return the messages."""
-    ids = {"clients": listed(connection, clients), "known": listed(connection, known)}
+    ids = {"clients": listed(connection, clients), "known": listed(connection, message_ids)}
     rows = await fetch(connection, sql.RELEASE_ALL[source.kind], place=source.number, **ids)
     return await _marked(connection, rows)
 

@@ -50,16 +50,16 @@ async def read_each(connection: AnyConnection, numbers: Sequence[int], read: Rea
     Raises:
         DBAPIError: the error does not come from the content of a row.
     """
-    found: list[EitherRow] = []
+    rows: list[EitherRow] = []
     for number in numbers:
         try:
-            found += await read([number])
+            rows += await read([number])
         except DBAPIError as error:
             if not is_of_a_row(error):
                 raise
             fields = await _raw(connection, number)
-            found.append(OddRow(number, f"the row cannot be read ({str(error.orig)[:200]})", fields))
-    return found
+            rows.append(OddRow(number, f"the row cannot be read ({str(error.orig)[:200]})", fields))
+    return rows
 
 
 async def read_together(connection: AnyConnection, numbers: Sequence[int], read: ReadRows) -> list[EitherRow]:

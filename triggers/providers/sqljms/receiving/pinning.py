@@ -165,12 +165,12 @@ async def take_over(connection: AnyConnection, pins: Pins) -> None:
 
 async def _client(connection: AnyConnection, name: str) -> AnyRow:
     for _ in range(2):
-        for found in await fetch(connection, client_statements.FIND, name=name):
-            return found
+        for client in await fetch(connection, client_statements.FIND, name=name):
+            return client
         number = await reserve(connection, OTHERS)
         await execute(connection, client_statements.ADD, name=name, client=number)
-    (found,) = await fetch(connection, client_statements.FIND, name=name)
-    return found
+    (client,) = await fetch(connection, client_statements.FIND, name=name)
+    return client
 
 
 async def pin(
@@ -184,10 +184,10 @@ async def pin(
     Raises:
         ConfigurationError: an ordered consumer has the place for itself.
     """
-    found = await fetch(connection, client_statements.FIND, name=pins.name)
-    if not found or found[0].incarnation != pins.incarnation:
+    clients = await fetch(connection, client_statements.FIND, name=pins.name)
+    if not clients or clients[0].incarnation != pins.incarnation:
         return None
-    client, source = int(found[0].client_id), Source(pins.kind, int(found[0].place_id))
+    client, source = int(clients[0].client_id), Source(pins.kind, int(clients[0].place_id))
     opened = await fetch(connection, OPEN[source.kind], place=source.number)
     if not opened:
         return None
@@ -214,12 +214,12 @@ async def numbers(connection: AnyConnection, pins: Pins, *, after: int, upto: in
 
 
 async def messages(
-    connection: AnyConnection, kind: DestinationKind, ids: Sequence[int]
+    connection: AnyConnection, destination_kind: DestinationKind, ids: Sequence[int]
 ) -> Sequence[EitherRow]:
     """Return the rows of messages, in the order of ``ids``; without deleted ones."""
 
     async def read(numbers: Sequence[int]) -> Sequence[AnyRow]:
-        return await fetch(connection, MESSAGES[kind], ids=listed(connection, numbers))
+        return await fetch(connection, MESSAGES[destination_kind], ids=listed(connection, numbers))
 
     by_number = {row.msg_id: row for row in await read_together(connection, ids, read)}
     return [by_number[number] for number in ids if number in by_number]
@@ -227,10 +227,10 @@ async def messages(
 
 async def take_out(connection: AnyConnection, pins: Pins, lot: int) -> None:
     """Remove the entries of a lot, and messages that nobody is left to read; in a transaction."""
-    found = await fetch(connection, client_statements.FIND, name=pins.name)
+    clients = await fetch(connection, client_statements.FIND, name=pins.name)
     pinned = await numbers(connection, pins, after=lot - 1, upto=lot)
-    if found and pinned:
-        source, client = Source(pins.kind, int(found[0].place_id)), int(found[0].client_id)
+    if clients and pinned:
+        source, client = Source(pins.kind, int(clients[0].place_id)), int(clients[0].client_id)
         await entries.remove(connection, source, client=client, claims=dict.fromkeys(pinned, lot))
 
 

@@ -155,7 +155,7 @@ class SqlReceiver:
         if self._lost or self._times_replaced != self._connection.link.times_replaced:
             await self.open()
         if self._unknown:
-            await self._release_all([self._client.number], known=list(self._held))
+            await self._release_all([self._client.number], message_ids=list(self._held))
             self._unknown = False
         now = time.monotonic()
         if now >= self._reap_due:
@@ -183,8 +183,8 @@ class SqlReceiver:
         if others := [client for client in orphaned if client != self._client.number]:
             await self._release_all(others)
 
-    async def _release_all(self, of: Sequence[int], known: Sequence[int] = ()) -> None:
-        free = partial(entries.release_all, source=self._source, clients=of, known=known)
+    async def _release_all(self, of: Sequence[int], message_ids: Sequence[int] = ()) -> None:
+        free = partial(entries.release_all, source=self._source, clients=of, message_ids=message_ids)
         await self._connection.run("giving back what others hold", free, atomic=True)
 
     async def _claim(self, limit: int) -> list[Received]:
@@ -271,12 +271,12 @@ class SqlReceiver:
 
     async def shares(self, history: HistoryStore) -> bool:
         """Whether a transaction of this history can remove entries: whether it is the same database."""
-        known = self._shares.get(id(history))
-        if known is None:
-            known = await self._connection.is_at_home(history)
-            if known is not None:
-                self._shares[id(history)] = known
-        return known or False
+        is_shared = self._shares.get(id(history))
+        if is_shared is None:
+            is_shared = await self._connection.is_at_home(history)
+            if is_shared is not None:
+                self._shares[id(history)] = is_shared
+        return is_shared or False
 
     async def acknowledge_inside(self, transaction: AnyConnection, received: Sequence[Received]) -> bool:
         """Delete these entries on a connection with an open transaction; False if some are not ours."""

@@ -99,8 +99,8 @@ class Posting:
         return {"destination": number, "expected_name": self.destination.name}
 
     async def _write_each(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
-        found = await fetch(connection, READERS[self.destination.kind], **self._place(number))
-        readers = [int(reader) for (reader,) in found]
+        reader_rows = await fetch(connection, READERS[self.destination.kind], **self._place(number))
+        readers = [int(reader) for (reader,) in reader_rows]
         if not readers:
             return readers
         beside = {"readers": len(readers), "destination": number}
@@ -122,8 +122,8 @@ def pieces(messages: Sequence[Message]) -> Sequence[Sequence[Message]]:
 async def _prepare(connection: AnyConnection, destination: Destination) -> int | None:
     """Make a destination, and a reader to wait for; return its id, if messages may be sent there."""
     if destination.is_temporary:
-        found = await fetch(connection, FIND[destination.kind], name=destination.name)
-        return int(found[0][0]) if found else None
+        rows = await fetch(connection, FIND[destination.kind], name=destination.name)
+        return int(rows[0][0]) if rows else None
     number = await find_or_make(connection, destination)
     if destination.retains:
         await keep_for_nobody(connection, number)
@@ -163,8 +163,8 @@ class Outbox:
         channel = await self._link.channel()
         number = self._numbers.get(target)
 
-        async def post(connection: AnyConnection, *, known: int | None, in_transaction: bool) -> bool:
-            posting = Posting(target, known, channel)
+        async def post(connection: AnyConnection, *, number: int | None, in_transaction: bool) -> bool:
+            posting = Posting(target, number, channel)
             for outgoing in batches:
                 if not await posting.post(connection, outgoing, in_transaction=in_transaction):
                     return False
@@ -172,10 +172,10 @@ class Outbox:
             return True
 
         if number is not None and len(batches) == 1:
-            at_once = partial(post, known=number, in_transaction=False)
+            at_once = partial(post, number=number, in_transaction=False)
             if await self._link.run("sending", at_once):
                 return
-        in_steps = partial(post, known=None, in_transaction=True)
+        in_steps = partial(post, number=None, in_transaction=True)
         await self._link.run("sending", in_steps, atomic=True)
 
     async def send_inside(

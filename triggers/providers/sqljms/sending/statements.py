@@ -13,7 +13,7 @@ _NAMES = ", ".join(COLUMNS)
 PROPERTY: Sequence[str] = ("p_msg_id", "p_data_type", "p_name", "p_value")
 
 #: The messages of a call, as PostgreSQL's relation ``w``.
-_SENT = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in COLUMNS.items())
+_SENT = ", ".join(f"CAST(:{name} AS {column_type}[])" for name, column_type in COLUMNS.items())
 
 #: The columns of a message's row that the sender sets as they are.
 _PLAIN = ", ".join(f"w.{name}" for name in COLUMNS if name != "timestamp")
@@ -57,25 +57,28 @@ _READERS = {
 }
 
 # SQLite: the same, as a separate statement.
-READERS = {kind: statement(sqlite=text, postgresql="SELECT 1") for kind, text in _READERS.items()}
+READERS = {
+    destination_kind: statement(sqlite=text, postgresql="SELECT 1")
+    for destination_kind, text in _READERS.items()
+}
 
 
 # The lock keeps a reader from being deleted until the commit: nobody may end during a send.
 SEND = {
-    kind: statement(
+    destination_kind: statement(
         sqlite="SELECT 1",
         postgresql=_SEND,
         words={
-            "readers": f"{_READERS[kind]} FOR KEY SHARE",
+            "readers": f"{_READERS[destination_kind]} FOR KEY SHARE",
             "sent": _SENT,
             "names": _NAMES,
             "plain_names": _PLAIN_NAMES,
             "plain": _PLAIN,
-            "entry": WORDS[kind].entry,
-            "place": WORDS[kind].place,
+            "entry": WORDS[destination_kind].entry,
+            "place": WORDS[destination_kind].place,
         },
     )
-    for kind in DestinationKind
+    for destination_kind in DestinationKind
 }
 
 # SQLite: one row at a time, by one prepared statement.
