@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,7 +17,7 @@ from triggers.dashboard import Role
 from triggers.dashboard.jobs.job import Job
 from triggers.operations.decisions import decision_rows
 
-MESSAGES = 300
+MESSAGES = 100
 
 
 def begin(site: Site, browser: Browser, **more: str) -> Job:
@@ -36,7 +37,7 @@ def job_of(site: Site, location: str) -> Job:
 def test_a_run_is_paced_cancelled_and_continued_and_nothing_runs_twice(site: Site, operator: Browser) -> None:
     for number in range(MESSAGES):
         site.park(f"order-{number:03}")
-    job = begin(site, operator, rate="20")
+    job = begin(site, operator, rate="1")
     eventually(lambda: job.closed >= 3)
 
     answer = operator.send("/cancel", key=job.key)
@@ -47,6 +48,8 @@ def test_a_run_is_paced_cancelled_and_continued_and_nothing_runs_twice(site: Sit
     assert 3 <= ran < MESSAGES
     assert len(job.rest) == MESSAGES - ran == len(site.ids())
     assert len(site.done) == ran
+    times = [record.at for record in drive(site.store.parking.decisions("book")).records]
+    assert max(times) - min(times) >= timedelta(seconds=ran - 1)
     page = text_of(operator.page(f"/job?key={job.key}"))
     assert "a operator cancelled it" in page
     assert f"The other {MESSAGES - ran} have not run, and stay parked." in page
