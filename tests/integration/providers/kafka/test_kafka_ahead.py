@@ -1,0 +1,71 @@
+"""What comes while the receiver's caller works: the next messages, until their partition is taken away."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from history.bridge import drive
+from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers import Message
+from triggers.providers.brokers.push_receiver import Inbox
+from triggers.providers.kafka.connection import Member
+from triggers.providers.kafka.provider import Kafka
+from triggers.providers.kafka.settings import KafkaSettings, consuming
+from triggers.providers.provider import Arrival
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaServer]:
+    with KafkaServer() as server:
+        yield server
+
+
+@pytest.fixture
+def topic(kafka: KafkaServer) -> str:
+    """Return a topic of one partition with five messages."""
+    name = f"orders-{uuid4().hex[:8]}"
+    kafka.create(name, 1)
+    provider = Kafka.from_url(kafka.url)
+    drive(provider.send(name, [Message(body=str(number)) for number in range(5)]))
+    drive(provider.close())
+    return name
+
+
+def test_the_next_messages_come_and_are_decoded_while_the_first_are_worked_on(
+    kafka: KafkaServer, topic: str
+) -> None:
+    provider = Kafka.from_url(kafka.url)
+    receiver = drive(provider.open_receiver(topic, subscription="s", name="a"))
+
+    first = drive(receiver.receive(1))
+    inbox = receiver._inbox  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    assert inbox is not None
+    eventually(lambda: inbox.size == 1)
+    [(_, ahead)] = inbox.take(1)
+
+    assert [delivery.message.body for delivery in (*first, ahead) if isinstance(delivery, Arrival)] == [
+        "0",
+        "1",
+    ]
+    drive(receiver.close())
+    drive(provider.close())
+
+
+def test_messages_that_wait_go_with_their_partition(kafka: KafkaServer, topic: str) -> None:
+    settings, url = KafkaSettings.from_url(kafka.url)
+    inbox = Inbox()
+    member = Member(consuming(url, settings, "g", "a"), topic, inbox)
+    member.start()
+    member.ready.result(PATIENCE)
+    member.want(3)
+    eventually(lambda: inbox.size == 3)
+    member.stopped().result(PATIENCE)
+
+    member._forget([TopicPartition(topic, 0)])  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    assert inbox.size == 0
+    assert member.take_moved()
+    member.leave().result(PATIENCE)
