@@ -39,6 +39,10 @@ MESSAGES, DEATHS = sized(3_000, full=100_000), sized(3, full=20)
 MOMENTS = [BatchStep.ENTERED.name, BatchStep.RUN.name, *map(str, range(DEATHS - 2))]
 
 
+#: Spark 4.1 fails when its source of Kafka has repeated a batch, after it has noted the batch.
+SPARK_55271 = b"KafkaMicroBatchStream$.metrics"
+
+
 @pytest.fixture(params=LAKES)
 def lake(request: pytest.FixtureRequest) -> Lake:
     need_spark()
@@ -85,6 +89,16 @@ def run_driver(lake: Lake, place: Path, urls: Sequence[str], how: str) -> int:
             driver.wait()
 
 
+def run_drivers(lake: Lake, place: Path, urls: Sequence[str], how: str) -> int:
+    """Run a driver, and another one if Spark itself failed; return the code of the last one."""
+    log = place / "drivers.log"
+    known = log.stat().st_size if log.exists() else 0
+    code = run_driver(lake, place, urls, how)
+    if code == 1 and SPARK_55271 in log.read_bytes()[known:]:
+        return run_driver(lake, place, urls, how)
+    return code
+
+
 def parked(history: str) -> int:
     store = open_history(history)
     count = drive(store.parking.count(trigger="load-orders"))
@@ -98,7 +112,7 @@ def test_each_message_of_kafka_is_in_the_lake_once_whenever_drivers_die(
     fill(kafka)
     urls = redis_url, kafka.address
 
-    codes = [run_driver(lake, tmp_path, urls, moment) for moment in (*MOMENTS, "-")]
+    codes = [run_drivers(lake, tmp_path, urls, moment) for moment in (*MOMENTS, "-")]
 
     assert codes == [-signal.SIGKILL] * DEATHS + [0]
     assert lake.read(tmp_path) == (MESSAGES, MESSAGES)
