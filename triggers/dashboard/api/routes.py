@@ -104,7 +104,7 @@ OPERATIONS = (
             Parameter(name="host", about="only messages that workers of this host began", example="host-1"),
             Parameter(
                 name="by",
-                about="host: only messages whose worker's host is known",
+                about="host: only messages with a known host of the worker",
                 example="host",
                 values=("cause", "host"),
             ),
@@ -139,7 +139,7 @@ OPERATIONS = (
         role=Role.VIEWER,
         name="showMessage",
         summary="Show a parked message",
-        about="The security log has each message whose body was shown.",
+        about="If a body is shown, the security log has a record.",
         parameters=(
             Parameter(name="trigger", about="the message's trigger", example="book", required=True),
             Parameter(name="id", about="the message's id", example=_MESSAGE["id"], required=True),

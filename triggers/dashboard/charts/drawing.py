@@ -22,7 +22,7 @@ Numbers = Sequence[float | None]
 class Line:
     """A line of a chart: its name, its values, and how it is drawn.
 
-    ``runs`` are the points of each piece without a gap, and ``dots`` those that have no neighbour.
+    ``runs`` are the points of each piece without a gap. ``dots`` are points without a neighbour.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a chart shows of one part, as numbers."""
+    """The numbers of one part."""
 
     at: datetime
     numbers: Sequence[float | None]
@@ -129,7 +129,7 @@ def _chart(
 
 
 def top_of(most: float) -> float:
-    """Return a number for the top of a chart, whose half is round as well."""
+    """Return a round number for the top of a chart; its half is also round."""
     if most <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(most))

@@ -1,6 +1,6 @@
 """Reads the steps of charts beside the pages, so that no page waits for many triggers or a slow history.
 
-What was read stays, as the parts of an hour and a day. Later readings need only the steps of the last hours.
+It keeps the parts of an hour and a day, so later readings need only the steps of the last hours.
 """
 
 import time
@@ -27,7 +27,7 @@ ALL_AGAIN = 1800.0
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a trigger, and when it was read."""
+    """The known parts of a trigger, and when they were read."""
 
     read_at: float
     parts: dict[Period, dict[int, Part]] = field(default_factory=dict[Period, dict[int, Part]])

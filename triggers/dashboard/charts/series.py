@@ -18,7 +18,7 @@ LONGEST_STEP = 2.5 * STEP
 
 
 class Period(Enum):
-    """What a chart shows: a number of parts, each of some seconds."""
+    """The time that a chart shows: a number of parts, each of some seconds."""
 
     HOUR = ("The last hour", "minute", 60, 60)
     DAY = ("The last day", "10 minutes", 600, 144)
@@ -29,7 +29,7 @@ class Period(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is known of a part of a period: its sums, in so many seconds of it; and what was parked last."""
+    """The sums of a part of a period, in so many known seconds of it, and how many messages were parked."""
 
     seconds: float = 0.0
     done: float = 0.0
