@@ -78,6 +78,7 @@ DONE: dict[str, tuple[Page, Role]] = {
     "/decide": (decide.decide, Role.OPERATOR),
     "/cancel": (progress.cancel, Role.OPERATOR),
     "/continue": (progress.resume, Role.OPERATOR),
+    "/letters": (providers.letters, Role.OPERATOR),
     "/comment": (message.comment, Role.OPERATOR),
     "/resolve": (message.resolve, Role.OPERATOR),
     "/order": (triggers.order, Role.OPERATOR),
@@ -95,6 +96,7 @@ API_DONE: dict[str, tuple[Page, Role]] = {
     "/api/cancel": DONE["/cancel"],
     "/api/continue": DONE["/continue"],
     "/api/comment": DONE["/comment"],
+    "/api/letters": DONE["/letters"],
 }
 
 
