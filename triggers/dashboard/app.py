@@ -79,11 +79,13 @@ DONE: dict[str, tuple[Page, Role]] = {
     "/decide": (decide.decide, Role.OPERATOR),
     "/cancel": (progress.cancel, Role.OPERATOR),
     "/continue": (progress.resume, Role.OPERATOR),
+    "/letters": (providers.letters, Role.OPERATOR),
     "/comment": (message.comment, Role.OPERATOR),
     "/resolve": (message.resolve, Role.OPERATOR),
     "/order": (triggers.order, Role.OPERATOR),
     "/sign-out": (sign_out, Role.VIEWER),
 }
+
 
 
 def create_app(

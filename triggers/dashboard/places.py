@@ -93,6 +93,10 @@ class Places:
         wait(asking, PATIENCE if self._background else None)
         return [desk.latest for desk in self._desks]
 
+    def url_of(self, address: str | None) -> str | None:
+        """Return the URL of the provider that is shown with an address."""
+        return next((desk.url for desk in self._desks if desk.latest.address == address), None)
+
     def waiting(self) -> Mapping[str, Waiting]:
         """Return how many messages wait for each trigger, as far as that is known."""
         found: dict[str, Waiting] = {}

@@ -14,13 +14,14 @@ from uuid import uuid4
 
 from history.bridge import drive
 from history.entry import State
+from history.errors import ConfigurationError
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, Parking, encodable, parked_id
 from triggers.consumer.options import AnyTrigger
 from triggers.operations.letters import Letter, read_letter
 from triggers.pipeline.parking.lot import copies_of
-from triggers.providers.provider import Arrival, Received, Receiver, Unreadable
+from triggers.providers.provider import Arrival, Provider, Received, Receiver, Unreadable
 from triggers.service.identity import read_identity
 from triggers.sinks.dead_letter import SUFFIX
 
@@ -29,6 +30,9 @@ PIECE = 100
 
 #: How many letters of no known trigger are held at most; then the import ends.
 MOST_HELD = 1_000
+
+#: The subscription, or the group, that receives letters by default.
+SUBSCRIPTION = "letters"
 
 #: How long one look for letters takes at most.
 LOOK = timedelta(milliseconds=500)
@@ -53,6 +57,9 @@ class Import:
 
     ``stores`` returns the history of a trigger. It ends after ``limit`` letters, or if none has come for
     ``until_idle`` seconds.
+
+    Raises:
+        ConfigurationError: one of the triggers receives from the destination: its messages are not dead.
     """
 
     destination: str
@@ -60,6 +67,25 @@ class Import:
     stores: Callable[[str], HistoryStore]
     limit: int | None = None
     until_idle: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse to empty the queue of a trigger."""
+        for trigger in self.triggers:
+            if self.destination in trigger.destinations:
+                problem = f"the trigger {trigger.name} receives from {self.destination}"
+                raise ConfigurationError("DESTINATION", problem, "name its dead-letter queue or topic")
+
+    def run_on(self, provider: Provider, *, subscription: str) -> Imported:
+        """Open a receiver, park its letters, and close it.
+
+        Raises:
+            UnavailableError: as :meth:`run`.
+        """
+        receiver = drive(provider.open_receiver(self.destination, subscription=subscription, name="import"))
+        try:
+            return self.run(receiver)
+        finally:
+            drive(receiver.close())
 
     def run(self, receiver: Receiver) -> Imported:
         """Park letters, each before it is acknowledged; give the letters of no known trigger back.

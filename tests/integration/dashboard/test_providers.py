@@ -8,9 +8,11 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
+from history.support.urls import origin
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
+from tests.integration.dashboard.test_api import bearer
 from triggers import trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, Role
@@ -53,6 +55,25 @@ def serve(site: Site, *providers: str) -> None:
 def rows_of(html: str) -> list[list[str]]:
     """Return the words of each row of a page's tables."""
     return [text_of(row).split() for row in html.split("<tr data-row>")[1:]]
+
+
+def test_dead_letters_are_parked_from_the_page_and_by_a_program(site: Site, file: str) -> None:
+    serve(site, file)
+    operator, told = site.signed_in(Role.OPERATOR), {"provider": origin(file), "trigger": "book"}
+    assert "Park them" in operator.page("/providers")
+
+    answer = operator.send("/letters", **told, **{"from": "queue://others"})
+    again = site.browser().post("/api/letters", {**told, "from": "queue://others"}, headers=bearer())
+    of_trigger = operator.send("/letters", **told, **{"from": "orders"})
+    by_viewer = site.signed_in(Role.VIEWER).send("/letters", **told, **{"from": "queue://others"})
+
+    assert (answer.status_code, of_trigger.status_code, by_viewer.status_code) == (200, 400, 403)
+    assert "1 dead letters are parked" in text_of(answer.text)
+    assert again.json() == {"parked": {}, "left": 0}
+    (parked,) = drive(site.store.parking.list())
+    assert (parked.trigger_name, parked.reason) == ("book", "DEAD LETTER from queue://others")
+    assert parked.message is not None
+    assert parked.message.body == {"id": 0}
 
 
 def test_what_waits_for_each_trigger_is_shown_and_what_waits_for_others(site: Site, file: str) -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import typer
 
-from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.security import SecurityEvent
 from triggers.cli.shared.configured import configuration_of
@@ -61,11 +60,7 @@ def import_(
         )
         records = [command_record(SecurityEvent.IMPORT, by=by, trigger=trigger.name) for trigger in triggers]
         with recorded(store, records):
-            receiver = drive(link.open_receiver(destination, subscription=subscription, name="import"))
-            try:
-                imported = work.run(receiver)
-            finally:
-                drive(receiver.close())
+            imported = work.run_on(link, subscription=subscription)
     rows = [{"trigger": name, "parked": count} for name, count in sorted(imported.parked.items())]
     state.show("parked", _COLUMNS, rows, none=f"{destination} has no message for these triggers")
     if imported.left:

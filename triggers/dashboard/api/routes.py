@@ -9,8 +9,17 @@ from history.store.decisions import DecisionKind
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.api.document import document_of
 from triggers.dashboard.api.operation import Answer, Operation, Parameter
-from triggers.dashboard.api.schemas import Decision, Job, JobKey, MessageFacts, NewComment, ParkedMessage
-from triggers.dashboard.pages import decide, export, message, progress
+from triggers.dashboard.api.schemas import (
+    DeadLetters,
+    Decision,
+    Job,
+    JobKey,
+    MessageFacts,
+    NewComment,
+    ParkedLetters,
+    ParkedMessage,
+)
+from triggers.dashboard.pages import decide, export, message, progress, providers
 from triggers.dashboard.visit import API, Visit
 
 #: An example of a message, as a role sees it that sees bodies.
@@ -212,6 +221,18 @@ OPERATIONS = (
             400: "The form is invalid: it has no comment and no change of the assignment, or is too long.",
             404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more.",
         },
+    ),
+    Operation(
+        method="POST",
+        path=f"{API}letters",
+        page=providers.letters,
+        role=Role.OPERATOR,
+        name="parkDeadLetters",
+        summary="Park the messages of a dead-letter destination",
+        about="One request parks at most 1,000 messages. It ends when no message has come for three seconds.",
+        form=DeadLetters,
+        answer=Answer(about="The letters are parked.", body=ParkedLetters),
+        problems={**_OF_FORMS, 400: "The form is invalid, or a trigger receives from this destination."},
     ),
     Operation(
         method="GET",

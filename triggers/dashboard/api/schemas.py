@@ -114,6 +114,21 @@ class NewComment(Schema):
     assign: str | None = Field(default=None, description="the name of a person; empty for nobody")
 
 
+class DeadLetters(Schema):
+    """A dead-letter destination whose messages are to be parked."""
+
+    provider: str = Field(description="its address, as on the page of the providers")
+    from_: str = Field(alias="from", description="the dead-letter queue or topic")
+    trigger: str | None = Field(default=None, description="needed if a letter does not name its trigger")
+
+
+class ParkedLetters(Schema):
+    """How many dead letters were parked for each trigger, and how many stay there."""
+
+    parked: dict[str, int]
+    left: int
+
+
 class JobKey(Schema):
     """A decision that was begun."""
 

@@ -4,7 +4,15 @@ from typing import Any
 
 from starlette.responses import Response
 
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.store.security import SecurityEvent
 from triggers.dashboard.visit import Visit
+from triggers.operations.importing import SUBSCRIPTION, Import
+from triggers.providers.opening import open_provider
+
+#: How many dead letters one click reads at most, and after how many seconds without one it ends.
+MOST_LETTERS, UNTIL_IDLE = 1_000, 3.0
 
 
 def providers(visit: Visit) -> Response:
@@ -15,4 +23,35 @@ def providers(visit: Visit) -> Response:
         {"asked": one, "backlogs": [(places.names_of(found), found) for found in one.backlogs]}
         for one in asked
     ]
-    return visit.show("providers.html", rows=rows)
+    return visit.show("providers.html", rows=rows, triggers=sorted(visit.operations.triggers))
+
+
+def letters(visit: Visit) -> Response:
+    """Park some messages of a dead-letter destination."""
+    operations, name = visit.operations, visit.given("trigger") or None
+    url, destination = operations.places.url_of(visit.given("provider")), (visit.given("from") or "").strip()
+    if url is None or not destination:
+        raise ConfigurationError("provider", "name a provider of this page, and a destination", "try again")
+    triggers = [one for one in operations.triggers.values() if name in {None, one.name}]
+    if not triggers:
+        raise ConfigurationError(
+            "trigger", "no such trigger is loaded", "start the dashboard with its module"
+        )
+    work = Import(
+        destination=destination,
+        triggers=triggers,
+        stores=operations.store_of,
+        limit=MOST_LETTERS,
+        until_idle=UNTIL_IDLE,
+    )
+    provider = open_provider(url)
+    try:
+        with visit.recorded([visit.record_of(SecurityEvent.IMPORT, trigger=one.name) for one in triggers]):
+            found = work.run_on(provider, subscription=SUBSCRIPTION)
+    finally:
+        drive(provider.close())
+    if visit.by_program:
+        return visit.data({"parked": dict(found.parked), "left": found.left})
+    more = " There may be more: read them in again." if found.total >= MOST_LETTERS else ""
+    left = f" {found.left:,} stay there: choose their trigger." if found.left else ""
+    return visit.problem(200, f"{found.total:,} dead letters are parked", f"From {destination}.{more}{left}")
