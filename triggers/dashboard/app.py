@@ -87,7 +87,6 @@ DONE: dict[str, tuple[Page, Role]] = {
 }
 
 
-
 def create_app(
     history: str,
     *,
