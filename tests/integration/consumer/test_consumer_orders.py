@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import create_engine, text
 
+from history.beside.control import RecordedControl
 from history.bridge import drive
 from history.memory import MemoryHistory
-from history.memory.control import MemoryControl
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.control import Beat, Counts, Heard, Overview, Report, TriggerState, Verb
@@ -176,10 +176,10 @@ class TestSlowHistory:
     def waits_for(
         self, lane: Lane, monkeypatch: pytest.MonkeyPatch
     ) -> Callable[[threading.Event, float], None]:
-        beat = MemoryControl.beat
+        beat = RecordedControl.beat
 
         def until(event: threading.Event, seconds: float) -> None:
-            async def slow(self: MemoryControl, token: str, reports: Sequence[Report]) -> Heard:
+            async def slow(self: RecordedControl, token: str, reports: Sequence[Report]) -> Heard:
                 deadline = time.monotonic() + seconds
                 while not event.is_set() and time.monotonic() < deadline:
                     if lane.asyncio:
@@ -188,7 +188,7 @@ class TestSlowHistory:
                         time.sleep(0.01)  # noqa: ASYNC251  (the blocking consumer has no event loop)
                 return await beat(self, token, reports)
 
-            monkeypatch.setattr(MemoryControl, "beat", slow)
+            monkeypatch.setattr(RecordedControl, "beat", slow)
 
         return until
 
