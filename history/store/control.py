@@ -1,7 +1,7 @@
 """Commands to running consumers (:class:`Order`), and their reports: states and statistics.
 
-A consumer beats about once a second. One beat is one call of the store. It writes the consumer's report on each of
-its triggers, adds the new counts to the statistics, and returns the commands that are in force.
+A consumer beats about once a second. One beat is one call of the store. It writes the consumer's report on
+each of its triggers, adds the new counts to the statistics, and returns the commands that are in force.
 """
 
 from collections.abc import Collection, Mapping, Sequence
