@@ -114,6 +114,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         self._memory = MemoryRecords(clock)
         self.keep_beside(self._memory, address=lambda: f"memory:{id(self)}")
         self._joining = MemoryJoining(
+            self._memory,
             lock=self._lock,
             clock=clock,
             next_number=self._next_fence,

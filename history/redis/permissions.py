@@ -16,7 +16,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("parking/",),
     Capability.CONTROL: ("records/apply",),
     Capability.UPKEEP: ("entries/purge",),
-    Capability.JOINING: ("joining/",),
+    Capability.JOINING: ("joining/", "records/apply"),
     Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("records/apply",),
     Capability.BATCHES: (

@@ -40,7 +40,6 @@ WAITED_FOR = GRANTING | {
     "entries/settle_any",
     "entries/settle_batches",
     "joining/finish",
-    "joining/first",
     "parking/decide",
     "records/apply",
 }

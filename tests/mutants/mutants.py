@@ -265,6 +265,12 @@ MUTANTS = (
         f"{_OVERTAKEN}::test_a_sweep_brings_no_counts_back_that_were_cleared_before_its_step",
     ),
     Mutant(
+        "history/beside/firsts.py",
+        "mine + uuid4().bytes",
+        "mine",
+        f"{_STORES}::test_the_first_that_asks_again_has_no_more_time[memory]",
+    ),
+    Mutant(
         _CONTROL,
         "if former == again:",
         "if True:",

@@ -47,7 +47,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.UPKEEP: _UPKEEP,
     Capability.JOURNAL: [records.APPEND, records.LATEST, records.ABOUT, records.TRIM],
     Capability.SECURITY: [records.APPEND, records.LATEST, records.CUT],
-    Capability.JOINING: list(statements_of(joining)),
+    Capability.JOINING: [*statements_of(joining), *_RECORDS],
     Capability.RESULTS: _RECORDS,
     Capability.FINGERPRINTS: _RECORDS,
     Capability.BATCHES: [*_BATCHES, *_RECORDS, records.FORGET],

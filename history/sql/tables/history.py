@@ -13,7 +13,6 @@ doubtless_parked_uuids  the digest of each uuid, to find its messages; without a
 doubtless_decisions   the decisions about parked messages, one row per step; it only grows
 doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
 doubtless_join_parts  the messages of these periods, each a JSON document
-doubtless_join_firsts the first message of an activation, for a join of only one
 doubtless_records     the records beside the entries: one row per record, by its kind and key
 doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
@@ -199,19 +198,8 @@ JOIN_PARTS = Table(
     info={STORAGE: CLEAN_OFTEN},
 )
 
-JOIN_FIRSTS = Table(
-    "doubtless_join_firsts",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("key", LargeBinary, primary_key=True),
-    Column("digest", LargeBinary, nullable=False),
-    Column("expires_at", BigInteger),
-    Index("doubtless_join_firsts_expiry", "trigger_name", "expires_at"),
-    info={STORAGE: CLEAN_OFTEN},
-)
-
 #: More tables that the first version did not have, in the order in which they are made.
-JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
+JOIN_TABLES = (JOIN_PARTS, JOINS)
 
 RECORDS = Table(
     "doubtless_records",
