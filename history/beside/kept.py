@@ -1,9 +1,13 @@
 """Everything that a store with records keeps beside its entries."""
 
+from collections.abc import Callable
+
+from history.beside.control import RecordedControl
 from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
 from history.beside.journal import RecordedJournal, RecordedSecurityLog
 from history.beside.progress import RecordedProgress
 from history.beside.results import RESULTS, RecordedResults
+from history.store.control import Control
 from history.store.fingerprints import Fingerprints
 from history.store.journal import Journal
 from history.store.progress import Progress
@@ -19,9 +23,12 @@ OF_ENTRIES = (RESULTS, FINGERPRINTS)
 class KeepsBeside:
     """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`."""
 
-    def keep_beside(self, records: Records, cipher: Cipher | None = None) -> None:
-        """Keep everything in these records, encrypted if there is a cipher."""
+    def keep_beside(
+        self, records: Records, cipher: Cipher | None = None, *, address: Callable[[], str]
+    ) -> None:
+        """Keep everything in these records, encrypted if there is a cipher; ``address`` is the server's."""
         self._records = records
+        self._control: Control = RecordedControl(records, address)
         self._results: Results = RecordedResults(records, cipher)
         self._fingerprints: Fingerprints = RecordedFingerprints(records)
         self._journal: Journal = RecordedJournal(records)
@@ -32,6 +39,11 @@ class KeepsBeside:
     def records(self) -> Records:
         """The records beside the entries, in the same store."""
         return self._records
+
+    @property
+    def control(self) -> Control:
+        """Commands, states and statistics, in the same store."""
+        return self._control
 
     @property
     def results(self) -> Results:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from history.entry import digest
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord
-from history.store.records import Change, Delete, Expects, Kind, Put, Record, Records, is_done
+from history.store.records import Change, Delete, Expects, Kind, Put, Record, Records, all_records, is_done
 from history.support.spoilt import readable
 
 #: The key is the digest of the query, then the number of the batch, so keys are in the order of batches.
@@ -16,9 +16,6 @@ QUERIES = Kind("query", listed=True)
 
 #: The range of the numbers of batches.
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
-
-#: How many records one call reads.
-PAGE = 200
 
 
 def changes_of(record: BatchRecord) -> Sequence[Change]:
@@ -63,11 +60,7 @@ class RecordedProgress:
 
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
         """Return for each query the record that changed last."""
-        keys: list[bytes] = []
-        before: bytes | None = None
-        while page := await self._records.page(trigger, QUERIES, before=before, limit=PAGE):
-            keys += [record.value for record in page]
-            before = page[-1].key
+        keys = [record.value for record in await all_records(self._records, trigger, QUERIES)]
         held = await self._records.get(trigger, BATCHES, keys)
         return sorted(_read(trigger, filter(None, held)), key=lambda record: record.query)
 

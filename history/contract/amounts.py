@@ -72,20 +72,6 @@ class AmountContract:
         assert sorted(period.activation for period in everybody) == sorted(activations)
         assert [period.number for period in some] == [period.number for period in everybody][:33]
 
-    async def test_many_that_were_first_are_forgotten(self, store: HistoryStore) -> None:
-        for n in range(MANY):
-            assert await store.joining.first(TRIGGER, f"a{n}", "u1", time_out=SHORT)
-        assert await store.joining.first(TRIGGER, "another", "u1", time_out=None)
-
-        async def is_over() -> bool:
-            return await store.joining.first(TRIGGER, f"a{MANY - 1}", "u2", time_out=SHORT)
-
-        await eventually(is_over)
-        await store.joining.purge(TRIGGER)
-
-        assert await store.joining.purge(TRIGGER) <= 1, "nothing is left but who was first again"
-        assert not await store.joining.first(TRIGGER, "another", "u2", time_out=None)
-
     async def test_a_scan_and_the_counts_pass_by_what_has_expired(self, store: HistoryStore) -> None:
         old = [f"old{n}" for n in range(3000)]
         await store.claim(TRIGGER, old, "worker-1", time_to_live=3 * SHORT)

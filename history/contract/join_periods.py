@@ -170,8 +170,17 @@ class JoinPeriodContract:
         await eventually(is_first)
 
         assert not await first(TRIGGER, "a", "u1", time_out=LONG)
-        assert await store.joining.purge(TRIGGER) == 0
-        assert not await first(TRIGGER, "a", "u1", time_out=LONG), "purging forgets what is over, only"
+        assert not await first(TRIGGER, "b", "u2", time_out=LONG)
+
+    async def test_the_first_that_asks_again_has_no_more_time(self, store: HistoryStore) -> None:
+        first = store.joining.first
+        assert await first(TRIGGER, "a", "u1", time_out=SHORT)
+        assert await first(TRIGGER, "a", "u1", time_out=LONG)
+
+        async def another_is_first() -> bool:
+            return await first(TRIGGER, "a", "u2", time_out=LONG)
+
+        await eventually(another_is_first)
 
     async def test_the_first_of_odd_activations(self, store: HistoryStore) -> None:
         for activation in ODD_UUIDS:

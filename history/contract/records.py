@@ -16,12 +16,14 @@ from history.store.records import (
     Change,
     Delete,
     Expects,
+    Get,
     Kind,
     Log,
     LogLine,
     Put,
     Record,
     Records,
+    all_records,
     is_done,
     records_of,
 )
@@ -155,6 +157,43 @@ class RecordContract:
         assert await records.apply(TRIGGER, []) == []
 
     @_each_kind
+    @pytest.mark.parametrize("each", [False, True])
+    async def test_a_step_may_read_records_that_it_does_not_change(
+        self, store: HistoryStore, of: Kind, *, each: bool
+    ) -> None:
+        records, mine, other = _records(store), Record(b"mine", b"x"), Record(_KEY, b"\x00\xff", _GREAT)
+        await records.apply(TRIGGER, [Put(of, other)])
+        changes: list[Change] = [Get(of, b"absent"), Put(of, mine), Get(of, _KEY), Get(Kind("third"), _KEY)]
+
+        answers = await records.apply(TRIGGER, changes, each=each)
+
+        assert answers == [None, mine, other, None]
+        assert is_done(changes, answers)
+        assert await records.get(TRIGGER, of, [_KEY, b"mine"]) == [other, mine]
+
+    async def test_a_listed_record_has_the_time_when_it_was_written(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        records = _records(store)
+        before = await _records(another).now()
+        (first,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"1"))])
+
+        assert first is not None
+
+        async def is_later() -> bool:
+            return await _records(another).now() > first.at
+
+        await eventually(is_later)
+        (second,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"2"))])
+        assert second is not None
+
+        (read,) = await _records(another).get(TRIGGER, _LISTED, [_KEY])
+        (listed,) = await _records(another).page(TRIGGER, _LISTED)
+        (looked,) = await records.apply(TRIGGER, [Get(_LISTED, _KEY)])
+        assert before <= first.at < second.at <= await records.now()
+        assert [one.at for one in (read, listed, looked) if one is not None] == [second.at] * 3
+
+    @_each_kind
     async def test_of_clients_that_put_at_once_one_is_first(
         self, store: HistoryStore, another: HistoryStore, *, blocking: bool, of: Kind
     ) -> None:
@@ -211,6 +250,8 @@ class RecordContract:
         assert [*first, *second] == kept[:4:-1]
         assert await records.page(TRIGGER, _LISTED) == kept[::-1]
         assert await records.page(f"{TRIGGER}-2", _LISTED) == []
+        for limit in (3, 5, 500):
+            assert await all_records(records, TRIGGER, _LISTED, limit=limit) == kept[::-1]
 
     async def test_listed_records_are_deleted_from_key_to_key(self, store: HistoryStore) -> None:
         records, kept = _records(store), [Record(b"%d" % number, b"x") for number in range(6)]

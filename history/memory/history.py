@@ -27,7 +27,6 @@ from history.entry import (
     started,
     take_over,
 )
-from history.memory.control import MemoryControl
 from history.memory.joining import MemoryJoining
 from history.memory.parking import MemoryParking
 from history.memory.records import MemoryRecords
@@ -43,7 +42,6 @@ from history.store import (
     ScanPart,
     SingleVerbs,
 )
-from history.store.control import Control
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord
@@ -113,10 +111,10 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         self._fence = 0
         self._namespaces: dict[str, _Namespace] = {}
         self._parking = MemoryParking(self._settle_one, clock)
-        self._control = MemoryControl(clock)
         self._memory = MemoryRecords(clock)
-        self.keep_beside(self._memory)
+        self.keep_beside(self._memory, address=lambda: f"memory:{id(self)}")
         self._joining = MemoryJoining(
+            self._memory,
             lock=self._lock,
             clock=clock,
             next_number=self._next_fence,
@@ -128,11 +126,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
     def parking(self) -> Parking:
         """The parking lot in the same memory."""
         return self._parking
-
-    @property
-    def control(self) -> Control:
-        """Commands, states and statistics in the same memory."""
-        return self._control
 
     @property
     def joining(self) -> Joining:

@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from history.beside.firsts import RecordedFirsts
 from history.entry import Entry, EntryOutcome, State, settle
-from history.message import Uuid
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
+from history.store.records import Records
 
 #: Read the entry of a trigger's uuid (None if it has expired), and replace it.
 Read = Callable[[str, str], Entry | None]
@@ -48,12 +49,9 @@ class _Joins:
 
     open: dict[str, _Period] = field(default_factory=dict[str, _Period])
     periods: dict[int, _Period] = field(default_factory=dict[int, _Period])
-    first: dict[str, tuple[Uuid, datetime | None]] = field(
-        default_factory=dict[str, tuple[Uuid, datetime | None]]
-    )
 
 
-class MemoryJoining:
+class MemoryJoining(RecordedFirsts):
     """Joins that end with their process; threads may share them.
 
     ``lock``, ``clock`` and ``next_number`` are those of the history. Its entries are read and written while
@@ -62,6 +60,7 @@ class MemoryJoining:
 
     def __init__(
         self,
+        records: Records,
         *,
         lock: threading.Lock,
         clock: Callable[[], datetime],
@@ -69,6 +68,7 @@ class MemoryJoining:
         read: Read,
         write: Write,
     ) -> None:
+        super().__init__(records)
         self._lock = lock
         self._clock = clock
         self._next_number = next_number
@@ -153,25 +153,6 @@ class MemoryJoining:
         """Return the periods that are not finished."""
         with self._lock:
             return [period.shown() for period in list(self._of(trigger).periods.values())[:limit]]
-
-    async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Return whether this message is the first of its activation."""
-        with self._lock:
-            first, now = self._of(trigger).first, self._clock()
-            winner, until = first.get(activation, (None, None))
-            if winner is None or (until is not None and until <= now):
-                first[activation] = (Uuid(uuid), None if time_out is None else now + time_out)
-                return True
-            return winner == uuid
-
-    async def purge(self, trigger: str) -> int:
-        """Forget first messages after their time-out."""
-        with self._lock:
-            joins, now = self._of(trigger), self._clock()
-            over = [name for name, (_, until) in joins.first.items() if until is not None and until <= now]
-            for name in over:
-                del joins.first[name]
-            return len(over)
 
     def _of(self, trigger: str) -> _Joins:
         return self._joins.setdefault(trigger, _Joins())

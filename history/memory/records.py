@@ -3,7 +3,7 @@
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -12,6 +12,7 @@ from history.store.records import (
     Change,
     Delete,
     Expects,
+    Get,
     Kind,
     Log,
     LogLine,
@@ -27,7 +28,6 @@ from history.store.records import (
 @dataclass(frozen=True, slots=True)
 class _Kept:
     record: Record
-    at: datetime
     until: datetime | None
 
 
@@ -61,9 +61,11 @@ class MemoryRecords:
 
     def _outlook(self, trigger: str, change: Change, now: datetime) -> Record | None:
         """Return the record that a change will leave: the new record, unless the change is refused."""
+        if isinstance(change, Get):
+            return self._held(trigger, change.kind, change.key, now)
         if not isinstance(change, Put):
             return None
-        held, new = self._held(trigger, change.kind, change.record.key, now), change.record
+        held, new = self._held(trigger, change.kind, change.record.key, now), replace(change.record, at=now)
         version = 0 if held is None else held.version
         refused = {
             Expects.ANY: False,
@@ -80,7 +82,7 @@ class MemoryRecords:
                 before = kept.pop(record.key, None)  # so that the oldest come first
                 if before is not None and before.record == record and _is_longer(before.until, until):
                     until = before.until
-                kept[record.key] = _Kept(record, now, until)
+                kept[record.key] = _Kept(replace(record, at=now), until)
                 while kept and _is_over(kept[oldest := next(iter(kept))], now):
                     del kept[oldest]
             case Delete(kind, key, last):
@@ -92,6 +94,12 @@ class MemoryRecords:
                 lines.setdefault(id_, (now, change))
                 while log.most is not None and len(lines) > log.most:
                     del lines[next(iter(lines))]
+            case Get():
+                pass
+
+    async def now(self) -> datetime:
+        """Return the time of the clock."""
+        return self._clock()
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
         """Return the record of each key."""
@@ -140,7 +148,7 @@ class MemoryRecords:
                     del lines[id_]
                 return len(old_lines)
             kept = self._kept[trigger, kind]
-            old = [key for key, one in kept.items() if one.at < oldest]
+            old = [key for key, one in kept.items() if one.record.at < oldest]
             for key in old:
                 del kept[key]
             return len(old)

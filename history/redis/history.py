@@ -35,7 +35,6 @@ from history.redis.connection.checks import refuse_eviction, remarks_on, servers
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
-from history.redis.control import RedisControl
 from history.redis.joining import RedisJoining
 from history.redis.parking import RedisParking
 from history.redis.records import RedisRecords, words_of
@@ -67,7 +66,6 @@ from history.store import (
     SingleVerbs,
     milliseconds,
 )
-from history.store.control import Control
 from history.store.inspection import Capability, Refusal
 from history.store.joining import Joining
 from history.store.parking import Parking
@@ -130,9 +128,8 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         self._cipher = cipher_of(encrypt)
         self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
         self._parking = RedisParking(self._redis, self._cipher)
-        self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis, self._cipher)
-        self.keep_beside(RedisRecords(self._redis), self._cipher)
+        self.keep_beside(RedisRecords(self._redis), self._cipher, address=self._redis.address)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -149,11 +146,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
     def parking(self) -> Parking:
         """The parking lot in the same Redis."""
         return self._parking
-
-    @property
-    def control(self) -> Control:
-        """Commands, states and statistics in the same Redis."""
-        return self._control
 
     @property
     def joining(self) -> Joining:

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from history.beside.firsts import RecordedFirsts
 from history.entry import Fence, digest
 from history.redis.connection.client import RedisClient
+from history.redis.records import RedisRecords
 from history.redis.scripts import ScriptsOfTriggers
 from history.store import instant, milliseconds
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
@@ -23,7 +25,7 @@ _PLACE = b"p "
 PIECE = 20
 
 
-class RedisJoining:
+class RedisJoining(RecordedFirsts):
     """Joins in Redis; each method is one or a few scripts. One script adds a part and completes its entry.
 
     Guarantee: a part that ``add`` has stored is as safe as the history in Redis. Redis runs a script
@@ -31,6 +33,7 @@ class RedisJoining:
     """
 
     def __init__(self, client: RedisClient, cipher: Cipher | None = None) -> None:
+        super().__init__(RedisRecords(client))
         self._scripts = ScriptsOfTriggers(client)
         self._cipher = cipher
 
@@ -75,15 +78,6 @@ class RedisJoining:
             if len(some) < PIECE:
                 break
         return list(found.values())
-
-    async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Return whether this message is the first of its activation."""
-        words = [_encoded(activation), digest(uuid), _duration(time_out)]
-        return bool(await self._run(trigger, "joining/first", words))
-
-    async def purge(self, trigger: str) -> int:  # noqa: ARG002
-        """Do nothing: Redis itself deletes expired keys."""
-        return 0
 
     async def _run(self, trigger: str, name: str, words: Sequence[bytes]) -> Any:
         return await self._scripts[trigger].run(name, words)

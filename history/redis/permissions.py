@@ -3,12 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from history.beside.charts import CHARTS
+from history.beside.control import REPORTS
 from history.beside.journal import SECURITY
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.connection.permissions import Use, commands_of, refusals_of
-from history.redis.control import CONTROL_KEY
-from history.redis.records import key_of
 from history.redis.scripts import text_of
 from history.store.inspection import Capability, Refusal
 from history.store.records import NO_TRIGGER
@@ -16,9 +15,9 @@ from history.store.records import NO_TRIGGER
 #: Scripts, by the beginnings of their names; all other scripts are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("parking/",),
-    Capability.CONTROL: ("control/", "records/apply"),
+    Capability.CONTROL: ("records/apply",),
     Capability.UPKEEP: ("entries/purge",),
-    Capability.JOINING: ("joining/",),
+    Capability.JOINING: ("joining/", "records/apply"),
     Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("records/apply",),
     Capability.BATCHES: (
@@ -40,7 +39,7 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
-    Capability.CONTROL: ("HMGET", "ZREVRANGEBYLEX"),
+    Capability.CONTROL: ("HMGET", "MGET", "TIME", "ZREVRANGEBYLEX"),
     Capability.RESULTS: ("MGET",),
     Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.LOOKING: ("SSCAN",),
@@ -86,9 +85,9 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
         commands.add("EVALSHA")
     keys, patterns = keys_of(trigger, *_KEYS.get(capability, ("history", "history:origin"))), ["~doubtless:*"]
     if capability is Capability.CONTROL:
-        keys = [CONTROL_KEY, *keys_of(trigger, CHARTS.name)]
+        keys = [*keys_of(NO_TRIGGER, REPORTS.name), *keys_of(trigger, CHARTS.name)]
     if capability is Capability.SECURITY:
-        keys = [key_of(NO_TRIGGER, SECURITY.name)]
+        keys = keys_of(NO_TRIGGER, SECURITY.name)
     if "SADD" in commands:
         keys.append(TRIGGERS_KEY)
     if client.durability is not None and capability in _WAITING:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, assert_never
@@ -10,11 +11,11 @@ from history.redis.connection.client import PAGE, RedisClient, keys_of
 from history.redis.replies import pieces
 from history.redis.scripts import ScriptsOfTriggers
 from history.store.records import (
-    NO_TRIGGER,
     Append,
     Change,
     Delete,
     Expects,
+    Get,
     Kind,
     Log,
     LogLine,
@@ -31,6 +32,9 @@ PIECE = 500
 
 #: The form of the names of stream entries.
 _ENTRY = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
+
+#: The beginning of a record: its version, and for a listed kind the time when it was written.
+_TEXT = re.compile(rb"([0-9]{1,19})(?:\.([0-9]{1,14}))? ")
 
 #: No version is greater.
 _GREATEST = b"%d" % (2**63)
@@ -66,12 +70,16 @@ class RedisRecords:
             pipeline = self._redis.client.pipeline(transaction=False)
             for one in lines:
                 fields, most = {b"about": one.about, b"line": one.line}, one.log.most
-                pipeline.xadd(
-                    key_of(trigger, one.log.name), fields, maxlen=most, approximate=most is not None
-                )
+                (key,) = keys_of(trigger, one.log.name)
+                pipeline.xadd(key, fields, maxlen=most, approximate=most is not None)
             return pipeline.execute()
 
         await self._redis.call("writing a log", add)
+
+    async def now(self) -> datetime:
+        """Return the time of the server; of a cluster, of a node."""
+        seconds, microseconds = await self._redis.call("asking for the time", self._redis.client.time)
+        return instant(seconds * 1000 + microseconds // 1000)
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
         """Return the record of each key, with one command."""
@@ -79,9 +87,9 @@ class RedisRecords:
             return []
         client: Any = self._redis.client
         if kind.listed:
-            read = partial(client.hmget, key_of(trigger, kind.name), keys)
+            read = partial(client.hmget, *keys_of(trigger, kind.name), keys)
         else:
-            read = partial(client.mget, [key_of(trigger, _place(kind, key)) for key in keys])
+            read = partial(client.mget, keys_of(trigger, *(_place(kind, key) for key in keys)))
         texts: Sequence[bytes | None] = await self._redis.call(f"reading records ({kind.name})", read)
         return [_record(key, text or b"") for key, text in zip(keys, texts, strict=True)]
 
@@ -89,7 +97,7 @@ class RedisRecords:
         self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
     ) -> Sequence[Record]:
         """Return some records, the greatest key first: read their keys, then their values."""
-        names, end = key_of(trigger, f"{kind.name}:keys"), b"(" + (before or end_of(prefix))
+        (names,), end = keys_of(trigger, f"{kind.name}:keys"), b"(" + (before or end_of(prefix))
         read = partial(self._redis.client.zrevrangebylex, names, end, b"[" + prefix, start=0, num=limit)
         keys: Sequence[bytes] = await self._redis.call(f"reading records ({kind.name})", read)
         return [record for record in await self.get(trigger, kind, keys) if record is not None]
@@ -124,7 +132,7 @@ class RedisRecords:
     async def _latest(
         self, trigger: str, log: Log, last: str, limit: int
     ) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
-        read = partial(self._redis.client.xrevrange, key_of(trigger, log.name), last, "-", count=limit)
+        read = partial(self._redis.client.xrevrange, *keys_of(trigger, log.name), last, "-", count=limit)
         found: Sequence[tuple[bytes, dict[bytes, bytes]]] = await self._redis.call("reading a log", read)
         return found
 
@@ -137,7 +145,7 @@ class RedisRecords:
         if not newest:
             return 0
         oldest = milliseconds_of(_at(newest[0][0]) - age)
-        cut = partial(self._redis.client.xtrim, key_of(trigger, kind.name), minid=oldest, approximate=False)
+        cut = partial(self._redis.client.xtrim, *keys_of(trigger, kind.name), minid=oldest, approximate=False)
         return int(await self._redis.call("deleting old lines of a log", cut))
 
 
@@ -164,6 +172,10 @@ def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
                 words += _filled(b"unlist", kind.name.encode(), key, last or key)
             case Delete(kind, key):
                 words += _filled(b"drop", _place(kind, key).encode())
+            case Get(kind, key) if kind.listed:
+                words += _filled(b"look", kind.name.encode(), key)
+            case Get(kind, key):
+                words += _filled(b"get", _place(kind, key).encode())
             case Append(log, _, line, about):
                 most = b"" if log.most is None else b"%d" % log.most
                 words += _filled(b"add", log.name.encode(), about, line.encode(), most)
@@ -177,14 +189,22 @@ def _filled(*words: bytes) -> Sequence[bytes]:
 
 
 def _answer(change: Change, reply: int | bytes) -> Record | None:
+    if isinstance(change, Get):
+        return _record(change.key, reply) if isinstance(reply, bytes) else None
     if not isinstance(change, Put):
         return None
-    return change.record if isinstance(reply, int) else _record(change.record.key, reply)
+    if isinstance(reply, int):
+        return replace(change.record, at=instant(reply))
+    return _record(change.record.key, reply)
 
 
 def _record(key: bytes, text: bytes) -> Record | None:
-    version, _, value = text.partition(b" ")
-    return Record(key, value, int(version)) if text else None
+    if not text:
+        return None
+    found = _TEXT.match(text)
+    if found is None:
+        return Record(key, text, 0)
+    return Record(key, text[found.end() :], int(found[1]), instant(int(found[2] or 0)))
 
 
 def _at(name: bytes) -> datetime:
@@ -194,8 +214,3 @@ def _at(name: bytes) -> datetime:
 
 def _place(kind: Kind, key: bytes) -> str:
     return f"{kind.name}:{key.hex()}"
-
-
-def key_of(trigger: str, name: str) -> str:
-    """Return the key for a name, of a trigger or without one."""
-    return f"doubtless:{name}" if trigger == NO_TRIGGER else keys_of(trigger, name)[0]

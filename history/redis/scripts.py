@@ -33,14 +33,13 @@ GRANTING = frozenset(
 )
 
 #: Scripts that decide whether a message runs: with ``durability``, their writes count only when replicas have
-#: them. A lost renewal of a lease is not in this set: it is repeated anyway.
+#: them, unless they have no trigger. A lost renewal of a lease is not in this set: it is repeated anyway.
 WAITED_FOR = GRANTING | {
     "entries/open_batch",
     "entries/settle",
     "entries/settle_any",
     "entries/settle_batches",
     "joining/finish",
-    "joining/first",
     "parking/decide",
     "records/apply",
 }
@@ -90,6 +89,7 @@ class Scripts:
 
     def __init__(self, client: RedisClient, trigger: str) -> None:
         self._client = client
+        self._waited_for = frozenset[str]() if client.durability is None or not trigger else WAITED_FOR
         self._key, self._never = keys_of(trigger, "history", "history:never")
         self._scripts: dict[str, Script] = {}
         #: The server (for a cluster, the number of doubts) that has stepped over fences before it granted.
@@ -160,7 +160,7 @@ class Scripts:
             NotDurableError: they do not have it in time.
         """
         durability = self._client.durability
-        if durability is None or name not in WAITED_FOR:
+        if durability is None or name not in self._waited_for:
             return await wires.ask(command)
         answer, reached = await wires.ask_durably(command, durability)
         durability.check(reached, _running(name))
@@ -197,8 +197,7 @@ class Scripts:
                 sent.append(words)
                 yield script.packed(words)
 
-        together = self._client.durability is None or name not in WAITED_FOR
-        ready = together and wires is not None and wires.server == self._stepped_on
+        ready = name not in self._waited_for and wires is not None and wires.server == self._stepped_on
         if ready and wires is not None and not self._client.circuit.is_open:
             with suppress(RedisError, AnotherServerError):
                 async with aclosing(wires.ask_each(commands())) as answers:

@@ -27,7 +27,6 @@ from history.entry import (
 )
 from history.errors import ConfigurationError
 from history.message import Uuid
-from history.sql.control import SqlControl, address_of
 from history.sql.database.check import remarks_on, warnings_about
 from history.sql.database.engine import (
     AnyConnection,
@@ -40,6 +39,7 @@ from history.sql.database.engine import (
     split_circuit,
     split_option,
 )
+from history.sql.database.paths import address_of
 from history.sql.database.probe import circuit_for
 from history.sql.database.riders import Ending, carry
 from history.sql.database.serving import guard
@@ -79,7 +79,6 @@ from history.store import (
     ScanPart,
     SingleVerbs,
 )
-from history.store.control import Control
 from history.store.inspection import Capability, Refusal, Room
 from history.store.joining import Joining
 from history.store.parking import Parking
@@ -141,7 +140,8 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         self._granted = Granted()
         self._parking = SqlParking(self._database, self._cipher)
         self._joining = SqlJoining(self._database, self._cipher)
-        self.keep_beside(SqlRecords(self._database), self._cipher)
+        address = partial(address_of, engine.url)
+        self.keep_beside(SqlRecords(self._database), self._cipher, address=address)
 
     @classmethod
     def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
@@ -226,11 +226,6 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
-
-    @property
-    def control(self) -> Control:
-        """Commands, states and statistics in the same database."""
-        return SqlControl(self._database, address_of(self._engine.url))
 
     async def check(self) -> Sequence[str]:
         """Create the missing tables, and warn about a database that may lose commits.

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
+from history.beside.firsts import RecordedFirsts
 from history.entry import EntryOutcome, Fence, digest
 from history.errors import HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, execute_each, fetch
 from history.sql.entries.claims import entry_of, look_up
+from history.sql.records import SqlRecords
 from history.sql.statements.dialects import Dialect, wanted
 from history.sql.statements.entries import DRAW_FENCES, SETTLE
 from history.sql.statements.joining import (
@@ -17,17 +18,14 @@ from history.sql.statements.joining import (
     FAIL,
     FINISH,
     FINISH_PARTS,
-    FIRST,
     HAND_OUT,
     KEEP,
     LATE,
     OPEN,
     PARTS,
-    PURGE,
     SHUT,
     STORE,
     WAITING,
-    WHO,
 )
 from history.sql.tables.history import JOIN_TABLES, JOINS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
@@ -41,9 +39,6 @@ T = TypeVar("T")
 #: How often a call may find an OPEN period with a time-out that is over, before it gives up.
 ATTEMPTS = 5
 
-#: How many rows one statement of a purge deletes.
-PIECE = 1000
-
 
 class _OtherwiseError(Exception):
     """Undoes a step, and carries its answer."""
@@ -53,7 +48,7 @@ class _OtherwiseError(Exception):
         self.answer = answer
 
 
-class SqlJoining:
+class SqlJoining(RecordedFirsts):
     """Joins in a SQL database; one transaction adds a part and completes its entry.
 
     Threads may share it; over an asyncio engine it belongs to one event loop.
@@ -62,7 +57,7 @@ class SqlJoining:
     """
 
     def __init__(self, database: Database, cipher: Cipher | None = None) -> None:
-        self._database = database
+        super().__init__(SqlRecords(database))
         self._cipher = cipher
         self._run = AddedTables(
             database,
@@ -108,30 +103,6 @@ class SqlJoining:
             return await _periods(connection, rows, trigger, self._cipher)
 
         return await self._run("listing joins", read)
-
-    async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
-        """Return whether this message is the first of its activation."""
-        key, mine = digest(activation), digest(uuid)
-        duration = None if time_out is None else milliseconds(time_out)
-
-        async def ask(connection: AnyConnection) -> bool:
-            if await fetch(connection, FIRST, trigger=trigger, key=key, digest=mine, time_out=duration):
-                return True
-            return [row.digest for row in await fetch(connection, WHO, trigger=trigger, key=key)] == [mine]
-
-        return await self._run("asking who is first", ask, atomic=True)
-
-    async def purge(self, trigger: str) -> int:
-        """Forget first messages after their time-out."""
-        after = total = 0
-        while True:
-            # From where the last piece ended, without the dead rows of the index before it.
-            purge = partial(fetch, statement=PURGE, trigger=trigger, after=after, limit=PIECE)
-            gone = [at for (at,) in await self._run("purging joins", purge)]
-            total += len(gone)
-            if len(gone) < PIECE:
-                return total
-            after = max(gone)
 
 
 async def _add(

@@ -4,6 +4,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -21,6 +22,7 @@ from history.sql.statements.records import (
     FORGET,
     GET,
     LATEST,
+    NOW,
     PAGE,
     PURGE,
     PUT,
@@ -37,6 +39,7 @@ from history.store.records import (
     Change,
     Delete,
     Expects,
+    Get,
     Kind,
     Log,
     LogLine,
@@ -47,6 +50,7 @@ from history.store.records import (
     wrong_cursor,
 )
 from history.store.times import instant, milliseconds, milliseconds_of
+from history.support.spoilt import UNREADABLE
 
 T = TypeVar("T")
 
@@ -62,7 +66,7 @@ CALLS_BETWEEN_TRIMS = 500
 #: After how many seconds a client looks for expired records from the beginning: somebody may have held them.
 LOOK_AGAIN = 600.0
 
-#: An instant after every line.
+#: No version, and no instant of a line, is greater.
 _LAST = 2**63 - 1
 
 #: Time and id of a line.
@@ -127,13 +131,14 @@ class SqlRecords:
             trim = partial(execute, statement=TRIM, trigger=trigger, kind=log.name, kept=log.most - 1)
             await self.run("cutting a log", trim)
 
+    async def now(self) -> datetime:
+        """Return the time of the database."""
+        ((now,),) = await self._rows(NOW)
+        return instant(now)
+
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
         """Return the record of each key."""
-
-        async def read(connection: AnyConnection) -> Sequence[AnyRow]:
-            asked = parameters(connection.dialect.name, [Record(key, b"") for key in keys])
-            return await fetch(connection, GET, trigger=trigger, kind=kind.name, **asked)
-
+        read = partial(_get, trigger=trigger, kind=kind, keys=keys)
         rows = await self.run(f"reading records ({kind.name})", read)
         held = {record.key: record for record in map(_record, rows)}
         return [held.get(key) for key in keys]
@@ -213,7 +218,26 @@ async def apply_changes(
     for change in changes:
         if isinstance(change, Delete):
             await delete(connection, trigger, change)
+    await _look(connection, trigger, changes, held)
     return held
+
+
+async def _look(
+    connection: AnyConnection, trigger: str, changes: Sequence[Change], held: list[Record | None]
+) -> None:
+    """Read the records that these changes only read, with one statement for each kind."""
+    looks = {(one.kind, one.key): index for index, one in enumerate(changes) if isinstance(one, Get)}
+    for kind in dict.fromkeys(kind for kind, _ in looks):
+        rows = await _get(connection, trigger, kind, [key for one, key in looks if one == kind])
+        for record in map(_record, rows):
+            held[looks[kind, record.key]] = record
+
+
+async def _get(
+    connection: AnyConnection, trigger: str, kind: Kind, keys: Sequence[bytes]
+) -> Sequence[AnyRow]:
+    asked = parameters(connection.dialect.name, [Record(key, b"") for key in keys])
+    return await fetch(connection, GET, trigger=trigger, kind=kind.name, **asked)
 
 
 def _expires(change: Change) -> bool:
@@ -272,4 +296,7 @@ def _terms(write: tuple[int, Put]) -> tuple[Kind, Expects, timedelta | None]:
 
 
 def _record(row: AnyRow) -> Record:
-    return Record(bytes(row.key), bytes(row.value), int(row.version))
+    with suppress(*UNREADABLE):
+        if 0 < (version := int(row.version)) <= _LAST:
+            return Record(bytes(row.key), bytes(row.value), version, instant(row.changed_at))
+    return Record(bytes(row.key), b"", 0)

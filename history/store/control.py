@@ -1,7 +1,7 @@
 """Commands to running consumers (:class:`Order`), and their reports: states and statistics.
 
-A consumer beats about once a second. One beat is one round trip. It writes the consumer's report on each of
-its triggers, adds the new counts to the statistics, and returns the commands that are in force.
+A consumer beats about once a second. One beat is one call of the store. It writes the consumer's report on
+each of its triggers, adds the new counts to the statistics, and returns the commands that are in force.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,10 +19,6 @@ Encodable = Annotated[str, AfterValidator(encodable)]
 
 #: A consumer that has been silent for longer counts as gone.
 GONE_AFTER = timedelta(seconds=15)
-
-#: Under this name, next to those of :class:`Counts`, stores count the consumers that reported a trigger. It
-#: shows that there was a consumer. It is not cleared with the statistics.
-REPORTED = "consumers"
 
 #: A consumer's reports are deleted when it has been silent for longer. After half of this time it beats under
 #: a new token, so that its counts are never compared with deleted counts.
@@ -251,7 +247,7 @@ class Control(Protocol):
         ...
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
-        """Replace the consumer's reports, add its new counts, return its commands, in one round trip.
+        """Replace the consumer's reports, add its new counts, return its commands, in one call.
 
         Only this consumer has the ``token``, and no other ever uses it. Counts are absolute, so a beat that
         arrives twice is counted once.

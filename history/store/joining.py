@@ -136,7 +136,3 @@ class Joining(Protocol):
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
         """Return whether this message is the first of its activation; it stays so until the time-out."""
         ...
-
-    async def purge(self, trigger: str) -> int:
-        """Forget first messages after their time-out; return how many, if the store knows."""
-        ...

@@ -5,15 +5,16 @@ all stores.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from history.errors import ConfigurationError
 from history.store.history import HistoryStore
+from history.store.times import EPOCH
 
-#: The trigger name of a log that does not belong to a trigger.
+#: The trigger name of records and logs that do not belong to a trigger.
 NO_TRIGGER = ""
 
 #: Every key is shorter than this.
@@ -39,12 +40,17 @@ class Log:
     most: int | None = None
 
 
-class Record(NamedTuple):
-    """A key, its value, and its version, from 1."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A key, its value, and its version, from 1. A stored record that somebody has spoilt has the version 0.
+
+    ``at``: when a stored record of a ``listed`` kind was written, by the store's clock.
+    """
 
     key: bytes
     value: bytes
     version: int = 1
+    at: datetime = field(default=EPOCH, compare=False)
 
 
 class Expects(StrEnum):
@@ -93,7 +99,15 @@ class Append:
     about: bytes = b""
 
 
-Change = Put | Delete | Append
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read a record in the same step; this changes nothing."""
+
+    kind: Kind
+    key: bytes
+
+
+Change = Put | Delete | Append | Get
 
 
 class LogLine(NamedTuple):
@@ -123,11 +137,15 @@ class Records(Protocol):
         """Make all changes in one atomic step, or none if a record is not as a :class:`Put` expects.
 
         With ``each``, every change is independent, and a store may make them in several steps. No key occurs
-        twice. A step that only appends does not wait for replicas.
+        twice. A step that only appends, or has no trigger, does not wait for replicas.
 
         Return for each change the record that is stored now; see :func:`is_done`. If no change was made, only
         the answer to a refused change shows it.
         """
+        ...
+
+    async def now(self) -> datetime:
+        """Return the time of the store's clock."""
         ...
 
     async def get(self, trigger: str, kind: Kind, keys: Sequence[bytes]) -> Sequence[Record | None]:
@@ -165,6 +183,14 @@ class Records(Protocol):
         One call deletes a bounded number of records of a ``listed`` kind.
         """
         ...
+
+
+async def all_records(records: Records, trigger: str, kind: Kind, *, limit: int = 500) -> Sequence[Record]:
+    """Return all records of a ``listed`` kind, greatest key first, in pages of ``limit``."""
+    found = list(page := await records.page(trigger, kind, limit=limit))
+    while len(page) == limit:
+        found += (page := await records.page(trigger, kind, before=page[-1].key, limit=limit))
+    return found
 
 
 def is_done(changes: Sequence[Change], answers: Sequence[Record | None]) -> bool:

@@ -2,13 +2,14 @@
 
 from datetime import datetime, timedelta
 
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+#: The instant of an unknown time.
+EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def instant(milliseconds: int) -> datetime:
     """Return the aware UTC instant of a server's milliseconds since 1970."""
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def milliseconds(duration: timedelta) -> int:
@@ -18,4 +19,4 @@ def milliseconds(duration: timedelta) -> int:
 
 def milliseconds_of(at: datetime) -> int:
     """Return an aware instant in whole milliseconds since 1970, rounded up."""
-    return -((_EPOCH - at) // _MILLISECOND)
+    return -((EPOCH - at) // _MILLISECOND)

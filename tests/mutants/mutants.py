@@ -27,6 +27,7 @@ _RECORDS = "history/redis/lua/shared/records.lua"
 _LOOK = "history/redis/lua/shared/look.lua"
 _SETTLING = "history/redis/lua/shared/settling.lua"
 _SLICES = "history/redis/lua/shared/slices.lua"
+_CONTROL, _OVERTAKEN = "history/beside/control.py", "tests/unit/history/test_control.py"
 _SQL = "history/sql/statements/entries.py"
 _SQL_RECORDS = "history/sql/statements/records.py"
 _TRANSACTION = "history/sql/transaction.py"
@@ -256,6 +257,24 @@ MUTANTS = (
         "is_less(ARGV[at + 5], version)",
         "false",
         f"{_STORES}::test_a_record_that_is_not_as_expected_stays[redis-alone]",
+    ),
+    Mutant(
+        _CONTROL,
+        "Expects.ANY if held is not None and not version else Expects.FOLLOWS",
+        "Expects.ANY",
+        f"{_OVERTAKEN}::test_a_sweep_brings_no_counts_back_that_were_cleared_before_its_step",
+    ),
+    Mutant(
+        "history/beside/firsts.py",
+        "mine + uuid4().bytes",
+        "mine",
+        f"{_STORES}::test_the_first_that_asks_again_has_no_more_time[memory]",
+    ),
+    Mutant(
+        _CONTROL,
+        "if former == again:",
+        "if True:",
+        f"{_OVERTAKEN}::test_an_overview_that_a_sweep_overtakes_shows_each_count_once",
     ),
     Mutant(
         _DECIDE,

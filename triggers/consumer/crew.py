@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,7 +15,6 @@ from triggers.consumer.receivers import SharedReceiver
 from triggers.consumer.worker import Worker
 from triggers.pipeline.joining.joins import HOLD
 from triggers.pipeline.joining.pipeline import JoiningPipeline
-from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import Provider, capabilities_of
 
@@ -146,31 +145,8 @@ class Sweeper:
             await self.pipeline.keep_alive()
 
 
-@dataclass(slots=True, kw_only=True)
-class Purger:
-    """Forgets the first messages of old activations, as often as the history deletes expired entries."""
-
-    gate: Gate
-    purge: Callable[[], Awaitable[None]]
-    _due: float = field(default_factory=lambda: time.monotonic() + SWEEP_INTERVAL.total_seconds())
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to forget."""
-        return time.monotonic() >= self._due
-
-    async def sweep(self, begin: Callable[[], None]) -> None:  # noqa: ARG002
-        """Forget, if it is time."""
-        if self.is_due:
-            self._due = time.monotonic() + SWEEP_INTERVAL.total_seconds()
-            await self.purge()
-
-    async def keep_alive(self, now: float) -> None:
-        """Do nothing: nobody is presumed dead."""
-
-
-def sweeper_of(gate: Gate, pipeline: Pipeline, shell: Shell) -> Sweeper | Purger | None:
+def sweeper_of(gate: Gate, pipeline: Pipeline, shell: Shell) -> Sweeper | None:
     """Return the sweeper of a trigger's joins; None if there is nothing to sweep."""
     if isinstance(pipeline, JoiningPipeline):
         return Sweeper(gate=gate, pipeline=pipeline, shell=shell)
-    return None if pipeline.upkeep is None else Purger(gate=gate, purge=pipeline.upkeep)
+    return None

@@ -126,7 +126,6 @@ class MessagePipeline:
     identify: Identify | None = None
     observe: Observer | None = None
     index: int | None = None
-    upkeep: Callable[[], Awaitable[None]] | None = None
     owned: Sequence[HistoryStore] = ()
     forward: Forward | None = None
     turns: Turns | None = None

@@ -1,6 +1,6 @@
 """The methods of a trigger's pipeline that a consumer needs; both pipelines have them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
 from history.message import Message
@@ -37,11 +37,6 @@ class Pipeline(Protocol):
     @property
     def lot(self) -> ParkingLot:
         """Where it parks messages, with the local file."""
-        ...
-
-    @property
-    def upkeep(self) -> Callable[[], Awaitable[None]] | None:
-        """The periodic work, repeated as often as the history deletes expired entries."""
         ...
 
     @property

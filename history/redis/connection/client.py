@@ -11,6 +11,7 @@ import redis.asyncio
 from history.bridge import settled
 from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
+from history.redis.connection.deployments import LateCluster
 from history.redis.connection.durability import Durability
 from history.redis.connection.errors import (
     REDIS_ERRORS,
@@ -38,8 +39,11 @@ TRIGGERS_KEY = "doubtless:triggers"
 
 
 def keys_of(trigger: str, *names: str) -> list[str]:
-    """Return a trigger's keys. They share a hash tag, so that Redis Cluster keeps them in one slot."""
-    tag = "doubtless:{" + quote(trigger, safe="") + "}:"
+    """Return a trigger's keys. They share a hash tag, so that Redis Cluster keeps them in one slot.
+
+    What belongs to no trigger has the tag ":", which is not the tag of any trigger.
+    """
+    tag = "doubtless:{" + (quote(trigger, safe="") or ":") + "}:"
     return [tag + name for name in names]
 
 
@@ -178,6 +182,17 @@ class RedisClient:
                 raise configuration_error(error, doing, setting="history") from error
             case FaultKind.OTHER:
                 raise error
+
+    def address(self) -> str:
+        """Name the server and its database, or a cluster's first nodes, without connecting to them."""
+        client = self.client
+        if self.is_cluster:
+            late = isinstance(client, LateCluster)
+            nodes = client.addresses if late else client.nodes_manager.startup_nodes
+            return f"redis cluster:{','.join(sorted(nodes))}"
+        options = client.connection_pool.connection_kwargs
+        server = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+        return f"redis:{server}/{options.get('db', 0)}"
 
     async def triggers(self) -> Sequence[str]:
         """Return the names of the triggers with data in this Redis, sorted; read a page at a time."""

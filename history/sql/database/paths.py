@@ -1,4 +1,7 @@
-"""The file of a SQLite URL: named by its path, or by a URI, which is SQLite's own kind of file name."""
+"""The address of a database, and the file of a SQLite URL.
+
+A path names the file, or a URI, which is SQLite's own kind of file name.
+"""
 
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
@@ -13,6 +16,14 @@ def file_of(url: URL) -> str | None:
         return file_named(name) if not name.startswith("file:") else str(Path(name).absolute())
     options = "&".join(f"{key}={value}" for key, value in url.query.items())
     return file_named(f"{name}{'&' if '?' in name else '?'}{options}" if name.startswith("file:") else name)
+
+
+def address_of(url: URL) -> str:
+    """Name a database: the name is equal for a blocking and an asyncio engine."""
+    if url.get_backend_name() == "sqlite" and file_of(url) is None:
+        return f"sqlite in memory:{id(url)}"
+    hosts = {name: value for name, value in url.query.items() if name in {"host", "port"}}
+    return url.set(drivername=url.get_backend_name(), password=None, query=hosts).render_as_string()
 
 
 def file_named(name: str) -> str | None:

@@ -8,7 +8,6 @@ from history.sql.database.permissions import Need, needs_of, refusals_of, statem
 from history.sql.entries.fences import STEP_OVER
 from history.sql.entries.lineage import HISTORY
 from history.sql.statements import (
-    control,
     entries,
     joining,
     parking,
@@ -36,7 +35,7 @@ _NOTHING = statement("SELECT 1")
 
 _OTHERS = [*_UPKEEP, *_LOOKING, *_BATCHES]
 
-_RECORDS = [records.PUT, records.FOLLOW, records.GET, records.DELETE, records.PURGE]
+_RECORDS = [records.PUT, records.FOLLOW, records.GET, records.PAGE, records.DELETE, records.PURGE]
 
 _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.MESSAGES: [
@@ -44,14 +43,14 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
         *(READ_META, STEP_OVER, HISTORY.read, HISTORY.note, *HISTORY.steps),
     ],
     Capability.PARKING: list(statements_of(parking)),
-    Capability.CONTROL: [*statements_of(control), *_RECORDS, records.PAGE],
+    Capability.CONTROL: _RECORDS,
     Capability.UPKEEP: _UPKEEP,
     Capability.JOURNAL: [records.APPEND, records.LATEST, records.ABOUT, records.TRIM],
     Capability.SECURITY: [records.APPEND, records.LATEST, records.CUT],
-    Capability.JOINING: list(statements_of(joining)),
+    Capability.JOINING: [*statements_of(joining), *_RECORDS],
     Capability.RESULTS: _RECORDS,
     Capability.FINGERPRINTS: _RECORDS,
-    Capability.BATCHES: [*_BATCHES, *_RECORDS, records.PAGE, records.FORGET],
+    Capability.BATCHES: [*_BATCHES, *_RECORDS, records.FORGET],
     Capability.LOOKING: _LOOKING,
 }
 

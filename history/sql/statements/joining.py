@@ -93,30 +93,3 @@ WAITING = statement("""
         started_at, taken
     FROM doubtless_joins WHERE trigger_name = :trigger ORDER BY number LIMIT :limit
 """)
-
-# Become the first of an activation, unless there is one.
-FIRST = statement("""
-    WITH clock AS (SELECT {now} AS now)
-    INSERT INTO doubtless_join_firsts AS f (trigger_name, key, digest, expires_at)
-    SELECT CAST(:trigger AS TEXT), :key, :digest, clock.now + CAST(:time_out AS BIGINT)
-    FROM clock
-    WHERE TRUE
-    ON CONFLICT (trigger_name, key) DO UPDATE SET digest = excluded.digest, expires_at = excluded.expires_at
-        WHERE f.expires_at <= {now}
-    RETURNING digest
-""")
-
-# The first of an activation.
-WHO = statement("""
-    SELECT digest FROM doubtless_join_firsts WHERE trigger_name = :trigger AND key = :key
-""")
-
-# Forget some first messages after their time-out. It is checked twice: there may be a new first meanwhile.
-PURGE = statement("""
-    DELETE FROM doubtless_join_firsts
-    WHERE trigger_name = :trigger AND expires_at <= {now} AND key IN (
-        SELECT key FROM doubtless_join_firsts
-        WHERE trigger_name = :trigger AND expires_at >= :after AND expires_at <= {now}
-        ORDER BY expires_at LIMIT :limit)
-    RETURNING expires_at
-""")

@@ -41,7 +41,10 @@ _WORDS: Words = {
         ) AS r""",
     },
     # SQLite refuses the name of the table there, and PostgreSQL refuses ambiguous columns.
-    "returned": {Dialect.SQLITE: "key, version, value", Dialect.POSTGRESQL: "r.key, r.version, r.value"},
+    "returned": {
+        Dialect.SQLITE: "key, version, value, changed_at",
+        Dialect.POSTGRESQL: "r.key, r.version, r.value, r.changed_at",
+    },
     "lives": "(r.expires_at IS NULL OR r.expires_at > {now})",
     # The new row has the time, so the clock is read only once.
     "lived": "(r.expires_at IS NULL OR r.expires_at > excluded.changed_at)",
@@ -51,6 +54,9 @@ _WORDS: Words = {
         WHEN 'not newer' THEN NOT {lived} OR r.version <= excluded.version
         ELSE NOT {lived} END)""",
 }
+
+# The clock.
+NOW = statement("SELECT {now} AS now")
 
 # Store each record if the stored one is as expected, and return the stored records. A record that is already
 # there lives longer. In the order of the keys, so that two calls never deadlock.
@@ -69,7 +75,7 @@ PUT = statement(
         expires_at = CASE WHEN {taken} OR ({same} AND (
                 r.expires_at < excluded.expires_at OR excluded.expires_at IS NULL))
             THEN excluded.expires_at ELSE r.expires_at END
-    RETURNING key, version, value, COALESCE(expires_at > {now}, TRUE) AS lives
+    RETURNING key, version, value, changed_at, COALESCE(expires_at > {now}, TRUE) AS lives
     """,
     words=_WORDS,
 )
@@ -93,7 +99,7 @@ FOLLOW = statement(
 # The records of keys that have not expired.
 GET = statement(
     """
-    SELECT r.key, r.version, r.value, TRUE AS lives FROM {asked}
+    SELECT r.key, r.version, r.value, r.changed_at, TRUE AS lives FROM {asked}
     WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
     """,
     words=_WORDS,
@@ -102,7 +108,7 @@ GET = statement(
 # Some records of a kind, the greatest key first.
 PAGE = statement(
     """
-    SELECT r.key, r.version, r.value FROM doubtless_records AS r
+    SELECT r.key, r.version, r.value, r.changed_at FROM doubtless_records AS r
     WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key >= :first AND r.key < :end AND {lives}
     ORDER BY r.key DESC LIMIT :limit
     """,
@@ -198,10 +204,11 @@ def parameters(dialect: str, records: Sequence[Record]) -> Mapping[str, Any]:
         }
     places: list[tuple[int, ...]] = []
     at = 1
-    for key, value, version in records:
-        places.append((at, len(key), at + len(key), len(value), version))
-        at += len(key) + len(value)
-    blob = b"".join(part for key, value, _ in records for part in (key, value))
+    for record in records:
+        key, value = len(record.key), len(record.value)
+        places.append((at, key, at + key, value, record.version))
+        at += key + value
+    blob = b"".join(part for record in records for part in (record.key, record.value))
     return {"blob": blob, "places": json.dumps(places)}
 
 

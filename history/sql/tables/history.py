@@ -11,13 +11,8 @@ doubtless_parked_labels  the label of each, a JSON document with the facts witho
                       of its copies; a label is stale if its time differs from the message's time
 doubtless_parked_uuids  the digest of each uuid, to find its messages; without a uuid, that of the empty text
 doubtless_decisions   the decisions about parked messages, one row per step; it only grows
-doubtless_orders      the commands to a trigger: the last that lasts, and the last that does not
-doubtless_consumers   the last report of each consumer on each of its triggers, a JSON document
-doubtless_counts      the counts of each consumer, and by how much each grew the last time
-doubtless_statistics  the sums of the counts of all consumers of a trigger
 doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
 doubtless_join_parts  the messages of these periods, each a JSON document
-doubtless_join_firsts the first message of an activation, for a join of only one
 doubtless_records     the records beside the entries: one row per record, by its kind and key
 doubtless_log         the logs: one row per line
 doubtless_meta        ``schema``: the version of these tables; ``anchor``: there was one; ``fence``: the last
@@ -168,47 +163,6 @@ PARKED_UUIDS = Table(
 #: Tables that the first version did not have, in the order in which they are made.
 PARKING_TABLES = (LABELS, DECISIONS, PARKED_UUIDS)
 
-ORDERS = Table(
-    "doubtless_orders",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("lasts", Boolean, primary_key=True),
-    Column("verb", Text, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("given_at", BigInteger, nullable=False),
-    Column("reason", Text),
-)
-
-CONSUMERS = Table(
-    "doubtless_consumers",
-    METADATA,
-    Column("token", NAME, primary_key=True),
-    Column("trigger_name", NAME, primary_key=True),
-    Column("beat_at", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
-)
-
-COUNTS = Table(
-    "doubtless_counts",
-    METADATA,
-    Column("token", NAME, primary_key=True),
-    Column("trigger_name", NAME, primary_key=True),
-    Column("name", NAME, primary_key=True),
-    Column("value", BigInteger, nullable=False),
-    Column("added", BigInteger, nullable=False),
-)
-
-STATISTICS = Table(
-    "doubtless_statistics",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("name", NAME, primary_key=True),
-    Column("value", BigInteger, nullable=False),
-)
-
-#: Tables that the first version did not have: older code does not know them, and a database may lack them.
-CONTROL_TABLES = (ORDERS, CONSUMERS, COUNTS, STATISTICS)
-
 JOINS = Table(
     "doubtless_joins",
     METADATA,
@@ -244,19 +198,8 @@ JOIN_PARTS = Table(
     info={STORAGE: CLEAN_OFTEN},
 )
 
-JOIN_FIRSTS = Table(
-    "doubtless_join_firsts",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("key", LargeBinary, primary_key=True),
-    Column("digest", LargeBinary, nullable=False),
-    Column("expires_at", BigInteger),
-    Index("doubtless_join_firsts_expiry", "trigger_name", "expires_at"),
-    info={STORAGE: CLEAN_OFTEN},
-)
-
 #: More tables that the first version did not have, in the order in which they are made.
-JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
+JOIN_TABLES = (JOIN_PARTS, JOINS)
 
 RECORDS = Table(
     "doubtless_records",

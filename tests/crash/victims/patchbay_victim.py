@@ -23,7 +23,7 @@ from triggers.patchbay import MessageContext, PatchBay, read_patchbay, redeliver
 _WRITES = ("INSERT", "UPDATE", "DELETE", "WITH", "COMMIT")
 
 #: What is not looked at: a consumer tells of itself once a second, and this says nothing of messages.
-_BESIDE = ("doubtless_consumers", "doubtless_counts", "doubtless_statistics")
+_BESIDE = ("doubtless_records",)
 
 
 def book(message: Message, connection: Connection, context: MessageContext) -> None:

@@ -9,12 +9,14 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import create_engine, text
 
+from history.beside.control import RecordedControl
 from history.bridge import drive
 from history.memory import MemoryHistory
-from history.memory.control import MemoryControl
 from history.opening import open_history
+from history.redis.connection.client import keys_of
 from history.store import HistoryStore
 from history.store.control import Beat, Counts, Heard, Overview, Report, TriggerState, Verb
+from history.store.records import NO_TRIGGER
 from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
 from tests.fixtures.servers.redis import connected
@@ -176,10 +178,10 @@ class TestSlowHistory:
     def waits_for(
         self, lane: Lane, monkeypatch: pytest.MonkeyPatch
     ) -> Callable[[threading.Event, float], None]:
-        beat = MemoryControl.beat
+        beat = RecordedControl.beat
 
         def until(event: threading.Event, seconds: float) -> None:
-            async def slow(self: MemoryControl, token: str, reports: Sequence[Report]) -> Heard:
+            async def slow(self: RecordedControl, token: str, reports: Sequence[Report]) -> Heard:
                 deadline = time.monotonic() + seconds
                 while not event.is_set() and time.monotonic() < deadline:
                     if lane.asyncio:
@@ -188,7 +190,7 @@ class TestSlowHistory:
                         time.sleep(0.01)  # noqa: ASYNC251  (the blocking consumer has no event loop)
                 return await beat(self, token, reports)
 
-            monkeypatch.setattr(MemoryControl, "beat", slow)
+            monkeypatch.setattr(RecordedControl, "beat", slow)
 
         return until
 
@@ -243,7 +245,7 @@ def test_a_beat_whose_answer_was_lost_is_counted_once(redis_url: str, network: N
     word = Report(consumer="worker", trigger="orders", counts=Counts(new=3))
     drive(store.control.overview())
 
-    lost = network.lose_reply_to(b"-- Beat:")
+    lost = network.lose_reply_to(keys_of(NO_TRIGGER, "history")[0].encode())
     drive(store.control.beat("token", [word]))
 
     assert lost.is_set()
@@ -263,7 +265,7 @@ def test_a_database_of_the_first_version_gets_the_tables_it_lacks(
     with_store(url, lambda store: store.claim("orders", ["a"], "worker"))
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        for table in ("orders", "consumers", "counts", "statistics"):
+        for table in ("records", "log"):
             connection.execute(text(f"DROP TABLE doubtless_{table}"))
     engine.dispose()
 

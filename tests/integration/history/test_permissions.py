@@ -62,7 +62,7 @@ class TestRedis:
         [
             ("~* +@all -xadd", Capability.JOURNAL, "XADD", "ACL SETUSER worker +xadd"),
             ("~* +@all -zadd", Capability.PARKING, "ZADD", "ACL SETUSER worker +zadd"),
-            ("~doubtless:{* +@all", Capability.CONTROL, "the keys doubtless:control", "~doubtless:*"),
+            ("~doubtless:{book}* +@all", Capability.CONTROL, "the keys doubtless:{:}:report", "~doubtless:*"),
             ("~* +@all -eval", Capability.UPKEEP, "EVAL", "ACL SETUSER worker +eval"),
         ],
     )

@@ -89,7 +89,7 @@ def with_join(pipeline: MessagePipeline, service: ServiceExecution) -> Pipeline:
         case "one":
             store = _store_of(pipeline)
             first = FirstExecution(service=service, joining=_joining_of(store))
-            return replace(pipeline, execution=first, upkeep=first.purge)
+            return replace(pipeline, execution=first)
         case "all":
             return _joining(pipeline, service)
 
@@ -198,11 +198,3 @@ class FirstExecution:
             "discarded: another message of its activation was first",
             extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence},
         )
-
-    async def purge(self) -> None:
-        """Forget the first messages of activations after their time-out; later if the store is away."""
-        name = self.settings.name
-        try:
-            await self.joining.purge(name)
-        except HistoryUnavailableError as error:
-            _log.warning("%s: old activations stay for now", error, extra={"trigger": name})

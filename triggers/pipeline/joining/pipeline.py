@@ -167,10 +167,6 @@ class JoiningPipeline:
         return self.joined.lot
 
     @property
-    def upkeep(self) -> None:
-        """None: the sweeper of joins does it, and takes old periods when they are due."""
-
-    @property
     def turns(self) -> None:
         """None: a message of a join is stored first, and the joined ones run together."""
         return

@@ -5,7 +5,6 @@
 --   ...:joins:due        ZSET  number of each period -> when a call must check it; inf for never
 --   ...:joins:<number>   HASH  one period: "activation", "started", "state" open, ready or expired, "owner", "taken";
 --                              "p <destination>" -> digest (16 bytes), fence (8 bytes), message (JSON)
---   ...:joins:first:<activation>  STRING  digest of the first message; expires with the time-out
 --
 -- The number of a period is a fence, as text: a plain concatenation would round such a large number.
 local joins = string.sub(KEYS[1], 1, -8) .. 'joins'  -- instead of "history"

@@ -2,7 +2,7 @@
 --
 -- KEYS   the trigger's history
 -- ARGV   the changes (see shared/records.lua)
--- Reply  for each change 1, or the stored record instead, "" if there is none
+-- Reply  for each change now, or a stored record (see shared/records.lua)
 
 --include shared/records
 return (apply_changes(0))

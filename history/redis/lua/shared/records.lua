@@ -1,7 +1,7 @@
 -- Records beside the entries, in keys that begin like KEYS[1], with this instead of "history":
 --
 --   ...:<kind>:<key>   STRING  version, a blank, value; it expires by itself
---   ...:<kind>         HASH    for a listed kind: key -> version, a blank, value; with
+--   ...:<kind>         HASH    for a listed kind: key -> version, a dot, the time of the last write, a blank, value; with
 --   ...:<kind>:keys    ZSET    its keys, all with the score 0, and
 --   ...:<kind>:times   ZSET    its keys by the time of their last write
 --   ...:<log>          STREAM  about, line
@@ -10,9 +10,11 @@
 --   "put", place, "", version, least and greatest version that may be stored, value, milliseconds to live or ""
 --   "list", kind, key, and the rest as above
 --   "drop", place | "unlist", kind, first key, last key | "add", log, about, line, how many are kept or ""
+--   "get", place | "look", kind, key
 --
--- The answer to each change is 1, or for a refused change the stored record, "" if there is none; then whether all
--- were made. Redis does not undo a script that fails half way, so it writes first and deletes last.
+-- The answer to each change is now, in milliseconds since 1970. For a refused change, "get" and "look" it is the
+-- stored record, "" if there is none. Then whether all were made. Redis does not undo a script that fails half way, so
+-- it writes first and deletes last.
 
 -- Compares digits, because a number of Lua is exact only up to 2^53.
 local function is_less(one, other) return #one < #other or (#one == #other and one < other) end
@@ -34,33 +36,42 @@ end
 
 local function apply_changes(before)
   local tag, each, held, made = string.sub(KEYS[1], 1, -8), ARGV[before + 1] == 'each', {}, true
+  local clock = redis.call('TIME')
+  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   local function write(at, same)
-    local place, key, text, lasts = tag .. ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] .. ' ' .. ARGV[at + 6], ARGV[at + 7]
+    local place, key, lasts = tag .. ARGV[at + 1], ARGV[at + 2], ARGV[at + 7]
     if ARGV[at] == 'put' then
       if same then return prolong(place, lasts) end
+      local text = ARGV[at + 3] .. ' ' .. ARGV[at + 6]
       if lasts == '' then redis.call('SET', place, text) else redis.call('SET', place, text, 'PX', lasts) end
       return
     end
-    local clock = redis.call('TIME')
     local fresh = redis.call('EXISTS', place) == 0
     redis.call('ZADD', place .. ':keys', 0, key)
-    redis.call('ZADD', place .. ':times', clock[1] * 1000 + math.floor(clock[2] / 1000), key)
-    redis.call('HSET', place, key, text)
+    redis.call('ZADD', place .. ':times', now, key)
+    redis.call('HSET', place, key, ARGV[at + 3] .. string.format('.%d ', now) .. ARGV[at + 6])
     for _, name in ipairs({':keys', ':times', ''}) do
       if fresh and lasts ~= '' then redis.call('PEXPIRE', place .. name, lasts) else prolong(place .. name, lasts) end
     end
   end
 
+  local function read(at, listed)
+    local place = tag .. ARGV[at + 1]
+    return listed and redis.call('HGET', place, ARGV[at + 2]) or not listed and redis.call('GET', place)
+  end
+
   local puts, others = {}, {}
   for at = before + 2, #ARGV, 8 do
     local index, op = #held + 1, ARGV[at]
-    held[index] = 1
-    if op == 'put' or op == 'list' then
-      local place = tag .. ARGV[at + 1]
-      local text = op == 'put' and redis.call('GET', place) or op == 'list' and redis.call('HGET', place, ARGV[at + 2])
-      local version, wanted = text and string.match(text, '^%d+') or '0', ARGV[at + 3] .. ' ' .. ARGV[at + 6]
-      if text == wanted or not (is_less(version, ARGV[at + 4]) or is_less(ARGV[at + 5], version)) then
-        puts[#puts + 1] = {at, text == wanted}
+    held[index] = now
+    if op == 'get' or op == 'look' then
+      held[index] = read(at, op == 'look') or ''
+    elseif op == 'put' or op == 'list' then
+      local text = read(at, op == 'list')
+      local version, same = text and string.match(text, '^%d+') or '0', false
+      if text then same = string.gsub(text, '^(%d+)%.%d+ ', '%1 ') == ARGV[at + 3] .. ' ' .. ARGV[at + 6] end
+      if same or not (is_less(version, ARGV[at + 4]) or is_less(ARGV[at + 5], version)) then
+        puts[#puts + 1] = {at, same}
       else
         held[index], made = text or '', false
       end

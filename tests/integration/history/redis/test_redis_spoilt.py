@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from history import Message, RedisHistory
+from history.beside.control import COMMANDS, FORMER
 from history.bridge import drive
 from history.entry import Entry, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.redis.connection.client import TRIGGERS_KEY, keys_of
-from history.redis.control import CONTROL_KEY
 from history.redis.spoilt import HistorySpoiltError
 from history.store import BatchOwner
 from history.store.control import Counts, Report, TriggerState
 from history.store.decisions import Decided, DecisionKind, OperatorDecision
 from history.store.parking import Parked, ParkedKind
+from history.store.records import NO_TRIGGER
 from tests.fixtures.spoiling import spoil_remembered
 
 TRIGGER = "book-order"
@@ -138,7 +139,12 @@ def test_sums_decisions_and_names_that_are_none_hide_no_others(history: RedisHis
     drive(history.parking.park([parked]))
     decision = OperatorDecision(kind=DecisionKind.DISCARD, by="me")
     drive(history.parking.decide(TRIGGER, decision, [Decided("i", None)]))
-    client.hset(CONTROL_KEY, f"s new {TRIGGER}", b"\xff")
+    drive(history.control.clear(trigger=TRIGGER))
+    for kind in (FORMER, COMMANDS):
+        client.hset(*keys_of(NO_TRIGGER, kind.name), b"\xff", b"\xff")
+        client.zadd(*keys_of(NO_TRIGGER, f"{kind.name}:keys"), {b"\xff": 0})
+    report = report.model_copy(update={"counts": Counts(new=1, runs=4)})
+    drive(history.control.beat("token", [report]))
     client.xadd(*keys_of(TRIGGER, "decisions"), {"x": b"\xff"})
     client.sadd(TRIGGERS_KEY, b"\xff")
 

@@ -9,7 +9,6 @@ from tests.integration.history.sql.sql_worker import opened
 BUSY = {
     "doubtless_batches",
     "doubtless_history",
-    "doubtless_join_firsts",
     "doubtless_join_parts",
     "doubtless_joins",
     "doubtless_log",

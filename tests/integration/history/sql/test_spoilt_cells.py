@@ -29,9 +29,7 @@ TABLES = [
     "doubtless_parked_labels",
     "doubtless_parked_uuids",
     "doubtless_decisions",
-    "doubtless_orders",
-    "doubtless_consumers",
-    "doubtless_statistics",
+    "doubtless_records",
 ]
 
 SPOILT: list[object] = ["xx", b"\xff\xfe", 1e30]
@@ -50,6 +48,9 @@ QUESTIONS: dict[str, Callable[[HistoryStore], Any]] = {
     "of a uuid": lambda store: store.parking.of_uuid("held"),
     "decisions": lambda store: store.parking.decisions(TRIGGER),
     "overview": lambda store: control_of(store).overview(),
+    "command": lambda store: control_of(store).order(Verb.RESUME, [TRIGGER]),
+    "clear": lambda store: control_of(store).clear(),
+    "sweep": lambda store: control_of(store).sweep(),
 }
 
 
@@ -94,6 +95,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     drive(control_of(store).beat("token", [report]))
     drive(control_of(store).order(Verb.SUSPEND, [TRIGGER]))
+    drive(control_of(store).clear())
     drive(store.close())
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from history.beside.control import RecordedControl
 from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
-from history.memory.control import MemoryControl
 from history.shell import Shell, ThreadShell
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Overview, Report, TriggerState, Verb
@@ -81,12 +81,12 @@ class Server:
         return self.overview.statistics.get(NAME, Counts())
 
     def goes_away(self, monkeypatch: pytest.MonkeyPatch, *, after_the_write: bool = False) -> None:
-        async def beat(_: MemoryControl, token: str, reports: Sequence[Report]) -> Heard:
+        async def beat(_: RecordedControl, token: str, reports: Sequence[Report]) -> Heard:
             if after_the_write:
                 await self._beat(token, reports)
             raise HistoryUnavailableError("reporting")
 
-        monkeypatch.setattr(MemoryControl, "beat", beat)
+        monkeypatch.setattr(RecordedControl, "beat", beat)
 
 
 class Over:
@@ -282,7 +282,7 @@ class TestOrders:
             async def order(*_: object, **__: object) -> int:
                 raise HistoryUnavailableError("giving an order")
 
-            away.setattr(MemoryControl, "order", order)
+            away.setattr(RecordedControl, "order", order)
             fails_for_good(running.gate)
             running.beats()
         assert running.gate.suspension is Suspension.FATAL
@@ -426,7 +426,7 @@ class TestHistoryAway:
             asked.append(True)
             raise HistoryUnavailableError("reporting")
 
-        monkeypatch.setattr(MemoryControl, "beat", beat)
+        monkeypatch.setattr(RecordedControl, "beat", beat)
 
         drive(running.heartbeat.run(pausing([], over=lambda: len(asked) == 1)))
 

@@ -4,15 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import HistoryUnavailableError
-from history.shell import ThreadShell
 from tests.unit.helpers.in_memory import Effects
-from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, no_pause, sent
+from tests.unit.triggers.pipeline.joining.joining import Bench, no_pause, sent
 from triggers import Status, TransientError
-from triggers.consumer.crew import Purger, sweeper_of
-from triggers.consumer.gate import Gate
 from triggers.pipeline.joining.parts import NoActivationError
 
 
@@ -122,17 +118,3 @@ def test_a_store_that_goes_away_gives_the_message_back(monkeypatch: pytest.Monke
     assert (outcome.acknowledge, outcome.suspend, outcome.row) == (False, True, 13)
     assert bench.state_of("o") is None
     assert book.handle(sent("o")).executed
-
-
-def test_old_activations_are_forgotten_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench()
-    book = bench.trigger(Effects(), join="one")
-    book.handle(sent("o"))
-    monkeypatch.setattr("triggers.consumer.crew.SWEEP_INTERVAL", timedelta(0))
-    purger = sweeper_of(Gate(book), book.pipeline(), ThreadShell())
-    assert isinstance(purger, Purger)
-    bench.later(days=2)
-
-    drive(purger.sweep(lambda: None))
-
-    assert drive(bench.history.joining.purge(NAME)) == 0

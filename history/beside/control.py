@@ -1,0 +1,225 @@
+"""Control: one record for each consumer's report, each command in force, and the counts of former consumers.
+
+The statistics of a trigger are these counts and those of all stored reports. A sweep adds the counts of the
+reports that it deletes, in one step. These records do not belong to a trigger, so one call reads them all.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import ClassVar
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict
+
+from history.entry import DIGEST_SIZE, digest
+from history.errors import HistoryUnavailableError
+from history.store.control import (
+    FORGOTTEN_AFTER,
+    GONE_AFTER,
+    Beat,
+    Counts,
+    Heard,
+    Order,
+    Overview,
+    Report,
+    Verb,
+)
+from history.store.records import (
+    NO_TRIGGER,
+    Change,
+    Delete,
+    Expects,
+    Get,
+    Kind,
+    Put,
+    Record,
+    Records,
+    all_records,
+    is_done,
+)
+from history.store.times import milliseconds_of
+from history.support.spoilt import readable
+
+#: The last reports. The key is the digest of the trigger, then the digest of the consumer's token.
+REPORTS = Kind("report", listed=True)
+
+#: The commands in force. The key is the digest of the trigger, then "lasts" or "passes".
+COMMANDS = Kind("command", listed=True)
+
+#: The counts of former consumers. The key is the digest of the trigger.
+FORMER = Kind("counted", listed=True)
+
+#: The number of the last command. A random token makes each record different.
+NUMBER = Kind("number")
+_LAST = b"last"
+
+_EACH = (True, False)
+
+#: How often a call that others overtake begins again.
+ATTEMPTS = 100
+
+
+class Former(BaseModel):
+    """The counts of a trigger that are in no stored report, less those that were cleared."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    trigger: str
+    counts: Counts = Counts()
+
+
+def report_key(trigger: str, token: str) -> bytes:
+    """Return the key of a consumer's report on a trigger."""
+    return digest(trigger) + digest(token)
+
+
+class RecordedControl:
+    """Commands, states and statistics in the records of a store, and shared in the same way."""
+
+    def __init__(self, records: Records, address: Callable[[], str]) -> None:
+        self._records, self._address = records, address
+
+    @property
+    def address(self) -> str:
+        """The address of the store's server."""
+        return self._address()
+
+    async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
+        """Store reports, and return the commands of their triggers, in one call."""
+        changes: list[Change] = [
+            Put(REPORTS, Record(report_key(one.trigger, token), _json(one))) for one in reports
+        ]
+        changes += [Get(COMMANDS, _command_key(one.trigger, lasts)) for one in reports for lasts in _EACH]
+        answers = await self._records.apply(NO_TRIGGER, changes, each=True)
+        written = [record.at for record in answers[: len(reports)] if record is not None]
+        commands = [record for record in answers[len(reports) :] if record is not None]
+        return Heard(max(written) if written else await self._records.now(), _orders(commands))
+
+    async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
+        """Give a command: read the last number, and write the next number together with the command."""
+        (last,) = await self._records.get(NO_TRIGGER, NUMBER, [_LAST])
+        for _ in range(ATTEMPTS):
+            now = await self._records.now()
+            # Numbers follow the clock, so that they still grow in a store that was emptied.
+            number = max(milliseconds_of(now), 0 if last is None else _number(last) + 1)
+            changes: list[Change] = [_next(NUMBER, _LAST, last, b"%d %s" % (number, uuid4().hex.encode()))]
+            for name in triggers:
+                order = Order(trigger=name, verb=verb, number=number, given_at=now, reason=reason)
+                changes.append(Put(COMMANDS, Record(_command_key(name, verb.lasts), _json(order))))
+            answers = await self._records.apply(NO_TRIGGER, changes)
+            if is_done(changes, answers):
+                return number
+            last = answers[0]
+        raise _others("giving a command")
+
+    async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
+        """Return everything known."""
+        now = await self._records.now()
+        former, reports = await self._read()
+        orders = _orders(await self._all(COMMANDS))
+        beats = sorted(_beats(reports), key=lambda beat: (beat.report.trigger, beat.report.consumer))
+        sums = _sums(former.values(), beats)
+        return Overview(
+            now=now,
+            beats=[beat for beat in beats if now - beat.beat_at <= silence and not beat.report.leaving],
+            orders=orders,
+            statistics={trigger: counts for trigger, counts in sums.items() if counts.some()},
+            reported=frozenset(sums),
+        )
+
+    async def clear(self, *, trigger: str | None = None) -> None:
+        """Take the counts of all stored reports from the sums; begin again if another client changed one."""
+        for _ in range(ATTEMPTS):
+            former, reports = await self._read()
+            beats = _beats(reports)
+            known, said = _sums(former.values(), beats), _sums([], beats)
+            sums = {name: Counts() - said.get(name, Counts()) for name in known if trigger in {None, name}}
+            if await self._make([*_replacing(former, sums)]):
+                return
+        raise _others("clearing the statistics")
+
+    async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
+        """Delete old reports; if another client sweeps now, leave some of them to it."""
+        least, swept = await self._records.now() - silence, 0
+        former, reports = await self._read()
+        old = [record for record in reports if record.at < least]
+        for key in {record.key[:DIGEST_SIZE] for record in old}:
+            mine = [record for record in old if record.key.startswith(key)]
+            sums = _sums([former[key]] if key in former else [], _beats(mine))
+            gone = [Delete(REPORTS, record.key) for record in mine]
+            if await self._make([*_replacing(former, sums), *gone]):
+                swept += len(mine)
+        return swept
+
+    async def _all(self, kind: Kind) -> Sequence[Record]:
+        return await all_records(self._records, NO_TRIGGER, kind)
+
+    async def _read(self) -> tuple[Mapping[bytes, Record], Sequence[Record]]:
+        """Return the counts of former consumers, by key, and all reports, as they were at one instant."""
+        former = await self._all(FORMER)
+        for _ in range(ATTEMPTS):
+            reports, again = await self._all(REPORTS), await self._all(FORMER)
+            if former == again:  # nobody has swept meanwhile
+                return {record.key: record for record in former}, reports
+            former = again
+        raise _others("reading the reports of consumers")
+
+    async def _make(self, changes: Sequence[Change]) -> bool:
+        return is_done(changes, await self._records.apply(NO_TRIGGER, changes))
+
+
+def _others(doing: str) -> HistoryUnavailableError:
+    return HistoryUnavailableError(f"{doing}: other clients changed the same records ({ATTEMPTS} attempts)")
+
+
+def _replacing(former: Mapping[bytes, Record], sums: Mapping[str, Counts]) -> Iterable[Put]:
+    """Yield the changes that replace these counts of former consumers, if nobody else has replaced them."""
+    for name, counts in sums.items():
+        key = digest(name)
+        yield _next(FORMER, key, former.get(key), _json(Former(trigger=name, counts=counts)))
+
+
+def _next(kind: Kind, key: bytes, held: Record | None, value: bytes) -> Put:
+    """Return the change that replaces this record only; it also replaces a spoilt record."""
+    version = 0 if held is None else held.version
+    expects = Expects.ANY if held is not None and not version else Expects.FOLLOWS
+    return Put(kind, Record(key, value, version + 1), expects)
+
+
+def _command_key(trigger: str, lasts: bool) -> bytes:  # noqa: FBT001  (a part of the key)
+    return digest(trigger) + (b"lasts" if lasts else b"passes")
+
+
+def _json(model: BaseModel) -> bytes:
+    return model.model_dump_json().encode()
+
+
+def _number(record: Record) -> int:
+    number = record.value.partition(b" ")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def _beats(records: Iterable[Record]) -> Sequence[Beat]:
+    return list(readable("the report of a consumer", _named(records), _beat))
+
+
+def _beat(record: Record) -> Beat:
+    return Beat(Report.model_validate_json(record.value), record.at)
+
+
+def _orders(records: Iterable[Record]) -> Sequence[Order]:
+    return list(readable("a command", _named(records), lambda one: Order.model_validate_json(one.value)))
+
+
+def _sums(former: Iterable[Record], beats: Iterable[Beat]) -> dict[str, Counts]:
+    """Add up the counts of each trigger."""
+    known = readable("the counts", _named(former), lambda one: Former.model_validate_json(one.value))
+    sums = {one.trigger: one.counts for one in known}
+    for beat in beats:
+        name = beat.report.trigger
+        sums[name] = sums.get(name, Counts()) + beat.report.counts
+    return sums
+
+
+def _named(records: Iterable[Record]) -> Iterable[tuple[str, Record]]:
+    return ((f"({record.value[:60]!r})", record) for record in records)
