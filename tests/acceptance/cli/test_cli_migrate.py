@@ -30,7 +30,32 @@ def _note(uuids: list[str | None]) -> None:
         ran.writelines(f"{name} {uuid}\\n" for uuid in uuids)
 """
 
-#: The properties by which the triggers differ; each of them is one trigger's in turn.
+#: Rarer properties, each of one trigger.
+RARE: Mapping[int, dict[str, Any]] = {
+    31: {"acknowledgeMode": "1"},
+    32: {"acknowledgeMode": "3"},
+    33: {"joinType": "0"},
+    34: {"concurrent": "true", "maxConcurrentThreads": "2", "connectionCount": "2"},
+    35: {"enabled": False, "executeUser": "Administrator"},
+    37: {"messageSelector": "kind IS NOT NULL"},
+    38: {"joinType": "2", "joinTimeout": "60000"},
+}
+
+#: What the triggers together have in their decorators.
+OPTIONS = (
+    *(f'join="{join}"' for join in ("all", "any", "one")),
+    *(f'acknowledge_mode="{mode}"' for mode in ("auto", "dups_ok")),
+    *(
+        f"{name}="
+        for name in ("concurrency", "prefetch", "batch", "retry", "resolver", "monitor", "selector")
+    ),
+    'on_retry_failure="suspend"',
+    'on_rollback="suspend_and_recover"',
+    "transacted=True",
+    "suspend_on_error=True",
+)
+
+#: The properties by which the other triggers differ; each of them is one trigger's in turn.
 KINDS: tuple[dict[str, Any], ...] = (
     {},
     {"concurrent": "true", "maxConcurrentThreads": "5", "prefetchSize": "20"},
@@ -69,7 +94,8 @@ def written(values: Values, indent: str = "  ") -> str:
 
 def node(number: int, **more: Any) -> dict[str, Any]:
     """Return the values of a trigger's ``node.ndf``; the names are those of a real one."""
-    destinations = [{"destination": f"q{number}", "messageSelector": None, "destinationType": "0"}]
+    selector = more.pop("messageSelector", None)
+    destinations = [{"destination": f"q{number}", "messageSelector": selector, "destinationType": "0"}]
     if "joinType" in more:
         destinations.append({"destination": f"q{number}b", "messageSelector": None, "destinationType": "0"})
     rules = [{"ruleName": "last", "serviceName": f"shop.services:book{number}", "filter": ""}]
@@ -119,7 +145,10 @@ def package(tmp_path: Path) -> Path:
     """Forty triggers of all kinds, with a service, a messaging trigger and a broken file among them."""
     folder = tmp_path / "packages"
     for number in range(COUNT):
-        put(folder / f"Shop/ns/shop/triggers/on{number}", node(number, **KINDS[number % len(KINDS)]))
+        put(
+            folder / f"Shop/ns/shop/triggers/on{number}",
+            node(number, **RARE.get(number, KINDS[number % len(KINDS)])),
+        )
     put(folder / "Shop/ns/shop/services/book", {"node_type": "service", "svc_type": "flow"})
     put(folder / "Shop/ns/shop/old", {"node_type": "webMethods/trigger", "trigger_type": "broker-trigger"})
     put(folder / "config", {"Transacted": {"aliasName": "Transacted", "transactionType": "1"}}, "jms.cnf")
@@ -141,6 +170,8 @@ def test_a_package_of_forty_triggers_runs_a_thousand_messages(
     assert (answer.code, row["triggers"], row["left out"], again.code) == (0, COUNT, 2, 2)
     modules = sorted(file.stem for file in out.glob("triggers_of_*.py"))
     assert modules == ["triggers_of_plain", "triggers_of_transacted"]
+    written_there = "".join((out / f"{module}.py").read_text() for module in modules)
+    assert [option for option in OPTIONS if option not in written_there] == []
     report = (out / "report.md").read_text()
     assert all(f"## shop.triggers:on{number}\n" in report for number in range(COUNT))
     assert "broken/node.ndf" in report
@@ -152,7 +183,8 @@ def test_a_package_of_forty_triggers_runs_a_thousand_messages(
         assert here("guarantees", module, **environment).code == 0
     sent = [(f"q{number % COUNT}", f"m-{number}") for number in range(1000)]
     provider = open_provider(database)
-    for queue, uuid in [*sent, *sent[::10]]:
+    others = [(f"{queue}b", f"{uuid}-b") for queue, uuid in sent if queue == "q33"]
+    for queue, uuid in [*sent, *sent[::10], *others]:
         drive(provider.send(queue, [Message(body=uuid, uuid=uuid, properties=kind_of(uuid))]))
     drive(provider.close())
     for module in modules:
@@ -164,7 +196,10 @@ def test_a_package_of_forty_triggers_runs_a_thousand_messages(
 
 
 def kind_of(uuid: str) -> dict[str, str]:
-    return {"kind": "cancel"} if uuid.endswith("4") else {"kind": "order"}
+    return {
+        "kind": "cancel" if uuid.endswith("4") else "order",
+        "activation": uuid.removesuffix("-b"),
+    }
 
 
 def service_of(queue: str, uuid: str) -> str:
@@ -180,6 +215,7 @@ def write_services(file: Path) -> None:
     for parameter, uuids in (
         ("messages: list[Message]", "[message.uuid for message in messages]"),
         ("message: Message", "[message.uuid]"),
+        ("joined: Joined", "[joined.activation]"),
     ):
         text = text.replace(f"({parameter}) -> None:", f"({parameter}) -> None:\n    return _note({uuids})\n")
     file.write_text(text + _NOTE)
