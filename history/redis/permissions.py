@@ -16,11 +16,12 @@ from history.store.records import NO_TRIGGER
 #: Scripts, by the beginnings of their names; all other scripts are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("parking/",),
-    Capability.CONTROL: ("control/", "records/apply"),
+    Capability.CONTROL: ("control/",),
     Capability.UPKEEP: ("entries/purge",),
     Capability.JOINING: ("joining/",),
     Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("records/apply",),
+    Capability.CHARTS: ("records/apply",),
     Capability.BATCHES: (
         "entries/adopt",
         "entries/claim_batch",
@@ -40,9 +41,9 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
-    Capability.CONTROL: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.RESULTS: ("MGET",),
     Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
+    Capability.CHARTS: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.LOOKING: ("SSCAN",),
 }
 
@@ -67,6 +68,7 @@ _KEYS: Mapping[Capability, tuple[str, ...]] = {
     Capability.JOURNAL: ("journal",),
     Capability.RESULTS: (f"result:{'0' * 32}",),
     Capability.FINGERPRINTS: (f"fingerprint:{'0' * 32}",),
+    Capability.CHARTS: (CHARTS.name, f"{CHARTS.name}:keys", f"{CHARTS.name}:times"),
 }
 
 
@@ -86,7 +88,7 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
         commands.add("EVALSHA")
     keys, patterns = keys_of(trigger, *_KEYS.get(capability, ("history", "history:origin"))), ["~doubtless:*"]
     if capability is Capability.CONTROL:
-        keys = [CONTROL_KEY, *keys_of(trigger, CHARTS.name)]
+        keys = [CONTROL_KEY]
     if capability is Capability.SECURITY:
         keys = [key_of(NO_TRIGGER, SECURITY.name)]
     if "SADD" in commands:

@@ -44,7 +44,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
         *(READ_META, STEP_OVER, HISTORY.read, HISTORY.note, *HISTORY.steps),
     ],
     Capability.PARKING: list(statements_of(parking)),
-    Capability.CONTROL: [*statements_of(control), *_RECORDS, records.PAGE],
+    Capability.CONTROL: list(statements_of(control)),
     Capability.UPKEEP: _UPKEEP,
     Capability.JOURNAL: [records.APPEND, records.LATEST, records.ABOUT, records.TRIM],
     Capability.SECURITY: [records.APPEND, records.LATEST, records.CUT],
@@ -52,6 +52,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.RESULTS: _RECORDS,
     Capability.FINGERPRINTS: _RECORDS,
     Capability.BATCHES: [*_BATCHES, *_RECORDS, records.PAGE, records.FORGET],
+    Capability.CHARTS: [*_RECORDS, records.PAGE],
     Capability.LOOKING: _LOOKING,
 }
 
