@@ -20,6 +20,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.JOINING: ("joining/", "records/apply"),
     Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("records/apply",),
+    Capability.CHARTS: ("records/apply",),
     Capability.BATCHES: (
         "entries/adopt",
         "entries/claim_batch",
@@ -42,6 +43,7 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     Capability.CONTROL: ("HMGET", "MGET", "TIME", "ZREVRANGEBYLEX"),
     Capability.RESULTS: ("MGET",),
     Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
+    Capability.CHARTS: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.LOOKING: ("SSCAN",),
 }
 
@@ -66,6 +68,7 @@ _KEYS: Mapping[Capability, tuple[str, ...]] = {
     Capability.JOURNAL: ("journal",),
     Capability.RESULTS: (f"result:{'0' * 32}",),
     Capability.FINGERPRINTS: (f"fingerprint:{'0' * 32}",),
+    Capability.CHARTS: (CHARTS.name, f"{CHARTS.name}:keys", f"{CHARTS.name}:times"),
 }
 
 
@@ -85,7 +88,7 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
         commands.add("EVALSHA")
     keys, patterns = keys_of(trigger, *_KEYS.get(capability, ("history", "history:origin"))), ["~doubtless:*"]
     if capability is Capability.CONTROL:
-        keys = [*keys_of(NO_TRIGGER, REPORTS.name), *keys_of(trigger, CHARTS.name)]
+        keys = keys_of(NO_TRIGGER, REPORTS.name)
     if capability is Capability.SECURITY:
         keys = keys_of(NO_TRIGGER, SECURITY.name)
     if "SADD" in commands:

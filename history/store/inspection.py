@@ -19,6 +19,7 @@ class Capability(StrEnum):
     RESULTS = "keep results"
     FINGERPRINTS = "keep fingerprints"
     BATCHES = "claim batches of Spark and keep their progress"
+    CHARTS = "keep the dashboard's charts"
     SECURITY = "keep the security log"
     LOOKING = "show and forget entries"
 

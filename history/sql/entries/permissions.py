@@ -51,6 +51,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.RESULTS: _RECORDS,
     Capability.FINGERPRINTS: _RECORDS,
     Capability.BATCHES: [*_BATCHES, *_RECORDS, records.FORGET],
+    Capability.CHARTS: _RECORDS,
     Capability.LOOKING: _LOOKING,
 }
 

@@ -25,6 +25,7 @@ SLOW = 0.05
 #: Permissions that no trigger needs of a history, but others with its account may.
 OF_OTHERS: Mapping[str, str] = {
     Capability.BATCHES: "only Spark does that",
+    Capability.CHARTS: "without it, only the dashboard's charts are missing",
     Capability.SECURITY: "only the dashboard and the commands of operators do that",
     Capability.LOOKING: 'only "doubtless history" and the dashboard do that',
 }
