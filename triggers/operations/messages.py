@@ -34,7 +34,7 @@ def row_of(label: ParkedLabel) -> dict[str, Any]:
 def comments_about(store: HistoryStore, trigger: str, parked_id: str) -> Sequence[Mapping[str, object]]:
     """Return the comments on a message, the oldest first; none if the store keeps no records."""
     records = records_of(store)
-    read = [] if records is None else drive(RecordedComments(records).read(trigger, parked_id))
+    read = () if records is None else drive(RecordedComments(records).read(trigger, parked_id))
     return [one.shown() for one in read]
 
 

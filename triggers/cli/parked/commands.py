@@ -98,7 +98,7 @@ def show(
     """
     with _lot(history, local=local) as (lot, store):
         parked = get(lot, parked_id)
-        written = [] if store is None or local else comments_about(store, parked.trigger_name, parked.id)
+        written = () if store is None or local else comments_about(store, parked.trigger_name, parked.id)
     shown = parked.model_dump(mode="json") | {"comments": written}
     state = State.of(context)
     state.document(shown | {"message": None if parked.message is None else whole(parked.message)})

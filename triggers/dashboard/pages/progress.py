@@ -60,7 +60,7 @@ def cancel(visit: Visit) -> Response:
 def resume(visit: Visit) -> Response:
     """Begin the same decision again about the messages that have not had their turn."""
     found = visit.operations.jobs.find(visit.given("key"))
-    labels = [] if found is None or not found.finished.is_set() else found.take_rest()
+    labels = () if found is None or not found.finished.is_set() else found.take_rest()
     if found is None or not labels:
         return visit.problem(409, "Nothing to continue", "Every message of this decision has had its turn.")
     before = found.decision
