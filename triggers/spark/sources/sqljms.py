@@ -159,7 +159,7 @@ class SqlJmsLog:
         ids = self._see("reading a lot", partial(pinning.numbers, pins=pins, after=after, upto=upto))
         rows = 0
         for first in range(0, len(ids), PAGE):
-            page = partial(pinning.messages, kind=pins.kind, ids=ids[first : first + PAGE])
+            page = partial(pinning.messages, destination_kind=pins.kind, ids=ids[first : first + PAGE])
             entries = self._see("reading messages", page)
             rows += len(entries)
             yield [_entry(row) for row in entries]
