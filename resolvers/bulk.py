@@ -37,7 +37,7 @@ from resolvers.resolution import (
 UUID_COLUMN = "doubtless_uuid"
 
 
-class Shape(Enum):
+class AnswerShape(Enum):
     """How many messages a resolver takes at a time."""
 
     ROW = "row"
@@ -72,7 +72,7 @@ class AskedInBulk:
     """A resolver of any shape. Made by :func:`asking_in_bulk`."""
 
     name: str
-    shape: Shape
+    shape: AnswerShape
     _resolver: Callable[..., Any]
     _row: AskedResolver | None = None
     _wants_evidence: bool = False
@@ -85,7 +85,7 @@ class AskedInBulk:
     @property
     def shipped(self) -> "AskedInBulk":
         """The same without the part that only the driver can call."""
-        if self.shape is not Shape.DATAFRAME:
+        if self.shape is not AnswerShape.DATAFRAME:
             return self
         return AskedInBulk(self.name, self.shape, _ask_the_driver)
 
@@ -133,10 +133,10 @@ def asking_in_bulk(resolver: BulkResolver | str | None) -> AskedInBulk | None:
     name = resolver_name(loaded)
     parameters = _parameters(name, loaded)
     if {"rows", "trigger_name"} <= parameters.keys():
-        return AskedInBulk(name, Shape.DATAFRAME, loaded)
+        return AskedInBulk(name, AnswerShape.DATAFRAME, loaded)
     if {"uuids", "trigger_name", "messages"} <= parameters.keys():
-        return AskedInBulk(name, Shape.SEQUENCE, loaded, None, "evidences" in parameters)
-    return AskedInBulk(name, Shape.ROW, loaded, asking(loaded))
+        return AskedInBulk(name, AnswerShape.SEQUENCE, loaded, None, "evidences" in parameters)
+    return AskedInBulk(name, AnswerShape.ROW, loaded, asking(loaded))
 
 
 def _parameters(name: str, resolver: Any) -> dict[str, inspect.Parameter]:

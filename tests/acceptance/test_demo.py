@@ -12,7 +12,7 @@ from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
 from triggers.demo.booking import CREATE
 from triggers.demo.ground import Ground
-from triggers.demo.job import Job
+from triggers.demo.job import DemoJob
 
 #: An order, and a line that is none.
 GOOD = '{"headers": {"uuid": "%s"}, "body": {"id": "N", "customer": "Sato", "amount": 1}}\n'
@@ -60,11 +60,11 @@ def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
     assert "checked against the booked rows: every line is accounted for" in answer.out
 
 
-def booked(folder: Path, *uuids: str) -> Job:
+def booked(folder: Path, *uuids: str) -> DemoJob:
     """Return a job of three orders, u0 to u2, and a broken line, that has booked these and parked nothing."""
     file = folder / "orders.jsonl"
     file.write_text("".join(GOOD % f"u{number}" for number in range(3)) + BROKEN)
-    job = Job(folder=folder, ground=Ground.sqlite(folder), orders=file, say=lambda _: None)
+    job = DemoJob(folder=folder, ground=Ground.sqlite(folder), orders=file, say=lambda _: None)
     with closing(sqlite3.connect(job.ground.bookings)) as bookings, bookings:
         bookings.execute(CREATE)
         bookings.executemany("INSERT INTO bookings VALUES (?, 'N', 1.0, 1)", [(uuid,) for uuid in uuids])

@@ -58,14 +58,14 @@ def demo(
         raise typer.BadParameter("--dashboard is for people, and --json for programs: leave one out")
     if dashboard:
         import_module(_DASHBOARD)  # report a missing extra before the work, not after it
-    from triggers.demo.job import Job  # noqa: PLC0415  (no other command needs it)
+    from triggers.demo.job import DemoJob  # noqa: PLC0415  (no other command needs it)
 
     state = State.of(context)
     with tempfile.TemporaryDirectory(prefix="doubtless-demo-") as name:
         folder = Path(name)
         file = orders or _write(folder / "orders.jsonl", count)
         with _ground(on, folder, state) as ground:
-            summary = Job(folder=folder, ground=ground, orders=file, say=state.say).run()
+            summary = DemoJob(folder=folder, ground=ground, orders=file, say=state.say).run()
             if not state.as_json:
                 _print_orders(state, summary)
             pipeline = _end_with_pipeline(state, ground.history, file, folder) if spark else None

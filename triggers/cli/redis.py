@@ -15,7 +15,7 @@ from triggers.cli.shared.output import State
 
 if TYPE_CHECKING:
     from triggers.providers.redis_streams import RedisStreams
-    from triggers.providers.redis_streams.subscriptions import Subscription
+    from triggers.providers.redis_streams.subscriptions import StreamSubscription
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -83,7 +83,7 @@ def unsubscribe(
     state.say(f"{subscription} has ended")
 
 
-def _question(destination: str, subscription: "Subscription") -> str:
+def _question(destination: str, subscription: "StreamSubscription") -> str:
     if not subscription.pending and not subscription.unread:
         return f"End {subscription.name} of {destination}, which has read and acknowledged everything?"
     since = "" if subscription.oldest is None else f", the oldest of {subscription.oldest:%Y-%m-%d %H:%M} UTC"

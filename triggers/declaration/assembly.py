@@ -198,4 +198,4 @@ def _in_shadow(pipeline: MessagePipeline) -> MessagePipeline:
         settings=pipeline.settings, store=pipeline.store, sleep=pipeline.shell.sleep
     )
     parts |= {"judge": shadow.ShadowJudge(**pipeline.judge.parts), "completion": completion}
-    return shadow.ShadowPipeline(**parts, tally=shadow.Tally(pipeline.settings.name))
+    return shadow.ShadowPipeline(**parts, tally=shadow.ShadowTally(pipeline.settings.name))

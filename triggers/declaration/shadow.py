@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 SUM_EVERY = 1000
 
 
-class Tally:
+class ShadowTally:
     """Counts messages that ran in shadow, and how many would have been stopped; for all threads."""
 
     def __init__(self, trigger: str) -> None:
@@ -176,7 +176,7 @@ def left_to_its_caller(after: Aftermath) -> Aftermath:
 class ShadowPipeline(MessagePipeline):
     """The pipeline of a trigger in shadow. ``delivering``: a consumer of ours will answer the provider."""
 
-    tally: Tally
+    tally: ShadowTally
     delivering: bool = False
 
     async def deliver(

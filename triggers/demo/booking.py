@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS bookings (
 """
 
 
-class Order(BaseModel):
+class BookedOrder(BaseModel):
     """The required form of the body of a message."""
 
     id: str
@@ -33,7 +33,7 @@ LEASE = timedelta(seconds=2)
 
 
 @trigger("demo-orders", name="demo-booking", concurrency=4, lease=LEASE)
-def book(order: Order, delivery: Delivery) -> None:
+def book(order: BookedOrder, delivery: Delivery) -> None:
     """Book one order."""
     try:
         with closing(connect()) as connection, connection:

@@ -64,7 +64,7 @@ class _Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class DemoJob:
     """One run of the main job, with its files in ``folder``."""
 
     folder: Path

@@ -41,7 +41,7 @@ class Reach(StrEnum):
     ALL = "all consumers, and consumers that start later"
 
 
-class Fate(StrEnum):
+class MessageFate(StrEnum):
     """The fate of the message that suspended the trigger."""
 
     PARKED = "acknowledged and parked"
@@ -64,7 +64,7 @@ class Terms:
     monitor: bool | None = None
     transacted: bool | None = None
     wakers: tuple[Waker, ...]
-    fate: Fate
+    fate: MessageFate
     deliveries: int = 1
     reach: Reach = Reach.HERE
 
@@ -88,28 +88,36 @@ _FATAL = (
 )
 
 TERMS: tuple[Terms, ...] = (
-    Terms(kind=Suspension.HISTORY, cause=_OUTAGE, monitor=False, wakers=(Waker.HISTORY,), fate=Fate.AGAIN),
+    Terms(
+        kind=Suspension.HISTORY, cause=_OUTAGE, monitor=False, wakers=(Waker.HISTORY,), fate=MessageFate.AGAIN
+    ),
     Terms(
         kind=Suspension.HISTORY,
         cause=_OUTAGE,
         monitor=True,
         wakers=(Waker.HISTORY, Waker.MONITOR),
-        fate=Fate.AGAIN,
+        fate=MessageFate.AGAIN,
     ),
     Terms(
         kind=Suspension.RESOURCE,
         cause=_TRANSIENT,
         monitor=True,
         wakers=(Waker.HISTORY, Waker.MONITOR),
-        fate=Fate.AGAIN,
+        fate=MessageFate.AGAIN,
     ),
     # The end of a pause proves nothing: each try costs a delivery, and the message has max_delivery_count.
-    Terms(kind=Suspension.RESOURCE, cause=_TRANSIENT, monitor=False, wakers=(Waker.PERSON,), fate=Fate.AGAIN),
+    Terms(
+        kind=Suspension.RESOURCE,
+        cause=_TRANSIENT,
+        monitor=False,
+        wakers=(Waker.PERSON,),
+        fate=MessageFate.AGAIN,
+    ),
     Terms(
         kind=Suspension.COMMAND,
         cause="`doubtless suspend`, the dashboard, or `consumer.suspend()`",
         wakers=(Waker.PERSON,),
-        fate=Fate.NONE,
+        fate=MessageFate.NONE,
         deliveries=0,
         reach=Reach.RUNNING,
     ),
@@ -118,7 +126,7 @@ TERMS: tuple[Terms, ...] = (
         cause=_FATAL,
         transacted=False,
         wakers=(Waker.PERSON,),
-        fate=Fate.PARKED,
+        fate=MessageFate.PARKED,
         deliveries=0,
         reach=Reach.ALL,
     ),
@@ -127,7 +135,7 @@ TERMS: tuple[Terms, ...] = (
         cause=_FATAL,
         transacted=True,
         wakers=(Waker.PERSON,),
-        fate=Fate.REJECTED,
+        fate=MessageFate.REJECTED,
         deliveries=1,
         reach=Reach.ALL,
     ),

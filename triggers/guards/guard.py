@@ -17,11 +17,11 @@ from history.store import HistoryStore
 from history.support.user_code import is_failure
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.guards.turn import Passage, Pause, Turn
-from triggers.pipeline.execution import Transaction, conclude
+from triggers.pipeline.execution import ServiceTransaction, conclude
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
-from triggers.providers.outgoing import Sends, running_sends, sending
+from triggers.providers.outgoing import SentInRun, running_sends, sending
 from triggers.service.checking import check_callable, check_text, pointing
 from triggers.service.delivery import Delivery
 from triggers.service.failures import check_result
@@ -289,7 +289,7 @@ class _HeldExecution:
         del pause  # it never tries again
         return self
 
-    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:
         started = perf_counter()
         delivery = Delivery(
             uuid=run.message.uuid,
@@ -300,7 +300,7 @@ class _HeldExecution:
             lease=run,
         )
         run.attempts, result, failure = 1, None, None
-        sends = Sends(self.settings.name, [run.message.uuid or ""], blocking=True)
+        sends = SentInRun(self.settings.name, [run.message.uuid or ""], blocking=True)
         try:
             result = await Pause(delivery, sends if self.settings.policy.transacted else None)
             check_result(self.settings.name, result, kept=self.settings.keep_result is not False)
@@ -314,7 +314,7 @@ class _HeldExecution:
         conclude(run, result, failure, self.settings, transaction)
         run.seconds = perf_counter() - started
 
-    async def run_together(self, runs: Any, transaction: Transaction | None = None) -> None:
+    async def run_together(self, runs: Any, transaction: ServiceTransaction | None = None) -> None:
         for run in runs:
             await self.run(run, transaction)
 

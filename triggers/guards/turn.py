@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from triggers.providers.outgoing import Sends
+from triggers.providers.outgoing import SentInRun
 from triggers.service.delivery import Delivery
 from triggers.service.outcome import Outcome
 
@@ -33,7 +33,7 @@ class Pause:
     """
 
     delivery: Delivery
-    sends: Sends | None
+    sends: SentInRun | None
 
     def __await__(self) -> Generator["Pause", Any, Any]:
         return (yield self)
@@ -48,7 +48,7 @@ class Passage:
     def __init__(self, handling: Coroutine[Pause, Any, Outcome]) -> None:
         self._handling = handling
         self.turn = Turn()
-        self.sends: Sends | None = None
+        self.sends: SentInRun | None = None
 
     def begin(self) -> Turn:
         """Go to the service, or to the end if there is nothing to run."""

@@ -65,7 +65,7 @@ class Endpoint:
         self._address = address
         self._watched = watched
         self._collector = collector
-        self._server: _Server | None = None
+        self._server: _MetricsServer | None = None
 
     @property
     def address(self) -> Address:
@@ -76,7 +76,7 @@ class Endpoint:
 
     def __enter__(self) -> Self:
         try:
-            self._server = _Server(self._address, self._watched, self._collector)
+            self._server = _MetricsServer(self._address, self._watched, self._collector)
         except OSError as error:
             raise ConfigurationError(
                 "metrics",
@@ -99,7 +99,7 @@ class Endpoint:
             self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+class _MetricsServer(ThreadingHTTPServer):
     daemon_threads = True
     #: Without it nobody could listen for a minute at a port that a killed process has left.
     allow_reuse_address = True
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer one of the three paths."""
-        server = cast("_Server", self.server)
+        server = cast("_MetricsServer", self.server)
         watched = server.watched
         match self.path.partition("?")[0]:
             case "/metrics":

@@ -84,7 +84,7 @@ def oldest(begun: Sequence[Begun]) -> Begun:
 
 
 @dataclass(slots=True)
-class _Period:
+class _TroublePeriod:
     began: float = 0.0
     runs: int = 0
     failed: int = 0
@@ -95,8 +95,8 @@ class _Period:
 class Failing:
     """Watches which share of a trigger's messages fails; not safe between threads."""
 
-    _before: _Period = field(default_factory=_Period)
-    _present: _Period = field(default_factory=_Period)
+    _before: _TroublePeriod = field(default_factory=_TroublePeriod)
+    _present: _TroublePeriod = field(default_factory=_TroublePeriod)
     _cause: str = ""
     _last: float = 0.0
     _since: float | None = None
@@ -106,7 +106,7 @@ class Failing:
         """Note the end of a run, and the error if it failed."""
         now, present = time.monotonic(), self._present
         if now - present.began >= PERIOD and present.runs >= RUNS:
-            self._before, self._present = present, _Period(now)
+            self._before, self._present = present, _TroublePeriod(now)
             present = self._present
         present.runs += 1
         if cause is not None:

@@ -6,7 +6,7 @@ from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.support.rendering import class_of, name_of, text_of
 from triggers.events import Cause, RetrievalFailureEvent
-from triggers.patchbay.wiring.model import Redelivery
+from triggers.patchbay.wiring.model import RedeliveryEntry
 from triggers.service.failures import FatalError, LeaseLostError, Transient
 from triggers.service.outcome import Outcome
 from triggers.sinks.dead_letter import letter
@@ -26,7 +26,7 @@ class InputTerms:
     component: str
     port: str
     destination: str
-    redelivery: Redelivery
+    redelivery: RedeliveryEntry
     transient: Transient
 
 

@@ -18,12 +18,12 @@ from triggers.patchbay.outputs import Outlet, Outputs, outlet_of
 from triggers.patchbay.redelivery import RedeliveringReceiver
 from triggers.patchbay.wiring.checks import inputs_of, is_local, provider_name
 from triggers.patchbay.wiring.model import (
-    Destination,
+    DestinationEntry,
     InputDestination,
     InputPort,
     PatchBayFile,
-    Redelivery,
-    Sink,
+    RedeliveryEntry,
+    SinkEntry,
 )
 from triggers.providers.provider import Provider, Receiver, capabilities_of
 from triggers.selectors import Selector
@@ -51,7 +51,7 @@ class Input:
 
 def local_destinations(file: PatchBayFile, inputs: Sequence[Input]) -> LocalDestinations:
     """Return the local destinations that a file sends to or receives from, with their sinks."""
-    entries: list[Destination] = [source for _, _, source in inputs_of(file)]
+    entries: list[DestinationEntry] = [source for _, _, source in inputs_of(file)]
     for component in file.components:
         for port in file.outputs(component).values():
             entries += port.to
@@ -93,7 +93,7 @@ def wire_inputs(
 
 def _wire(
     file: PatchBayFile,
-    sink: Sink,
+    sink: SinkEntry,
     port: InputPort,
     source: InputDestination,
     component: Any,
@@ -125,7 +125,7 @@ def _wire(
     return Input(sink.name, port.port, wired, outlet_of(file, source), subscription, terms, local)
 
 
-def _check_local(sink: Sink, wired: AnyTrigger) -> None:
+def _check_local(sink: SinkEntry, wired: AnyTrigger) -> None:
     """Refuse a trigger that cannot run as a part of its sender."""
     settings = wired.settings
     for setting, wrong in (
@@ -143,7 +143,7 @@ def _check_local(sink: Sink, wired: AnyTrigger) -> None:
 
 
 def _plain(
-    sink: Sink, port: InputPort, source: InputDestination, component: Any, context: MessageContext
+    sink: SinkEntry, port: InputPort, source: InputDestination, component: Any, context: MessageContext
 ) -> AnyTrigger:
     """Make a trigger of a component that is none: transacted, so that a failure rolls back."""
     service = bound_to(receiving_service(sink.name, component), port.port, context)
@@ -160,7 +160,7 @@ def _plain(
 
 
 def _settings(
-    base: Settings, sink: Sink, port: InputPort, source: InputDestination, own: AnyTrigger | None
+    base: Settings, sink: SinkEntry, port: InputPort, source: InputDestination, own: AnyTrigger | None
 ) -> Settings:
     settings = replace(base, destination=source.destination)
     if source.selector is not None:
@@ -170,7 +170,7 @@ def _settings(
     return settings if source.redelivery is None else _redelivering(settings, source.redelivery)
 
 
-def _redelivering(settings: Settings, redelivery: Redelivery) -> Settings:
+def _redelivering(settings: Settings, redelivery: RedeliveryEntry) -> Settings:
     """Make every failure roll back and recover the message: the redelivery decides about it.
 
     This includes a fatal failure. Otherwise the history would remember the message as failed, and refuse it
@@ -189,7 +189,7 @@ def _redelivering(settings: Settings, redelivery: Redelivery) -> Settings:
     return settings if redelivery.on_failure == "delay" else replace(settings, prefetch=1)
 
 
-def _check_own(sink: Sink, source: InputDestination, own: AnyTrigger) -> None:
+def _check_own(sink: SinkEntry, source: InputDestination, own: AnyTrigger) -> None:
     """Refuse a trigger with settings that contradict the file's."""
     where, settings = f"component {sink.name}", own.settings
     if len(own.destinations) > 1:
@@ -217,15 +217,15 @@ def _check_own(sink: Sink, source: InputDestination, own: AnyTrigger) -> None:
             )
 
 
-def _name(sink: Sink, port: InputPort, source: InputDestination) -> str:
+def _name(sink: SinkEntry, port: InputPort, source: InputDestination) -> str:
     return source.name or f"{sink.name}.{port.port}.{source.destination}"
 
 
-def _has_more_inputs(sink: Sink) -> bool:
+def _has_more_inputs(sink: SinkEntry) -> bool:
     return sum(len(port.sources) for port in sink.input) > 1
 
 
-def _exception(sink: Sink, spec: str) -> type[Exception]:
+def _exception(sink: SinkEntry, spec: str) -> type[Exception]:
     """Return an exception class, by "package.module:name" or the name of a built-in one."""
     exception = load_attribute(spec) if ":" in spec else getattr(builtins, spec, None)
     if isinstance(exception, type) and issubclass(exception, Exception):

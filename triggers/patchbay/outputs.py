@@ -17,13 +17,13 @@ from history.shell import Shell
 from history.store import instant
 from triggers.patchbay.local import LocalDestinations
 from triggers.patchbay.wiring.checks import is_local, is_sql, provider_name
-from triggers.patchbay.wiring.model import Destination, InputDestination, PatchBayFile
+from triggers.patchbay.wiring.model import DestinationEntry, InputDestination, PatchBayFile
 from triggers.providers.outgoing import running_sends
 from triggers.providers.provider import InDatabase, Provider, capabilities_of
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
-    from triggers.providers.sqljms.limbo.limbo import Limbo, Waiting
+    from triggers.providers.sqljms.limbo.limbo import InLimbo, Limbo
 
 
 class Outlet(NamedTuple):
@@ -33,7 +33,7 @@ class Outlet(NamedTuple):
     address: str
 
 
-def outlet_of(file: PatchBayFile, entry: Destination) -> Outlet:
+def outlet_of(file: PatchBayFile, entry: DestinationEntry) -> Outlet:
     """Return where a destination of the file is; for SQL-JMS, with its kind: queue or topic."""
     name = provider_name(file, entry)
     if is_local(file.providers[name].url):
@@ -149,7 +149,7 @@ class Outputs:
         self, connection: "AnyConnection", component: str, port: str, messages: Sequence[Message]
     ) -> None:
         """Send in the open transaction of a connection to the limbo's database."""
-        from triggers.providers.sqljms.limbo.limbo import Entry  # noqa: PLC0415  (loads a driver)
+        from triggers.providers.sqljms.limbo.limbo import Delayed  # noqa: PLC0415  (loads a driver)
 
         assert self.limbo is not None  # noqa: S101  (it is its database)
         outlets = self.outlets(component, port)
@@ -157,7 +157,7 @@ class Outputs:
         self._check_local(component, port, outlets, together=together)
         later = self._later(messages) if together else messages
         entries = [
-            Entry(component=component, port=port, message=message, due=message.delivery_time)
+            Delayed(component=component, port=port, message=message, due=message.delivery_time)
             for message in later
         ]
         await self.limbo.joined(connection).put(entries)
@@ -203,7 +203,7 @@ class Outputs:
                 "give the local ones an output port of their own",
             )
 
-    async def release(self, waiting: Sequence["Waiting"]) -> None:
+    async def release(self, waiting: Sequence["InLimbo"]) -> None:
         """Send messages of one port that were held in limbo, and remove them from it.
 
         In one transaction if all destinations are in the limbo's database. Otherwise they are removed after
@@ -222,7 +222,7 @@ class Outputs:
         await self.limbo.take_out(waiting)
 
     async def _release_inside(
-        self, connection: "AnyConnection", outlets: Sequence[Outlet], waiting: Sequence["Waiting"]
+        self, connection: "AnyConnection", outlets: Sequence[Outlet], waiting: Sequence["InLimbo"]
     ) -> None:
         from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 

@@ -52,7 +52,7 @@ from triggers.service.outcome import Outcome
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
-    from triggers.providers.sqljms.limbo.limbo import Entry, Limbo, OddWaiting, Waiting
+    from triggers.providers.sqljms.limbo.limbo import Delayed, InLimbo, Limbo, OddWaiting
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class RedeliveringReceiver:
     outputs: Outputs
     sleep: Callable[[float], Awaitable[None] | None]
     _poll_due: float = 0.0
-    _held: dict[int, "Waiting | OddWaiting"] = field(default_factory=dict[int, "Waiting | OddWaiting"])
+    _held: dict[int, "InLimbo | OddWaiting"] = field(default_factory=dict[int, "InLimbo | OddWaiting"])
     _blocked: Arrival | None = None
     _blocked_due: float = 0.0
 
@@ -111,7 +111,7 @@ class RedeliveringReceiver:
         if limbo is None or now < self._poll_due:
             return ()
         taken = await limbo.take_all(self.terms.trigger, limit=1)
-        held: list[Waiting | OddWaiting] = [*taken.waiting, *taken.odd]
+        held: list[InLimbo | OddWaiting] = [*taken.waiting, *taken.odd]
         self._poll_due = now if held else now + POLL_INTERVAL
         self._held |= {entry.id: entry for entry in held}
         messages = [Arrival(entry.message, entry) for entry in taken.waiting]
@@ -245,9 +245,9 @@ class RedeliveringReceiver:
         if others and self.sharing is not None:
             self.sharing.note_acknowledged(others)
 
-    def _entry(self, arrival: Arrival, attempts: int, error: BaseException) -> "Entry":
+    def _entry(self, arrival: Arrival, attempts: int, error: BaseException) -> "Delayed":
         """Return the entry with which a message waits for its next attempt."""
-        from triggers.providers.sqljms.limbo.limbo import Again, Entry  # noqa: PLC0415  (loads a driver)
+        from triggers.providers.sqljms.limbo.limbo import Again, Delayed  # noqa: PLC0415  (loads a driver)
 
         message, terms = arrival.message, self.terms.redelivery
         if message.destination is None:
@@ -260,7 +260,7 @@ class RedeliveringReceiver:
             failure_port=terms.failure_port,
             error=short_text(error),
         )
-        return Entry(component=self.terms.component, port=self.terms.port, message=message, again=again)
+        return Delayed(component=self.terms.component, port=self.terms.port, message=message, again=again)
 
     async def _give_up(self, arrival: Arrival, error: BaseException, attempts: int, cause: Cause) -> None:
         """Publish the event, send the copies, remove the message; after a crash in between, repeat all."""
@@ -283,7 +283,7 @@ class RedeliveringReceiver:
         )
 
     async def _hand_on(
-        self, connection: "AnyConnection", *, waiting: "Waiting | None", copy: Message
+        self, connection: "AnyConnection", *, waiting: "InLimbo | None", copy: Message
     ) -> None:
         """Remove a message from limbo and send its copies, unless another process has it by now."""
         from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
@@ -336,17 +336,17 @@ class RedeliveringReceiver:
         finally:
             await self.inner.close()
 
-    def _waiting(self, arrival: Arrival) -> "Waiting | None":
+    def _waiting(self, arrival: Arrival) -> "InLimbo | None":
         """Return the message in limbo that belongs to a delivery; None for one of the provider's."""
-        return cast("Waiting | None", self._taken(arrival))
+        return cast("InLimbo | None", self._taken(arrival))
 
-    def _taken(self, arrival: Received) -> "Waiting | OddWaiting | None":
+    def _taken(self, arrival: Received) -> "InLimbo | OddWaiting | None":
         """Return the row in limbo that belongs to a delivery; None for one of the provider's."""
         held = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
         return held if held is arrival.handle else None
 
-    def _sorted(self, received: Sequence[Received]) -> tuple[list["Waiting | OddWaiting"], list[Received]]:
-        waiting: list[Waiting | OddWaiting] = []
+    def _sorted(self, received: Sequence[Received]) -> tuple[list["InLimbo | OddWaiting"], list[Received]]:
+        waiting: list[InLimbo | OddWaiting] = []
         others: list[Received] = []
         for delivery in received:
             entry = self._taken(delivery)
@@ -356,6 +356,6 @@ class RedeliveringReceiver:
                 waiting.append(entry)
         return waiting, others
 
-    def _forget(self, waiting: Sequence["Waiting | OddWaiting"]) -> None:
+    def _forget(self, waiting: Sequence["InLimbo | OddWaiting"]) -> None:
         for entry in waiting:
             self._held.pop(entry.id, None)

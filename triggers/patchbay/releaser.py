@@ -20,7 +20,7 @@ from triggers.pipeline.parking.lot import ParkingLot, park_raw
 from triggers.providers.provider import ProviderUnavailableError, Unreadable
 
 if TYPE_CHECKING:
-    from triggers.providers.sqljms.limbo.limbo import OddWaiting, Waiting
+    from triggers.providers.sqljms.limbo.limbo import InLimbo, OddWaiting
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Releaser:
             await self._release(list(group))
         return len(due) + len(odd)
 
-    async def _release(self, group: Sequence["Waiting"]) -> None:
+    async def _release(self, group: Sequence["InLimbo"]) -> None:
         """Release messages of one port together; if that fails, separately, so that no failure spreads."""
         try:
             await self.outputs.release(group)
@@ -91,7 +91,7 @@ class Releaser:
             for entry in group:
                 await self._release([entry])
 
-    async def _refused(self, entry: "Waiting", error: Exception) -> None:
+    async def _refused(self, entry: "InLimbo", error: Exception) -> None:
         if entry.failures + 1 < self.outputs.file.patchbay.release_attempts:
             await self._put_off(entry, error, counted=True)
             return
@@ -130,7 +130,7 @@ class Releaser:
         await limbo.take_out([row])
         _log.error("message parked: %s", problem, extra={"trigger": name})
 
-    async def _put_off(self, entry: "Waiting", error: Exception, *, counted: bool) -> None:
+    async def _put_off(self, entry: "InLimbo", error: Exception, *, counted: bool) -> None:
         limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (it was in it)
         pause = min(FIRST_PAUSE * 2 ** min(entry.failures, 30), LONGEST_PAUSE)
@@ -145,7 +145,7 @@ class Releaser:
         )
         await limbo.put_off(entry, pause, error=short_text(error), failed=counted)
 
-    async def _drop(self, expired: Sequence["Waiting"]) -> None:
+    async def _drop(self, expired: Sequence["InLimbo"]) -> None:
         limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (they were in it)
         for entry in expired:
@@ -153,10 +153,10 @@ class Releaser:
         await limbo.take_out(expired)
 
 
-def _has_expired(entry: "Waiting") -> bool:
+def _has_expired(entry: "InLimbo") -> bool:
     expiration = entry.message.expiration
     return expiration is not None and expiration <= datetime.now(UTC)
 
 
-def _extra(entry: "Waiting") -> dict[str, object]:
+def _extra(entry: "InLimbo") -> dict[str, object]:
     return {"trigger": f"{entry.component}.{entry.port}", "uuid": entry.message.uuid}

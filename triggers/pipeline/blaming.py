@@ -24,7 +24,7 @@ from triggers.pipeline.run import Run
 from triggers.service.settings import Settings
 
 
-class Verdict(Enum):
+class Culprit(Enum):
     """Which message is the cause."""
 
     NOBODY = "the history does not answer, or another transaction had precedence: give it back"
@@ -38,22 +38,22 @@ class Blame(NamedTuple):
     store: HistoryStore | None
     settings: Settings
 
-    async def of(self, run: Run, error: Exception) -> Verdict:
+    async def of(self, run: Run, error: Exception) -> Culprit:
         """Find out; if the run is the cause, note in it how it ended.
 
         Raises:
             ConfigurationError: the history also refuses this outside of the transaction.
         """
         if not run.attempts or self.store is None or run.message.uuid is None:
-            return Verdict.NOBODY
+            return Culprit.NOBODY
         if isinstance(error, TransactionConflictError):
-            return Verdict.NOBODY
+            return Culprit.NOBODY
         try:
             if isinstance(error, TransactionBrokenError) or _came_before(run):
                 return await self._judge(self.store, run, error)
             return await self._try_again(self.store, run, error)
         except UnavailableError:
-            return Verdict.NOBODY
+            return Culprit.NOBODY
 
     async def in_doubt(self, runs: Sequence[Run], culprits: Sequence[Run], error: Exception) -> list[Run]:
         """Return the runs that are In Doubt after a service ended the transaction that they shared.
@@ -67,7 +67,7 @@ class Blame(NamedTuple):
         with suppress(UnavailableError):  # then the leases of the remaining entries decide
             if error.ended:
                 verdicts = [(run, await self._judge(self.store, run, error)) for run in culprits]
-                doubted += [run for run, verdict in verdicts if verdict is Verdict.MESSAGE]
+                doubted += [run for run, verdict in verdicts if verdict is Culprit.MESSAGE]
             others = [run for run in runs if run not in doubted and run.owner is not None]
             doubted += await self._left_standing(self.store, others, error)
         return doubted
@@ -86,19 +86,19 @@ class Blame(NamedTuple):
                 await store.release(self.settings.name, uuid, entry.fence, owner=entry.owner)
         return standing
 
-    async def _try_again(self, store: HistoryStore, run: Run, error: Exception) -> Verdict:
+    async def _try_again(self, store: HistoryStore, run: Run, error: Exception) -> Culprit:
         """Recover a message, once, if its transaction lost the connection while the history answers."""
         (entry,) = await store.lookup(self.settings.name, [run.message.uuid or ""])
         if not _has_committed(run, entry):
             run.end = failed(Ending.TRANSIENT, error, self.settings.policy, recorded=True)
             run.note(f"its transaction did not commit: {run.text_of(error)}")
-        return Verdict.AGAIN
+        return Culprit.AGAIN
 
-    async def _judge(self, store: HistoryStore, run: Run, error: Exception) -> Verdict:
+    async def _judge(self, store: HistoryStore, run: Run, error: Exception) -> Culprit:
         plain = replace(self.settings.policy, transacted=False)
         if not plain.detect_duplicates:
             run.end = failed(Ending.FATAL, error, plain, recorded=False)
-            return Verdict.MESSAGE
+            return Culprit.MESSAGE
         name, uuid = self.settings.name, Uuid(run.message.uuid or "")
         owner, own = owner_token(), run.owner
         (claim,) = await store.claim(
@@ -106,7 +106,7 @@ class Blame(NamedTuple):
         )
         earlier = claim.found
         if earlier is not None and earlier.state is State.COMPLETED:
-            return Verdict.AGAIN if _has_committed(run, earlier) else Verdict.NOBODY
+            return Culprit.AGAIN if _has_committed(run, earlier) else Culprit.NOBODY
         ended = isinstance(error, TransactionBrokenError) and error.ended
         if earlier is None and not ended:
             run.finding = Finding(HistoryUse.ON, fence=claim.fence, owner=owner)
@@ -115,11 +115,11 @@ class Blame(NamedTuple):
             # The entry stays as it is, so that copies are also In Doubt.
             (entry,) = await store.lookup(name, [uuid])
             self._doubt(run, entry, claim.fence, error)
-            return Verdict.MESSAGE
+            return Culprit.MESSAGE
         else:
-            return Verdict.NOBODY  # another worker runs it
+            return Culprit.NOBODY  # another worker runs it
         run.note(f"its transaction did not commit: {run.text_of(error)}")
-        return Verdict.MESSAGE
+        return Culprit.MESSAGE
 
     def _doubt(self, run: Run, entry: Entry | None, fence: Fence, error: Exception) -> None:
         """Decide about a run as if a process had died during it."""

@@ -14,7 +14,7 @@ from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
 from triggers.pipeline.run import Run
-from triggers.providers.outgoing import Sends, sending
+from triggers.providers.outgoing import SentInRun, sending
 from triggers.service.binding import Binding
 from triggers.service.delivery import Delivery
 from triggers.service.failures import (
@@ -43,7 +43,7 @@ Pause = Callable[[float], Awaitable[bool]]
 _Arguments = tuple[list[Any], dict[str, Any]]
 
 
-class Transaction(Protocol):
+class ServiceTransaction(Protocol):
     """The open transaction that an atomic trigger's service is a part of."""
 
     @property
@@ -100,7 +100,7 @@ class Execution(Protocol):
         """Return the same execution, which waits with ``pause`` between the tries of a message."""
         ...
 
-    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:
         """Execute one message; afterwards the run holds how it ended.
 
         Raises:
@@ -108,7 +108,7 @@ class Execution(Protocol):
         """
         ...
 
-    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+    async def run_together(self, runs: Sequence[Run], transaction: ServiceTransaction | None = None) -> None:
         """Execute many messages; raises the same errors as :meth:`run`."""
         ...
 
@@ -131,7 +131,7 @@ class ServiceExecution:
         """Return the same execution, which waits with ``pause`` between the tries of a message."""
         return replace(self, pause=pause)
 
-    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:
         """Run the service for one message; afterwards the run holds how it ended.
 
         Raises:
@@ -147,7 +147,7 @@ class ServiceExecution:
         conclude(run, result, error, self.settings, transaction)
         run.seconds = perf_counter() - started
 
-    async def _call(self, run: Run, transaction: Transaction | None, attempt: int) -> Any:
+    async def _call(self, run: Run, transaction: ServiceTransaction | None, attempt: int) -> Any:
         binding = run.binding or self.binding
         positional, named = self._arguments(binding, run, attempt, transaction)
         run.attempts = attempt
@@ -161,11 +161,11 @@ class ServiceExecution:
         runs: Sequence[Run],
         binding: Binding,
         arguments: _Arguments,
-        transaction: Transaction | None,
+        transaction: ServiceTransaction | None,
     ) -> Any:
         """Call the service of a transacted trigger, and send its messages after it has succeeded."""
         message_ids = [run.message.uuid or run.message.message_id or uuid4().hex for run in runs]
-        sends = Sends(self.settings.name, message_ids, blocking=self.shell.blocking)
+        sends = SentInRun(self.settings.name, message_ids, blocking=self.shell.blocking)
         positional, named = arguments
         try:
             with sending(sends):
@@ -188,13 +188,13 @@ class ServiceExecution:
             check_result(settings.name, result, kept=settings.keep_result is not False)
         return result
 
-    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+    async def run_together(self, runs: Sequence[Run], transaction: ServiceTransaction | None = None) -> None:
         """Run a batch service for at most ``batch`` messages per call; raises as :meth:`run`."""
         size = self.settings.batch
         for start in range(0, len(runs), size):
             await self._run_batch(runs[start : start + size], transaction)
 
-    async def _run_batch(self, runs: Sequence[Run], transaction: Transaction | None) -> None:
+    async def _run_batch(self, runs: Sequence[Run], transaction: ServiceTransaction | None) -> None:
         """Run a batch service. Only a message that does not fit fails; the others share one end."""
         started = perf_counter()
         good = {run: rows for run in runs if (rows := self._begin(run, transaction)) is not None}
@@ -211,7 +211,7 @@ class ServiceExecution:
             run.seconds = (perf_counter() - started) / len(good)
 
     async def _call_with_all(
-        self, first: Mapping[Run, _Arguments], transaction: Transaction | None, attempt: int
+        self, first: Mapping[Run, _Arguments], transaction: ServiceTransaction | None, attempt: int
     ) -> Any:
         rows = (
             list(first.values())
@@ -227,7 +227,7 @@ class ServiceExecution:
         result = self.binding.service(*positional, **named)
         return result if result is None else await self._ended(self.binding, result)
 
-    def _begin(self, run: Run, transaction: Transaction | None) -> _Arguments | None:
+    def _begin(self, run: Run, transaction: ServiceTransaction | None) -> _Arguments | None:
         """Return the arguments of a message's first run; None if there are none, and the run has ended."""
         try:
             return self._arguments(self.binding, run, 1, transaction)
@@ -238,7 +238,7 @@ class ServiceExecution:
             return None
 
     def _arguments(
-        self, binding: Binding, run: Run, attempt: int, transaction: Transaction | None
+        self, binding: Binding, run: Run, attempt: int, transaction: ServiceTransaction | None
     ) -> _Arguments:
         message = run.message
         size = message.body_size()
@@ -263,7 +263,10 @@ class ServiceExecution:
         return await result
 
     async def _attempts(
-        self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], transaction: Transaction | None
+        self,
+        runs: Sequence[Run],
+        call: Callable[[int], Awaitable[Any]],
+        transaction: ServiceTransaction | None,
     ) -> tuple[Any, BaseException | None]:
         """Call, again if the failure is transient and the settings allow it; return result and error."""
         if transaction is not None:
@@ -342,7 +345,7 @@ class ServiceExecution:
             return None, own_error(error)
 
     async def _inside(
-        self, transaction: Transaction, call: Callable[[int], Awaitable[Any]]
+        self, transaction: ServiceTransaction, call: Callable[[int], Awaitable[Any]]
     ) -> tuple[Any, BaseException | None]:
         """Call inside a transaction. A failure is undone; effects that cannot be kept are a failure."""
 
@@ -363,7 +366,7 @@ def conclude(
     result: Any,
     error: BaseException | None,
     settings: Settings,
-    transaction: Transaction | None = None,
+    transaction: ServiceTransaction | None = None,
 ) -> None:
     """Note how a run ended and what the table orders after that."""
     policy, recorded = settings.policy, run.finding.recorded

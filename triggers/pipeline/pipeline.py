@@ -49,10 +49,10 @@ from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
-from triggers.pipeline.blaming import Blame, Verdict
+from triggers.pipeline.blaming import Blame, Culprit
 from triggers.pipeline.completion import Completion
 from triggers.pipeline.duplicates import Forward, is_duplicate, tell_of_duplicates
-from triggers.pipeline.execution import Execution, Pause, Transaction
+from triggers.pipeline.execution import Execution, Pause, ServiceTransaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking.lot import ParkingLot, park_raw
@@ -77,7 +77,7 @@ from triggers.service.settings import Settings
 
 if TYPE_CHECKING:
     from history.sql.transaction import SqlTransaction
-    from triggers.service.tracing import Answering, Spans
+    from triggers.service.tracing import Spans, TracedAnswering
 
 _log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class MessagePipeline:
             return await self._deliver(self.spans.answering(receiver), received, can)
 
     async def _deliver(
-        self, receiver: "Receiver | Answering", received: Sequence[Received], can: Capabilities
+        self, receiver: "Receiver | TracedAnswering", received: Sequence[Received], can: Capabilities
     ) -> Sequence[Outcome]:
         self._reach(Step.RECEIVED)
         if len(received) == 1 and isinstance(received[0], Arrival) and self._answers_plainly(can):
@@ -209,7 +209,7 @@ class MessagePipeline:
         return outcomes
 
     async def _deliver_some(
-        self, receiver: "Receiver | Answering", received: Sequence[Received], can: Capabilities
+        self, receiver: "Receiver | TracedAnswering", received: Sequence[Received], can: Capabilities
     ) -> Sequence[Outcome]:
         arrivals = [delivery for delivery in received if isinstance(delivery, Arrival)]
         if at_once := self.settings.acknowledge_mode == "auto":
@@ -246,7 +246,7 @@ class MessagePipeline:
             and self.settings.acknowledge_mode != "auto"
         )
 
-    async def _deliver_one(self, receiver: "Receiver | Answering", arrival: Arrival) -> Outcome:
+    async def _deliver_one(self, receiver: "Receiver | TracedAnswering", arrival: Arrival) -> Outcome:
         """Handle one message and answer it: as :meth:`_deliver_some`, with fewer calls."""
         outcome = await self._handle_run(self._begin(arrival.message))
         if not outcome.acknowledge:
@@ -387,14 +387,14 @@ class MessagePipeline:
         """Find out why a transaction did not commit; return the messages that cannot be committed."""
         blame = Blame(self.store, self.settings)
         verdicts = {run: await blame.of(run, error) for run in runs}
-        if set(verdicts.values()) != {Verdict.NOBODY}:
+        if set(verdicts.values()) != {Culprit.NOBODY}:
             # The history answers: a message that has not run until now is recovered, and nothing is
             # suspended.
             error = TransactionConflictError("running another message in its transaction")
         for run, verdict in verdicts.items():
-            if verdict is Verdict.NOBODY:
+            if verdict is Culprit.NOBODY:
                 self.judge.undo(run, error)
-        return [run for run, verdict in verdicts.items() if verdict is Verdict.MESSAGE]
+        return [run for run, verdict in verdicts.items() if verdict is Culprit.MESSAGE]
 
     async def _handle_alone(
         self, runs: Sequence[Run], error: Exception, transactions: Transactions, removal: Removal | None
@@ -451,7 +451,7 @@ class MessagePipeline:
         return True
 
     async def _detect_and_run(
-        self, runs: Sequence[Run], judge: Judge, transaction: Transaction | None = None
+        self, runs: Sequence[Run], judge: Judge, transaction: ServiceTransaction | None = None
     ) -> None:
         """Claim all with one call, then decide and execute them, in order."""
         await judge.claim(runs, expect=None if transaction is None else transaction.expect)

@@ -35,7 +35,7 @@ _LISTEN = timedelta(milliseconds=500)
 _FETCH = 100
 
 
-class Waiting:
+class WaitingRequest:
     """One request that waits for its reply."""
 
     def __init__(self, flag: Flag) -> None:
@@ -63,7 +63,7 @@ class Replies:
         self._provider = provider
         self._shell = shell
         self._alias = alias
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, WaitingRequest] = {}
         self._lock = threading.Lock()
         self._opening = shell.lock()
         self._destination: str | None = None
@@ -92,14 +92,14 @@ class Replies:
         )
 
     @contextmanager
-    def expecting(self, request: Message) -> Generator[Waiting]:
+    def expecting(self, request: Message) -> Generator[WaitingRequest]:
         """Expect the reply to a request while entered; a reply that comes later is dropped.
 
         Raises:
             ConfigurationError: another request with the same identity waits already.
         """
         correlation = correlation_of(request)
-        waiting = Waiting(self._shell.flag())
+        waiting = WaitingRequest(self._shell.flag())
         with self._lock:
             if correlation in self._waiting:
                 raise ConfigurationError(

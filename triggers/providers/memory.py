@@ -65,7 +65,7 @@ class _Subscription:
         return min(self.due.values(), default=float("inf"))
 
 
-class _Broker(Condition):
+class _MemoryBroker(Condition):
     """The state that all receivers share, under one lock."""
 
     def __init__(self) -> None:
@@ -130,8 +130,8 @@ class MemoryProvider:
     lives; a restart forgets what was sent.
     """
 
-    def __init__(self, *, broker: _Broker | None = None, shell: Shell | None = None) -> None:
-        self._broker = broker or _Broker()
+    def __init__(self, *, broker: _MemoryBroker | None = None, shell: Shell | None = None) -> None:
+        self._broker = broker or _MemoryBroker()
         self._shell = shell or ThreadShell()
 
     def for_asyncio(self) -> "MemoryProvider":
@@ -186,7 +186,7 @@ class MemoryReceiver:
 
     def __init__(
         self,
-        broker: _Broker,
+        broker: _MemoryBroker,
         subscription: _Subscription,
         shell: Shell,
         *,

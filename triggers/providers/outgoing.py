@@ -4,7 +4,7 @@ Source: webMethods ``pub.jms:send`` for the options. Unlike there, a message wit
 so that a repeated send is recognised as a duplicate.
 
 Messages that the service of a transacted trigger sends leave only after the service has succeeded
-(:class:`Sends`): a failed try has sent nothing. There, the uuid of a message without one follows from the
+(:class:`SentInRun`): a failed try has sent nothing. There, the uuid of a message without one follows from the
 trigger, the delivery's uuid and the number of the message in this run. So a try after a crash sends the same
 messages again, and a consumer that detects duplicates runs each of them once.
 """
@@ -209,7 +209,7 @@ def compose_reply(request: Message, body: Body | Message, **options: Unpack[Send
     return compose(request.reply_to, body, **cast("SendOptions", reply))
 
 
-class Sends:
+class SentInRun:
     """The messages that a run of a service has sent so far, in order.
 
     Args:
@@ -254,17 +254,17 @@ class Sends:
             await ending()
 
 
-_RUNNING: ContextVar[Sends | None] = ContextVar("doubtless_sends", default=None)
+_RUNNING: ContextVar[SentInRun | None] = ContextVar("doubtless_sends", default=None)
 
 
-def running_sends() -> Sends | None:
+def running_sends() -> SentInRun | None:
     """Return the sends of the running service of a transacted trigger; None outside of such a service."""
     sends = _RUNNING.get()
     return None if sends is None or sends.over else sends
 
 
 @contextmanager
-def sending(sends: Sends | None) -> Generator[None]:
+def sending(sends: SentInRun | None) -> Generator[None]:
     """Keep what is sent while the block runs: in its thread or task, and in those it starts.
 
     None changes nothing.

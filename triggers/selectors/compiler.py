@@ -102,7 +102,7 @@ def compile_condition(node: nodes.Node, notice: Notice) -> Test:  # noqa: PLR091
             return _all([compile_condition(operand, notice) for operand in operands])
         case nodes.Or(operands):
             return _any([compile_condition(operand, notice) for operand in operands])
-        case nodes.Constant() | nodes.Identifier() | nodes.Path() | nodes.Signed() | nodes.Chain():
+        case nodes.Constant() | nodes.Identifier() | nodes.Path() | nodes.Signed() | nodes.ArithmeticChain():
             return _truth(_noticing(node, nodes.ValueKind.CONDITION, notice))
         case _:
             assert_never(node)
@@ -121,7 +121,7 @@ def compile_value(node: nodes.Node, notice: Notice) -> Look:  # noqa: PLR0911  (
             return lambda reading: reading.at(keys)
         case nodes.Signed(sign, operand):
             return _signed(sign, _noticing(operand, nodes.ValueKind.NUMBER, notice))
-        case nodes.Chain(first, rest):
+        case nodes.ArithmeticChain(first, rest):
             number = partial(_noticing, wanted=nodes.ValueKind.NUMBER, notice=notice)
             return _chain(number(first), [(ARITHMETIC[sign], number(operand)) for sign, operand in rest])
         case _:

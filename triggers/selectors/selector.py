@@ -103,7 +103,7 @@ def _write(node: nodes.Node) -> tuple[str, int]:  # noqa: PLR0911  (one for each
         case nodes.Signed(sign, operand):
             # A bare number would take the sign into itself, and -- opens a comment in SQL.
             return sign + _within(operand, _WHOLE + isinstance(operand, nodes.Constant)), Power.SIGN
-        case nodes.Chain(first, rest):
+        case nodes.ArithmeticChain(first, rest):
             power = Power.SUM if rest[0][0] in {"+", "-"} else Power.PRODUCT
             parts = [f" {sign} {_within(operand, power + 1)}" for sign, operand in rest]
             return _within(first, power + 1) + "".join(parts), power

@@ -87,9 +87,9 @@ class Spans:
         span.set_attribute("error.type", class_of(error).removeprefix("builtins."))
         span.set_status(Status(StatusCode.ERROR, text_of(error, self.redact)))
 
-    def answering(self, receiver: "Answers") -> "Answering":
+    def answering(self, receiver: "Answers") -> "TracedAnswering":
         """Return a receiver that opens a span for each answer."""
-        return Answering(receiver, self)
+        return TracedAnswering(receiver, self)
 
 
 def _record(span: Span, error: BaseException, redact: Redaction | None) -> None:
@@ -133,7 +133,7 @@ class Answers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class TracedAnswering:
     """The part of a receiver that answers, with a span for each answer."""
 
     receiver: Answers

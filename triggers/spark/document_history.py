@@ -22,7 +22,7 @@ from history.opening import open_history
 from history.store import HistoryStore, ScannedEntry, ScanPart
 from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.rows.older_spark import too_old
-from triggers.spark.sources.reader import Options
+from triggers.spark.sources.reader import SourceOptions
 
 try:
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -77,7 +77,7 @@ class DocumentHistorySource(DataSource):
 
     def reader(self, schema: T.StructType) -> "DocumentHistoryReader":  # noqa: ARG002
         """Return the object with which Spark plans and reads."""
-        options = Options(self.name(), cast("Mapping[str, str]", self.options))
+        options = SourceOptions(self.name(), cast("Mapping[str, str]", self.options))
         url = options.needed("url", "redis://127.0.0.1:6379/0")
         trigger, parts = options.text("trigger"), options.count("partitions") or PARTITIONS
         options.all_known()

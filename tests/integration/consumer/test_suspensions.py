@@ -22,7 +22,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, Running
 from tests.integration.helpers.suspending import SOON, WATCHED, Row, Shop, every_row, kind_of, stays
 from triggers import FatalError, Message, TransientError
-from triggers.detection.suspension import Fate, Reach, Suspension, Terms
+from triggers.detection.suspension import MessageFate, Reach, Suspension, Terms
 from triggers.providers.memory import MemoryProvider
 
 #: Returns the URL of a provider.
@@ -145,7 +145,7 @@ def test_each_row_of_the_table_holds(shop: Shop, row: Row, terms: Terms) -> None
         assert shop.ran == row.ran_after
     count = 1 + terms.deliveries
     counts = {count} if count > 1 else {1, -1}  # -1: the broker's 1 proves nothing
-    if terms.fate in {Fate.PARKED, Fate.REJECTED}:
+    if terms.fate in {MessageFate.PARKED, MessageFate.REJECTED}:
         [(parked, found)] = shop.parked_counts()
         assert (parked, found in counts) == ("a", True)
     else:

@@ -15,7 +15,7 @@ from tests.fixtures.network import Network
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, Running
 from triggers import FatalError, Message, TransientError
-from triggers.detection.suspension import TERMS, Fate, Suspension, Terms, Waker
+from triggers.detection.suspension import TERMS, MessageFate, Suspension, Terms, Waker
 from triggers.providers.backlog import Backlog
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import capabilities_of
@@ -194,7 +194,7 @@ class Row:
     @property
     def ran_after(self) -> list[str]:
         """What has run at the end, in the order of the destination."""
-        again = ["a"] if self.terms.fate in {Fate.AGAIN, Fate.NONE} else []
+        again = ["a"] if self.terms.fate in {MessageFate.AGAIN, MessageFate.NONE} else []
         return [*self.ran_before, *again, "b", "c"]
 
     def is_over(self) -> bool:

@@ -11,7 +11,7 @@ from history.entry import EntryOutcome
 from history.store import BatchOwner
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims.bulk import BulkClaim
-from triggers.spark.batch.claims.table import Terms, Verdict
+from triggers.spark.batch.claims.table import ClaimTerms, RowVerdict
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import close_history, history_at
 
@@ -33,7 +33,7 @@ def test_each_verdict_stands_beside_its_own_row(redis_url: str) -> None:
         time_to_live=timedelta(days=7),
         lease=None,
         patience=timedelta(seconds=9),
-        terms=Terms(
+        terms=ClaimTerms(
             policy=Policy(max_delivery_count=100), asks=False, asks_replayed=False, executes_replayed=False
         ),
         run=run,
@@ -43,9 +43,9 @@ def test_each_verdict_stands_beside_its_own_row(redis_url: str) -> None:
     (verdicts,) = claim.verdicts(iter([(_arrow.array(rows), _arrow.array(np.full(1000, -1)))]))
 
     told = dict(zip(rows, verdicts.tolist(), strict=True))
-    assert {row for row, verdict in told.items() if verdict == Verdict.DUPLICATE} == done
-    assert {row for row, verdict in told.items() if verdict == Verdict.NEW} == set(rows) - done - own
-    assert {row for row, verdict in told.items() if verdict == Verdict.ADOPTED} == own
+    assert {row for row, verdict in told.items() if verdict == RowVerdict.DUPLICATE} == done
+    assert {row for row, verdict in told.items() if verdict == RowVerdict.NEW} == set(rows) - done - own
+    assert {row for row, verdict in told.items() if verdict == RowVerdict.ADOPTED} == own
     owners = {entry and entry.owner for entry in drive(history.lookup(_NAME, sorted(set(rows) - done)))}
     assert owners == {run.owner.token}, "rows of the run that never came to its function are adopted"
     close_history(redis_url)

@@ -10,7 +10,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.store.parking import Evidence
 from resolvers import Resolution
-from resolvers.bulk import AskedInBulk, Shape, asking_in_bulk
+from resolvers.bulk import AnswerShape, AskedInBulk, asking_in_bulk
 from resolvers.resolution import NonsenseAnswerError, Resolved
 
 MESSAGES = [Message(body="1", uuid="a"), Message(body="2", uuid="b")]
@@ -45,10 +45,10 @@ def ask(resolver: Any) -> Sequence[Resolved | Exception]:
 
 @pytest.mark.parametrize(
     ("resolver", "shape"),
-    [(by_row, Shape.ROW), (by_sequence, Shape.SEQUENCE), (by_rows, Shape.DATAFRAME)],
+    [(by_row, AnswerShape.ROW), (by_sequence, AnswerShape.SEQUENCE), (by_rows, AnswerShape.DATAFRAME)],
     ids=["row", "sequence", "dataframe"],
 )
-def test_a_resolver_is_known_by_its_parameters(resolver: Any, shape: Shape) -> None:
+def test_a_resolver_is_known_by_its_parameters(resolver: Any, shape: AnswerShape) -> None:
     asked = asking_in_bulk(resolver)
 
     assert isinstance(asked, AskedInBulk)

@@ -13,7 +13,7 @@ from triggers.cli.shared.output import State
 from triggers.operations.guarantees import GUARANTEES, checked_guarantee_of, guarantee_of
 
 
-class Level(StrEnum):
+class GuaranteeLevel(StrEnum):
     """The levels that can be required, by names without spaces."""
 
     ATOMIC = "atomic"
@@ -27,7 +27,7 @@ def guarantees(
     module: str | None = typer.Argument(
         None, help="A module with triggers. Without a module, the command lists the levels."
     ),
-    require: Level | None = typer.Option(
+    require: GuaranteeLevel | None = typer.Option(
         None, "--require", help="Exit with 1 if a trigger does not reach this level. For CI."
     ),
     check: bool = typer.Option(

@@ -28,7 +28,7 @@ from triggers.sinks.sink import Sink
 
 
 @runtime_checkable
-class TellingRefusals(Protocol):
+class SinkTellingRefusals(Protocol):
     """A sink that can report what its account may not do there."""
 
     def refusals(self) -> Coroutine[Any, Any, Sequence[Refusal]]:
@@ -143,7 +143,7 @@ def _of_opened(of: str, sink: Sink, link: Provider, triggers: Sequence[AnyTrigge
         for name in names:
             ask = partial(telling.refusals, name, None)
             yield from of_refusals(of, ask, f"send to {name}")
-    elif isinstance(sink, TellingRefusals):
+    elif isinstance(sink, SinkTellingRefusals):
         yield from of_refusals(of, sink.refusals, "write there")
     else:
         yield Finding(of, Level.OK, "its URL can be used; it was not asked")

@@ -40,7 +40,7 @@ STATUSES: Final[Mapping[str, EntryOutcome | None]] = {
 _MILLISECONDS: Final = 100_000_000_000
 
 
-class Row(NamedTuple):
+class ImportedRow(NamedTuple):
     """One message of the other system. ``at`` is when it ended, or began; None is now."""
 
     trigger: str
@@ -64,7 +64,7 @@ class Imported:
     bad: list[BadRow] = field(default_factory=list[BadRow])
 
 
-def read_rows(lines: Iterable[str], trigger: str | None) -> Iterator[Row | BadRow]:
+def read_rows(lines: Iterable[str], trigger: str | None) -> Iterator[ImportedRow | BadRow]:
     """Read CSV whose first line names the columns: uuid, and if there are any trigger, status and time.
 
     Other columns are ignored. ``trigger`` is that of rows without one.
@@ -81,7 +81,7 @@ def read_rows(lines: Iterable[str], trigger: str | None) -> Iterator[Row | BadRo
     return _rows(reader, names, trigger)
 
 
-def _rows(reader: Any, names: Sequence[str], trigger: str | None) -> Iterator[Row | BadRow]:
+def _rows(reader: Any, names: Sequence[str], trigger: str | None) -> Iterator[ImportedRow | BadRow]:
     while True:
         try:
             values = next(reader)
@@ -94,7 +94,7 @@ def _rows(reader: Any, names: Sequence[str], trigger: str | None) -> Iterator[Ro
             yield _row(dict(zip(names, values, strict=False)), trigger, reader.line_num)
 
 
-def _row(values: Mapping[str, str], trigger: str | None, line: int) -> Row | BadRow:
+def _row(values: Mapping[str, str], trigger: str | None, line: int) -> ImportedRow | BadRow:
     try:
         uuid = canonical(values.get("uuid", ""))
         if uuid is None:
@@ -104,7 +104,7 @@ def _row(values: Mapping[str, str], trigger: str | None, line: int) -> Row | Bad
         if named is None:
             return BadRow(line, "trigger is empty")
         check_name("trigger", named)
-        return Row(named, uuid, _outcome(values.get("status")), _time(values.get("time")))
+        return ImportedRow(named, uuid, _outcome(values.get("status")), _time(values.get("time")))
     except UnicodeEncodeError:
         return BadRow(line, "uuid is not UTF-8")
     except (IdentityError, ConfigurationError, ValueError) as error:
@@ -137,7 +137,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def import_rows(
-    store: HistoryStore, rows: Iterable[Row | BadRow], time_to_live: timedelta, *, dry: bool = False
+    store: HistoryStore, rows: Iterable[ImportedRow | BadRow], time_to_live: timedelta, *, dry: bool = False
 ) -> Imported:
     """Write an entry for each row that the history does not know; with ``dry`` only count.
 
@@ -146,7 +146,7 @@ def import_rows(
     Raises:
         HistoryUnavailableError: it does not answer. Import the rows again.
     """
-    imported, waiting = Imported(), defaultdict[tuple[str, datetime | None], list[Row]](list)
+    imported, waiting = Imported(), defaultdict[tuple[str, datetime | None], list[ImportedRow]](list)
     now = datetime.now(UTC)
     for row in rows:
         if isinstance(row, BadRow):
@@ -168,7 +168,7 @@ def _left(hour: datetime | None, now: datetime, time_to_live: timedelta) -> time
 
 
 def _write(
-    store: HistoryStore, rows: Sequence[Row], left: timedelta, imported: Imported, *, dry: bool
+    store: HistoryStore, rows: Sequence[ImportedRow], left: timedelta, imported: Imported, *, dry: bool
 ) -> None:
     trigger = rows[0].trigger
     counts = imported.counts[trigger]

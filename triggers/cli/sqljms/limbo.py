@@ -20,7 +20,7 @@ from triggers.configuration.nearest import listed
 from triggers.operations.messages import whole
 
 if TYPE_CHECKING:
-    from triggers.providers.sqljms.limbo.limbo import Waiting
+    from triggers.providers.sqljms.limbo.limbo import InLimbo
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -107,7 +107,7 @@ def delete(
     show_changed(State.of(context), "deleted", gone)
 
 
-def _row(waiting: "Waiting") -> dict[str, Any]:
+def _row(waiting: "InLimbo") -> dict[str, Any]:
     again = waiting.again
     return {
         "id": waiting.id,

@@ -119,7 +119,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
             functions[name] = run
 
     def enter(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Callable[..., Any]) -> Any:
-        return _Run(task, guards, celery, own).of(args, kwargs)
+        return _CeleryRun(task, guards, celery, own).of(args, kwargs)
 
     def subclassed(cls: Any, /, **options: Any) -> None:
         cast("Any", super(made, cls)).__init_subclass__(**options)
@@ -211,7 +211,7 @@ def _run(task: Any, /, *args: Any, **kwargs: Any) -> Any:
     return task.run(*args, **kwargs)
 
 
-class _Run:
+class _CeleryRun:
     """One delivery of a task."""
 
     def __init__(self, task: Any, guards: TaskGuards, celery: Any, own: Callable[..., Any]) -> None:

@@ -92,10 +92,10 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> M
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Dramatiq is missing.
     """
-    return _Guarding(TaskGuards("dramatiq", history, with_arguments(options)))
+    return _DramatiqGuarding(TaskGuards("dramatiq", history, with_arguments(options)))
 
 
-class _Guarding(Middleware):
+class _DramatiqGuarding(Middleware):
     def __init__(self, guards: TaskGuards) -> None:
         self._guards = guards
         self._functions: dict[str, Callable[..., Any]] = {}
@@ -145,7 +145,7 @@ class _Guarding(Middleware):
             if message is None or message.actor_name != name:
                 return function(*args, **kwargs)  # a plain call, by a test or by another actor
             _current.set(None)  # a nested call from the actor is a plain call
-            run = _Run(self._guards, broker, actor, message, on_success=self._on_success.get(name))
+            run = _DramatiqRun(self._guards, broker, actor, message, on_success=self._on_success.get(name))
             return run.of(function, args, kwargs)
 
         setattr(guarded_call, _MARK, True)
@@ -153,7 +153,7 @@ class _Guarding(Middleware):
         actor.fn = guarded_call
 
 
-class _Run:
+class _DramatiqRun:
     """One delivery of a message."""
 
     def __init__(

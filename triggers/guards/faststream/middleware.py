@@ -116,9 +116,9 @@ class _Broker:
         broker.start, broker.stop = self.start, self.stop
         broker.add_middleware(self.middleware)
 
-    def middleware(self, message: Any, /, *, context: Any) -> "_Guarding":
+    def middleware(self, message: Any, /, *, context: Any) -> "_FastStreamGuarding":
         """Return the middleware of one message, in the form that FastStream wants."""
-        return _Guarding(message, context=context, guarded=self)
+        return _FastStreamGuarding(message, context=context, guarded=self)
 
     async def start(self) -> None:
         """Start the broker if its subscribers lose nothing.
@@ -153,7 +153,7 @@ class _Broker:
         return name
 
 
-class _Guarding(BaseMiddleware[Any, Any]):
+class _FastStreamGuarding(BaseMiddleware[Any, Any]):
     def __init__(self, msg: Any, /, *, context: Any, guarded: _Broker) -> None:
         super().__init__(msg, context=context)
         self._guarded = guarded
@@ -164,10 +164,10 @@ class _Guarding(BaseMiddleware[Any, Any]):
             return await call_next(msg)  # the reply to a request of this process: not a handler's message
         guard = self._guarded.guards.of(self._guarded.name_of(subscriber))
         message = await _told(guard, self._guarded.uuid, msg)
-        return await _Run(guard, message, subscriber.ack_policy, msg).of(lambda: call_next(msg))
+        return await _FastStreamRun(guard, message, subscriber.ack_policy, msg).of(lambda: call_next(msg))
 
 
-class _Run:
+class _FastStreamRun:
     """One delivery of a message."""
 
     def __init__(self, guard: Guard, message: Message, policy: AckPolicy, msg: Any) -> None:

@@ -34,7 +34,7 @@ _NO_BODY = frozenset({204, 304})
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-class Answer:
+class HttpAnswer:
     """Receives what an application sends.
 
     An answer with a short length is held back until it is kept. Any other answer streams to the client. Its

@@ -21,7 +21,7 @@ from history.support.encryption import DecryptionError
 from history.support.rendering import exception_info, told_of
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard, protect, running
-from triggers.guards.http.answer import Answer, problem, replay
+from triggers.guards.http.answer import HttpAnswer, problem, replay
 from triggers.guards.http.quota import Quota
 from triggers.guards.http.request import (
     App,
@@ -255,7 +255,7 @@ class _Work:
 
     async def serve(self, receive: Receive, send: Send) -> None:
         """Run it or not, and answer."""
-        answer = Answer(send, self.middleware.answer_limit)
+        answer = HttpAnswer(send, self.middleware.answer_limit)
         body = replayed_body(self.body, receive, answer.concerns_client)
         failure: list[Exception] = []
         away: list[UnavailableError] = []
@@ -355,7 +355,7 @@ class _Work:
         detail = "what was done before cannot be looked up now; send it again with the same key"
         await problem(send, 503, "history-away", detail, retry_after=RETRY_AFTER)
 
-    async def _keep_answer(self, answer: Answer) -> None:
+    async def _keep_answer(self, answer: HttpAnswer) -> None:
         """Keep the answer before the entry is completed, so that every completed entry has its answer.
 
         A failure here is logged, and must not free the key: the request has been carried out.

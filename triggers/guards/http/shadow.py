@@ -47,7 +47,7 @@ async def let_through(
         Exception: any exception of the application.
     """
     events, body = await read_ahead(receive, limit)
-    call = _Call(app, request, with_events(events, receive), send)
+    call = _ShadowCall(app, request, with_events(events, receive), send)
     if body is None:
         say(guard, f"its body was not whole, or has more than {limit} bytes")
         await call()
@@ -86,7 +86,7 @@ async def _try(guard: Guard, ask: Callable[[], Awaitable[Any]]) -> Any:
         return None
 
 
-class _Call:
+class _ShadowCall:
     """One call of the application, which answers its client itself."""
 
     def __init__(self, app: App, request: Request, receive: Receive, send: Send) -> None:

@@ -32,7 +32,7 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.store import HistoryStore
 from triggers.guards.arguments import TaskOptions, with_arguments
 from triggers.guards.host import LEFT_OUT, GivenUpError, TaskGuards, Unguarded
-from triggers.guards.taskiq.run import Arrival, Run
+from triggers.guards.taskiq.run import TaskArrival, TaskRun
 
 try:
     from taskiq import TaskiqMessage, TaskiqMiddleware
@@ -49,7 +49,7 @@ _MARK = "_doubtless_guarded"
 _AFTERWARDS = ("when_executed", "when_saved")
 
 #: The message of the next call in this context. A function runs in a copy of it, so its own changes are lost.
-_current: ContextVar[Arrival | None] = ContextVar("_current", default=None)
+_current: ContextVar[TaskArrival | None] = ContextVar("_current", default=None)
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> TaskiqMiddleware:
@@ -69,10 +69,10 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> T
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Taskiq is missing.
     """
-    return _Guarding(TaskGuards("taskiq", history, with_arguments(options)))
+    return _TaskiqGuarding(TaskGuards("taskiq", history, with_arguments(options)))
 
 
-class _Guarding(TaskiqMiddleware):
+class _TaskiqGuarding(TaskiqMiddleware):
     def __init__(self, guards: TaskGuards) -> None:
         super().__init__()
         self._guards = guards
@@ -107,7 +107,7 @@ class _Guarding(TaskiqMiddleware):
             return message  # only in shadow
         if not getattr(task.original_func, _MARK, False):
             task.original_func = self._wrapped(task)
-        _current.set(Arrival(message, asyncio.get_running_loop()))
+        _current.set(TaskArrival(message, asyncio.get_running_loop()))
         return message
 
     async def shutdown(self) -> None:
@@ -137,13 +137,13 @@ class _Guarding(TaskiqMiddleware):
 
     def _run(
         self, task: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Run | None:
+    ) -> TaskRun | None:
         """Return the delivery that is to be run; None for a plain call, by a test or by another task."""
         current = _current.get()
         if current is None or current.taken or current.message.task_name != task.task_name:
             return None
         current.taken = True  # a nested call from the task is a plain call
-        return Run(self._guards, self.broker, task, current, function, args, kwargs)
+        return TaskRun(self._guards, self.broker, task, current, function, args, kwargs)
 
 
 def _receiver() -> Any:

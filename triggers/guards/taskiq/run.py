@@ -54,7 +54,7 @@ _REQUEUED = "X-Taskiq-requeue"
 
 
 @dataclass(slots=True)
-class Arrival:
+class TaskArrival:
     """A message and the event loop on which it came, right before the call of its task."""
 
     message: TaskiqMessage
@@ -62,7 +62,7 @@ class Arrival:
     taken: bool = False
 
 
-class Run:
+class TaskRun:
     """One delivery of a task."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Run:
         guards: TaskGuards,
         broker: Any,
         task: Any,
-        current: Arrival,
+        current: TaskArrival,
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],

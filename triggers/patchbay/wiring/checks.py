@@ -4,7 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from history.errors import ConfigurationError
 from history.support.urls import split_url
-from triggers.patchbay.wiring.model import Destination, InputDestination, InputPort, PatchBayFile, Sink
+from triggers.patchbay.wiring.model import (
+    DestinationEntry,
+    InputDestination,
+    InputPort,
+    PatchBayFile,
+    SinkEntry,
+)
 from triggers.selectors import Selector
 
 #: The scheme of the provider with destinations that call their sinks.
@@ -27,7 +33,7 @@ def is_local(url: str) -> bool:
     return split_url(url).scheme == LOCAL_SCHEME
 
 
-def provider_name(file: PatchBayFile, entry: Destination) -> str:
+def provider_name(file: PatchBayFile, entry: DestinationEntry) -> str:
     """Return the name of a destination's provider, by default of the default provider.
 
     Raises:
@@ -61,7 +67,7 @@ def limbo_url(file: PatchBayFile) -> str | None:
     return next((url for url in [*urls, settings.history] if is_sql(url)), None)
 
 
-def inputs_of(file: PatchBayFile) -> Iterator[tuple[Sink, InputPort, InputDestination]]:
+def inputs_of(file: PatchBayFile) -> Iterator[tuple[SinkEntry, InputPort, InputDestination]]:
     """Return every input: the component, its port, and the source of its messages."""
     for sink in file.receiving:
         for port in sink.input:
@@ -127,7 +133,7 @@ def check(file: PatchBayFile) -> None:
 
 def _check_input(
     file: PatchBayFile,
-    sink: Sink,
+    sink: SinkEntry,
     port: InputPort,
     source: InputDestination,
     readers: dict[tuple[str, str], str],

@@ -49,7 +49,7 @@ class _Part(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class Destination(_Part):
+class DestinationEntry(_Part):
     """A queue or topic of a provider; a bare text is the name of a queue of the default provider."""
 
     destination: Name
@@ -62,7 +62,7 @@ class Destination(_Part):
         return {"destination": value} if isinstance(value, str) else value
 
 
-class Redelivery(_Part):
+class RedeliveryEntry(_Part):
     """The handling of a message after an attempt that failed and was rolled back.
 
     ``delay``: it waits in limbo and is handed to this one input again, at most ``max_attempts`` times
@@ -81,7 +81,7 @@ class Redelivery(_Part):
         return 1 if self.on_failure == "fail_fast" else self.max_attempts
 
 
-class InputDestination(Destination):
+class InputDestination(DestinationEntry):
     """The source of an input port's messages; ``name`` is the history namespace of this input.
 
     A topic's subscription that is not ``durable`` ends with its last consumer, if the provider has such
@@ -92,7 +92,7 @@ class InputDestination(Destination):
     selector: str | None = None
     durable_subscriber: Name | None = None
     durable: bool = True
-    redelivery: Redelivery | None = None
+    redelivery: RedeliveryEntry | None = None
 
 
 class InputPort(_Part):
@@ -106,7 +106,7 @@ class OutputPort(_Part):
     """A port by which messages leave, one copy to each destination."""
 
     port: Name = DEFAULT_PORT
-    to: Sequence[Destination] = Field(min_length=1)
+    to: Sequence[DestinationEntry] = Field(min_length=1)
 
 
 class Component(_Part):
@@ -116,7 +116,7 @@ class Component(_Part):
     component: Name
 
 
-class Source(Component):
+class SourceEntry(Component):
     """A component that originates messages."""
 
     output: Sequence[OutputPort] = Field(min_length=1)
@@ -127,7 +127,7 @@ class Source(Component):
         return self
 
 
-class Sink(Component):
+class SinkEntry(Component):
     """A component that receives messages. With ``history`` False it has none at all."""
 
     input: Sequence[InputPort] = Field(min_length=1)
@@ -155,7 +155,7 @@ class Sink(Component):
         return self
 
 
-class Filter(Sink):
+class FilterEntry(SinkEntry):
     """A component that receives messages and sends others."""
 
     output: Sequence[OutputPort] = Field(min_length=1)
@@ -176,7 +176,7 @@ class MessageType(_Part):
     description: str | None = None
 
 
-class Options(_Part):
+class OptionsEntry(_Part):
     """Options of the whole Patch Bay.
 
     ``limbo`` is the database in which delayed and failed messages wait; by default the first provider that is
@@ -196,15 +196,15 @@ class Options(_Part):
 class PatchBayFile(_Part):
     """A whole file, or several merged."""
 
-    patchbay: Options = Options()
+    patchbay: OptionsEntry = OptionsEntry()
     providers: Mapping[str, ProviderEntry] = Field(default_factory=dict[str, ProviderEntry])
-    source: Sequence[Source] = ()
-    sink: Sequence[Sink] = ()
-    filter: Sequence[Filter] = ()
+    source: Sequence[SourceEntry] = ()
+    sink: Sequence[SinkEntry] = ()
+    filter: Sequence[FilterEntry] = ()
     message: Sequence[MessageType] = ()
 
     @property
-    def receiving(self) -> Sequence[Sink]:
+    def receiving(self) -> Sequence[SinkEntry]:
         """Everything that receives messages: sinks, then filters in their order."""
         return [*self.sink, *self.filter]
 
@@ -216,9 +216,9 @@ class PatchBayFile(_Part):
     def outputs(self, component: Component) -> Mapping[str, OutputPort]:
         """Return the output ports of a component, redelivery ports included, by their names."""
         ports: list[OutputPort] = []
-        if isinstance(component, Source | Sink):
+        if isinstance(component, SourceEntry | SinkEntry):
             ports += component.output
-        if isinstance(component, Sink):
+        if isinstance(component, SinkEntry):
             ports += component.redelivery_port
         return {port.port: port for port in ports}
 

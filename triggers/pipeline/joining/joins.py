@@ -24,7 +24,7 @@ from history.store.owners import owner_token
 from resolvers.resolution import asking
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.end import succeeded
-from triggers.pipeline.execution import Pause, ServiceExecution, Transaction, conclude
+from triggers.pipeline.execution import Pause, ServiceExecution, ServiceTransaction, conclude
 from triggers.pipeline.joining.composite import Joined, JoinedBinding
 from triggers.pipeline.joining.parts import (
     PartCompletion,
@@ -159,7 +159,7 @@ class FirstExecution:
         """The trigger's settings."""
         return self.service.settings
 
-    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:
         """Run the service, or discard the message."""
         try:
             first = await self._is_first(run)
@@ -175,7 +175,7 @@ class FirstExecution:
         else:
             self._discard(run)
 
-    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+    async def run_together(self, runs: Sequence[Run], transaction: ServiceTransaction | None = None) -> None:
         """Run the messages one by one."""
         for run in runs:
             await self.run(run, transaction)

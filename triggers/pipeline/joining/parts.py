@@ -20,7 +20,7 @@ from resolvers.resolution import Resolution, Resolved
 from triggers.detection.table import Count, Facts, HistoryUse, Status, decide
 from triggers.pipeline.completion import Completion
 from triggers.pipeline.end import succeeded
-from triggers.pipeline.execution import Pause, Transaction, conclude
+from triggers.pipeline.execution import Pause, ServiceTransaction, conclude
 from triggers.pipeline.run import Run
 from triggers.pipeline.sharing.gathered import GatheredCalls
 from triggers.pipeline.sharing.turn import Turns
@@ -112,12 +112,12 @@ class PartExecution:
         """Return itself: it does not wait for long."""
         return self
 
-    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+    async def run_together(self, runs: Sequence[Run], transaction: ServiceTransaction | None = None) -> None:
         """Store messages one by one."""
         for run in runs:
             await self.run(run, transaction)
 
-    async def run(self, run: Run, transaction: Transaction | None = None) -> None:  # noqa: ARG002
+    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:  # noqa: ARG002
         """Store one message; the result of its end says what happened to it."""
         try:
             added = await self._add(run)

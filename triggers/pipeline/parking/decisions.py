@@ -44,7 +44,7 @@ OUTCOME_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DecisionResult:
     """The result for one parked message; ``left`` says why it stays parked, None if it was carried out."""
 
     label: ParkedLabel
@@ -53,14 +53,14 @@ class Verdict:
 
 async def decide(
     labels: Sequence[ParkedLabel], decision: OperatorDecision, *, lot: Parking, store: HistoryStore | None
-) -> Sequence[Verdict]:
+) -> Sequence[DecisionResult]:
     """Carry out a decision for parked messages of ``lot``; return the result of each.
 
     ``store`` is the history that has their entries. If ``lot`` is the lot beside it, entries and messages
     change in one step. Otherwise the entries come first. A crash in between leaves parked copies of
     duplicates, which can be decided again.
     """
-    verdicts: list[Verdict] = []
+    verdicts: list[DecisionResult] = []
     for number, (name, piece) in enumerate(_pieces(labels)):
         step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
         if decision.kind is DecisionKind.DONE and store is not None:
@@ -73,7 +73,7 @@ async def decide(
 
 
 async def _record_refused(
-    trigger: str, verdicts: Sequence[Verdict], step: OperatorDecision, lot: Parking
+    trigger: str, verdicts: Sequence[DecisionResult], step: OperatorDecision, lot: Parking
 ) -> None:
     """Record decisions that were refused; another person's decision in the meantime has its own record."""
     refused = [
@@ -98,12 +98,14 @@ async def _carry_out(
     decision: OperatorDecision,
     lot: Parking,
     settlements: Mapping[str, Settlement],
-) -> Sequence[Verdict]:
+) -> Sequence[DecisionResult]:
     if not labels:
         return []
     chosen = [Decided(label.id, label.uuid, settlements.get(label.uuid or "")) for label in labels]
     answers = await lot.decide(trigger, decision, chosen)
-    return [Verdict(label, None if done else GONE) for label, done in zip(labels, answers, strict=True)]
+    return [
+        DecisionResult(label, None if done else GONE) for label, done in zip(labels, answers, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class _Plan:
 
 async def _settle(
     trigger: str, labels: Sequence[ParkedLabel], decision: OperatorDecision, lot: Parking, store: HistoryStore
-) -> Sequence[Verdict]:
+) -> Sequence[DecisionResult]:
     """Complete the entries of parked messages and remove the messages. Without uuid: no entry."""
     plan = await _plan(trigger, labels, store)
     rest = [label for label in labels if label.id not in plan.left]
@@ -130,7 +132,10 @@ async def _settle(
     kept = {verdict.label.uuid for verdict in verdicts if verdict.left is None and _has_entry(verdict.label)}
     if vain := [settlement for uuid, settlement in plan.undone.items() if uuid not in kept]:
         await store.settle(trigger, vain)
-    return [*verdicts, *(Verdict(label, plan.left[label.id]) for label in labels if label.id in plan.left)]
+    return [
+        *verdicts,
+        *(DecisionResult(label, plan.left[label.id]) for label in labels if label.id in plan.left),
+    ]
 
 
 async def _plan(trigger: str, labels: Sequence[ParkedLabel], store: HistoryStore) -> _Plan:
@@ -169,7 +174,7 @@ async def _finish(
     lot: Parking,
     store: HistoryStore,
     settlements: Mapping[str, Settlement],
-) -> Sequence[Verdict]:
+) -> Sequence[DecisionResult]:
     """Settle and remove: in one step if the lot is beside the history, else one after the other."""
     if lot is store.parking:
         return await _carry_out(trigger, labels, decision, lot, settlements)
@@ -177,7 +182,7 @@ async def _finish(
     settled = {uuid for uuid, done in zip(settlements, answers, strict=True) if done}
     good = [label for label in labels if label.uuid not in settlements or label.uuid in settled]
     verdicts = await _carry_out(trigger, good, decision, lot, {})
-    return [*verdicts, *(Verdict(label, CHANGED) for label in labels if label not in good)]
+    return [*verdicts, *(DecisionResult(label, CHANGED) for label in labels if label not in good)]
 
 
 def _has_entry(label: ParkedLabel) -> bool:

@@ -26,7 +26,7 @@ from history.support.rendering import name_of, text_of
 from history.support.spoilt import readable
 from triggers.producer.delivery_failure import DeliveryFailureEvent
 from triggers.producer.queue.file import BUSY_TIMEOUT_SECONDS, prepare
-from triggers.producer.queue.rows import LockedRowError, Queued, Rows, UnreadableRow
+from triggers.producer.queue.rows import LockedRowError, Queued, QueueRows, UnreadableRow
 from triggers.producer.settings import DEFAULT_QUEUE_LIMIT, UNLIMITED
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -77,7 +77,7 @@ class ClientQueue:
         limit: int = DEFAULT_QUEUE_LIMIT,
         encrypt: str | Cipher | None = None,
     ) -> None:
-        self._rows = Rows(alias, cipher_of(encrypt))
+        self._rows = QueueRows(alias, cipher_of(encrypt))
         self.file = file.absolute()
         self.alias = alias
         self.limit = limit

@@ -40,7 +40,7 @@ class UnreadableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class QueueRows:
     """Writes and reads the rows of one alias; ``cipher`` is None for plain rows."""
 
     alias: str

@@ -84,7 +84,7 @@ def encode(message: Message, time_to_live: int | None = None) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class AmqpOrigin:
     """Where deliveries come from: the destination, and the worth of its count."""
 
     destination: str
@@ -100,7 +100,7 @@ class Origin:
         )
 
 
-def decode(encoded: bytes, origin: Origin, limits: Limits = NO_LIMITS) -> Message:
+def decode(encoded: bytes, origin: AmqpOrigin, limits: Limits = NO_LIMITS) -> Message:
     """Return the message of a delivery.
 
     Raises:

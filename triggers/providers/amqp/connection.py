@@ -52,7 +52,7 @@ _NEVER = {
 }
 
 
-class Connection(BrokerConnection):
+class AmqpConnection(BrokerConnection):
     """One connection to a broker of AMQP 1.0."""
 
     what = "the AMQP broker"
@@ -145,7 +145,7 @@ class Connection(BrokerConnection):
 class Link:
     """A link of a connection, in its own session; its methods are called on the connection's thread."""
 
-    def __init__(self, connection: Connection, address: str, lost: Callable[[Exception], None]) -> None:
+    def __init__(self, connection: AmqpConnection, address: str, lost: Callable[[Exception], None]) -> None:
         self.connection = connection
         self.address = address
         self.closed = False
@@ -276,7 +276,7 @@ class _Events:
     """Passes the events of a container to the objects that they concern."""
 
     def __init__(
-        self, connection: Connection, tls: TlsFiles | None, host: str, port: int, injector: Any
+        self, connection: AmqpConnection, tls: TlsFiles | None, host: str, port: int, injector: Any
     ) -> None:
         self._connection = connection
         self._tls = tls

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, cast
 
 from history.message import Message
-from triggers.providers.amqp.codec import Origin, decode, raw_fields
-from triggers.providers.amqp.connection import Connection
+from triggers.providers.amqp.codec import AmqpOrigin, decode, raw_fields
+from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.driver import driver
 from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.brokers.push_receiver import Inbox, Token
@@ -16,15 +16,15 @@ from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableErro
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AttachPoint:
     """Where a consumer attaches, and the worth of its count."""
 
     address: str
-    origin: Origin
+    origin: AmqpOrigin
 
 
 #: Declares what a consumer needs.
-Declare = Callable[[Connection], Awaitable[Found]]
+Declare = Callable[[AmqpConnection], Awaitable[AttachPoint]]
 
 #: Writes copies to the dead-letter destination, with a reason.
 DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
@@ -34,13 +34,13 @@ class AmqpConsumer:
     """A link with exactly the requested credit."""
 
     def __init__(
-        self, connect: Callable[[], Awaitable[Connection]], declare: Declare, dead_letter: DeadLetter
+        self, connect: Callable[[], Awaitable[AmqpConnection]], declare: Declare, dead_letter: DeadLetter
     ) -> None:
         self._connect = connect
         self._declare = declare
         self._dead_letter = dead_letter
         self._link: ReceiverLink | None = None
-        self._origin: Origin | None = None
+        self._origin: AmqpOrigin | None = None
         self._inbox = Inbox()
         self._wanted = 0
         self._delayed: dict[Token, None] = {}
@@ -111,7 +111,7 @@ class AmqpConsumer:
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
-        return decode(cast("bytes", raw), cast("Origin", self._origin), limits)
+        return decode(cast("bytes", raw), cast("AmqpOrigin", self._origin), limits)
 
     def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
         """Return a delivery as it came."""

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from history.shell import fail, fulfil
-from triggers.providers.amqp.connection import AmqpError, Connection, Link, error_of
+from triggers.providers.amqp.connection import AmqpConnection, AmqpError, Link, error_of
 from triggers.providers.amqp.driver import driver
 
 
@@ -19,7 +19,7 @@ class ReceiverLink(Link):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: AmqpConnection,
         address: str,
         lost: Callable[[Exception], None],
         push: Callable[[Any, bytes], None],
@@ -92,7 +92,7 @@ class ReceiverLink(Link):
 class SenderLink(Link):
     """A link that sends; each message is settled by the peer's outcome."""
 
-    def __init__(self, connection: Connection, address: str, lost: Callable[[Exception], None]) -> None:
+    def __init__(self, connection: AmqpConnection, address: str, lost: Callable[[Exception], None]) -> None:
         super().__init__(connection, address, lost)
         self._queue: deque[bytes] = deque()
         self._unsettled = 0

@@ -8,7 +8,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from history.shell import fail, fulfil
-from triggers.providers.amqp.connection import AmqpError, Connection, Link
+from triggers.providers.amqp.connection import AmqpConnection, AmqpError, Link
 from triggers.providers.amqp.driver import driver
 
 _NODE = "/management"
@@ -29,7 +29,7 @@ _CONDITIONS = {
 class Management(Link):
     """A pair of links, one for requests and one for answers."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: AmqpConnection) -> None:
         super().__init__(connection, _NODE, lambda _: None)
         self._requests: Any = None
         self._waiting: dict[str, Future[Any]] = {}

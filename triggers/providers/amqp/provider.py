@@ -11,9 +11,9 @@ from uuid import uuid4
 from history.errors import ConfigurationError, NotPermittedError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
-from triggers.providers.amqp.codec import Origin, encode, encode_unreadable
-from triggers.providers.amqp.connection import Connection
-from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
+from triggers.providers.amqp.codec import AmqpOrigin, encode, encode_unreadable
+from triggers.providers.amqp.connection import AmqpConnection
+from triggers.providers.amqp.consumer import AmqpConsumer, AttachPoint, Declare
 from triggers.providers.amqp.links import SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
 from triggers.providers.backlog import Backlog, Place
@@ -22,7 +22,7 @@ from triggers.providers.brokers.sending import dead_copy, is_later, named, no_de
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import Arrival, DeliveryLimit, Received
-from triggers.providers.rabbitmq.later import Slot, slots_of
+from triggers.providers.rabbitmq.later import DelaySlot, slots_of
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
     TEMPORARY,
@@ -80,7 +80,7 @@ class Amqp:
         self._first_count = first_count
         self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: AmqpConnection | None = None
         self._management: Management | None = None
         self._senders: dict[str, list[SenderLink]] = {}
 
@@ -119,7 +119,7 @@ class Amqp:
             raise no_delays()
         self._keep(await self._sender(connection, _address(destination, connection)))
 
-    async def _send_to_slot(self, destination: str, slot: Slot, messages: Sequence[bytes]) -> None:
+    async def _send_to_slot(self, destination: str, slot: DelaySlot, messages: Sequence[bytes]) -> None:
         """Send to the queue of one delivery time; the provider over AMQP 0-9-1 declares it alike."""
         connection = await self._connected()
         queue = slot.queue(destination)
@@ -145,7 +145,7 @@ class Amqp:
     def _keep(self, sender: SenderLink) -> None:
         self._senders.setdefault(sender.address, []).append(sender)
 
-    async def _sender(self, connection: Connection, address: str) -> SenderLink:
+    async def _sender(self, connection: AmqpConnection, address: str) -> SenderLink:
         idle = self._senders.get(address, [])
         while idle:
             sender = idle.pop()
@@ -180,33 +180,33 @@ class Amqp:
         await receiver.open()
         return receiver
 
-    async def _declare(self, destination: str, subscription: str, connection: Connection) -> Found:
+    async def _declare(self, destination: str, subscription: str, connection: AmqpConnection) -> AttachPoint:
         if not connection.is_rabbitmq:
-            return Found(destination.removeprefix(QUEUE), self._origin(destination, OTHER_AMQP))
+            return AttachPoint(destination.removeprefix(QUEUE), self._origin(destination, OTHER_AMQP))
         management = await self._managed(connection)
         if destination.startswith(QUEUE):
             queue = destination.removeprefix(QUEUE)
             queue_type = await management.queue_type(queue)
             refuse_stream(queue, queue_type)
             profile = _PROFILES.get(queue_type, OTHER_AMQP)
-            return Found(queue_address(queue), self._origin(destination, profile))
+            return AttachPoint(queue_address(queue), self._origin(destination, profile))
         queue = queue_of(destination, subscription)
         await management.declare_fanout(destination)
         await management.declare_queue(queue, arguments_of(destination, quorum=True, version=4))
         await management.bind(destination, queue)
-        return Found(queue_address(queue), self._origin(destination, AMQP_QUORUM))
+        return AttachPoint(queue_address(queue), self._origin(destination, AMQP_QUORUM))
 
-    async def _declare_temporary(self, queue: str, connection: Connection) -> Found:
+    async def _declare_temporary(self, queue: str, connection: AmqpConnection) -> AttachPoint:
         if not connection.is_rabbitmq:
             raise ConfigurationError(
                 "reply_to", "this broker has no temporary queues that doubtless can use", "use RabbitMQ 4"
             )
         management = await self._managed(connection)
         await management.declare_queue(queue, {"x-queue-type": "classic"}, exclusive=True)
-        return Found(queue_address(queue), self._origin(queue, AMQP_CLASSIC))
+        return AttachPoint(queue_address(queue), self._origin(queue, AMQP_CLASSIC))
 
-    def _origin(self, destination: str, profile: TrustProfile) -> Origin:
-        return Origin(destination=destination, profile=profile, first_count=self._first_count)
+    def _origin(self, destination: str, profile: TrustProfile) -> AmqpOrigin:
+        return AmqpOrigin(destination=destination, profile=profile, first_count=self._first_count)
 
     async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
         """Send copies to a destination with its own queue, so that nobody need have subscribed."""
@@ -215,7 +215,7 @@ class Amqp:
             await self._declare(destination, "letters", connection)
         await self._send(destination, [_letter(delivery, reason) for delivery in received])
 
-    async def _managed(self, connection: Connection) -> Management:
+    async def _managed(self, connection: AmqpConnection) -> Management:
         if (
             self._management is None
             or self._management.closed
@@ -226,10 +226,10 @@ class Amqp:
             self._management = management
         return self._management
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> AmqpConnection:
         with self._lock:
             if self._connection is None or self._connection.over:
-                self._connection = Connection(self._url, self._shell)
+                self._connection = AmqpConnection(self._url, self._shell)
                 self._senders = {}
                 self._connection.start()
             connection = self._connection
@@ -276,7 +276,7 @@ class Amqp:
         connection = await self._connected()
         return [await self._backlog(connection, *pair) for pair in places]
 
-    async def _backlog(self, connection: Connection, destination: str, subscription: str) -> Backlog:
+    async def _backlog(self, connection: AmqpConnection, destination: str, subscription: str) -> Backlog:
         unknown = unknown_backlog(destination, subscription)
         if not connection.is_rabbitmq:
             return unknown
@@ -295,7 +295,7 @@ class Amqp:
             await connection.close()
 
 
-def _address(destination: str, connection: Connection) -> str:
+def _address(destination: str, connection: AmqpConnection) -> str:
     if not connection.is_rabbitmq:
         return destination.removeprefix(QUEUE)
     if destination.startswith((QUEUE, TEMPORARY)):

@@ -16,7 +16,7 @@ from triggers.providers.jms.receiver import JmsReceiver
 from triggers.providers.provider import Limits
 
 
-class DriverThread(driver_thread.DriverThread):
+class JmsDriverThread(driver_thread.DriverThread):
     """A thread in which Java works."""
 
     def __init__(self, name: str) -> None:
@@ -28,7 +28,7 @@ class AsyncJmsProvider:
 
     def __init__(self, link: JmsLink) -> None:
         self._client = JmsClient(link)
-        self._thread = DriverThread("doubtless-jms")
+        self._thread = JmsDriverThread("doubtless-jms")
 
     def for_asyncio(self) -> "AsyncJmsProvider":
         """Return itself."""
@@ -41,11 +41,11 @@ class AsyncJmsProvider:
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncJmsReceiver":
         """Open a consumer, as the blocking form, with its own thread."""
         opening = self._client.open_receiver(destination, subscription=subscription, name=name)
-        return await AsyncJmsReceiver.opened(DriverThread(f"doubtless-jms-{name}"), opening)
+        return await AsyncJmsReceiver.opened(JmsDriverThread(f"doubtless-jms-{name}"), opening)
 
     async def open_temporary(self, purpose: str) -> "tuple[str, AsyncJmsReceiver]":
         """Open the only consumer of a temporary queue."""
-        thread = DriverThread(f"doubtless-jms-{purpose}")
+        thread = JmsDriverThread(f"doubtless-jms-{purpose}")
         try:
             name, receiver = await thread.do(self._client.open_temporary(purpose))
         except BaseException:

@@ -66,7 +66,7 @@ class JmsClient:
 
     async def open_temporary(self, purpose: str) -> tuple[str, JmsReceiver]:
         """Open the only consumer of a temporary queue, which ends with its connection."""
-        receiver = TemporaryReceiver(
+        receiver = TemporaryQueueReceiver(
             self._link, Target("temporary", purpose, purpose), subscription="temporary", left=lambda: None
         )
         await receiver.open()
@@ -85,7 +85,7 @@ class JmsClient:
         self._sender.close()
 
 
-class TemporaryReceiver(JmsReceiver):
+class TemporaryQueueReceiver(JmsReceiver):
     """The consumer of a temporary queue, which is made with its connection and ends with it.
 
     If the connection is lost, the queue and its messages are lost: every later ``receive`` raises an error.

@@ -19,7 +19,7 @@ from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import RAW_BODY, decode, message_id_of, raw, with_reason
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.targets import Target
-from triggers.providers.jms.window import Delivery, Window
+from triggers.providers.jms.window import Window, WindowDelivery
 from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,
@@ -63,8 +63,8 @@ class JmsReceiver:
         self._connection: Any = None
         self._lost: threading.Event = threading.Event()
         self._idle: deque[Window] = deque()
-        self._held: dict[Delivery, None] = {}
-        self._later: list[Delivery] = []
+        self._held: dict[WindowDelivery, None] = {}
+        self._later: list[WindowDelivery] = []
         self._giving_back = threading.Lock()
         self._receiving = threading.Lock()
         self._asked_at = time.monotonic()
@@ -96,7 +96,7 @@ class JmsReceiver:
                 if taken or self._asked_at >= deadline:
                     return [self._received(delivery) for delivery in taken]
 
-    def _take(self, limit: int, until: float) -> list[Delivery]:
+    def _take(self, limit: int, until: float) -> list[WindowDelivery]:
         """Take the messages that are there; if there are none, wait for one."""
         if taken := self._take_at_once(limit):
             return taken
@@ -110,7 +110,7 @@ class JmsReceiver:
         delivery = self._ask(self._idle.popleft() if self._idle else self._open_window(), patience)
         return [] if delivery is None else [delivery]
 
-    def _take_at_once(self, limit: int) -> list[Delivery]:
+    def _take_at_once(self, limit: int) -> list[WindowDelivery]:
         """Ask each session that holds nothing, then new ones, as long as there are more messages."""
         idle = [self._idle.popleft() for _ in range(min(limit, len(self._idle)))]
         taken = [delivery for delivery in [self._ask(window, 0.0) for window in idle] if delivery is not None]
@@ -119,13 +119,13 @@ class JmsReceiver:
                 taken.append(delivery)
         return taken
 
-    def _ask(self, window: Window, seconds: float) -> Delivery | None:
+    def _ask(self, window: Window, seconds: float) -> WindowDelivery | None:
         """Wait for a message; a session that gets none becomes idle."""
         message = window.receive(seconds)
         if message is None:
             self._idle.append(window)
             return None
-        delivery = Delivery(window, message, message_id_of(message))
+        delivery = WindowDelivery(window, message, message_id_of(message))
         self._held[delivery] = None
         return delivery
 
@@ -137,7 +137,7 @@ class JmsReceiver:
         """
         return (self._target.is_shared and self._link.pulls) or not (self._held or self._later)
 
-    def _received(self, delivery: Delivery) -> Received:
+    def _received(self, delivery: WindowDelivery) -> Received:
         received = read(
             partial(decode, self._link, delivery.message, self.limits),
             handle=delivery,
@@ -154,7 +154,7 @@ class JmsReceiver:
         """Acknowledge each separately; a message that cannot be copied whole moves to the dead letters."""
         with self._failing_whole("acknowledging"):
             for arrival in received:
-                delivery = cast("Delivery", arrival.handle)
+                delivery = cast("WindowDelivery", arrival.handle)
                 if delivery.answered:
                     continue
                 self._check(delivery)
@@ -171,7 +171,7 @@ class JmsReceiver:
         """
         due = time.monotonic() + delay.total_seconds()
         for arrival in received:
-            delivery = cast("Delivery", arrival.handle)
+            delivery = cast("WindowDelivery", arrival.handle)
             if delivery.answered or delivery not in self._held:
                 continue
             delivery.answered, delivery.due = True, due
@@ -197,13 +197,13 @@ class JmsReceiver:
         """Move these to the queue ``DLQ.<name>``, unchanged except for the reason, and acknowledge them."""
         with self._failing_whole("dead-lettering"):
             for arrival in received:
-                delivery = cast("Delivery", arrival.handle)
+                delivery = cast("WindowDelivery", arrival.handle)
                 if not delivery.answered:
                     self._check(delivery)
                     self._move(delivery, reason)
                     self._free(delivery)
 
-    def _move(self, delivery: Delivery, reason: str) -> None:
+    def _move(self, delivery: WindowDelivery, reason: str) -> None:
         added = {REASON: reason, SUBSCRIPTION: self._subscription}
         with_reason(
             delivery.message,
@@ -212,7 +212,7 @@ class JmsReceiver:
         )
         delivery.window.move(delivery.message, self._target.dead_letters)
 
-    def _free(self, delivery: Delivery) -> None:
+    def _free(self, delivery: WindowDelivery) -> None:
         delivery.answered = True
         del self._held[delivery]
         self._idle.append(delivery.window)
@@ -279,7 +279,7 @@ class JmsReceiver:
     def _open_window(self) -> Window:
         return Window.open(self._link, self._connection, self._target, self._durable()[1])
 
-    def _check(self, delivery: Delivery | None = None) -> None:
+    def _check(self, delivery: WindowDelivery | None = None) -> None:
         if self._lost.is_set() or (delivery is not None and delivery not in self._held):
             raise ProviderUnavailableError("the JMS provider", "it had ended the connection")
 
@@ -307,6 +307,6 @@ class JmsReceiver:
             jms_jvm.close_quietly(connection)
 
 
-def _id_of(delivery: Delivery) -> str:
+def _id_of(delivery: WindowDelivery) -> str:
     """Return the JMSMessageID, which the provider gave; without one, a unique id."""
     return delivery.message_id or uuid4().hex

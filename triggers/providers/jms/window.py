@@ -80,7 +80,7 @@ class Window:
 
 
 @dataclass(eq=False, slots=True)
-class Delivery:
+class WindowDelivery:
     """One delivery: the handle of what a receiver hands over. ``opaque``: we have no copy of its body."""
 
     window: Window

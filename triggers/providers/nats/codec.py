@@ -47,7 +47,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class NatsDelivered:
     """A message as it came, and from where; ``answer`` is the subject that takes its acknowledgement.
 
     ``count`` is how often it was delivered, ``stored`` when the stream took it, in ns since 1970.
@@ -68,7 +68,7 @@ class Delivered:
         return f"ID:{self.stream}:{self.sequence}:{self.stored}"
 
 
-def delivered(subject: str, answer: str, payload: bytes, headers: Mapping[str, str] | None) -> Delivered:
+def delivered(subject: str, answer: str, payload: bytes, headers: Mapping[str, str] | None) -> NatsDelivered:
     """Return what came, from its parts.
 
     Source: ADR-15 of NATS: ``$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<...>.<time>.<pending>``,
@@ -82,7 +82,9 @@ def delivered(subject: str, answer: str, payload: bytes, headers: Mapping[str, s
         raise ValueError(f"{answer!r} is not a subject for answers")
     first = 2 if len(tokens) == 9 else 4  # noqa: PLR2004
     stream, _, count, sequence, _, stored = tokens[first : first + 6]
-    return Delivered(subject, answer, payload, headers or {}, stream, int(sequence), int(count), int(stored))
+    return NatsDelivered(
+        subject, answer, payload, headers or {}, stream, int(sequence), int(count), int(stored)
+    )
 
 
 def encode(message: Message) -> Published:
@@ -114,7 +116,7 @@ def _fits(name: str, text: str) -> bool:
     )
 
 
-def decode(came: Delivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LIMITS) -> Message:
+def decode(came: NatsDelivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LIMITS) -> Message:
     """Return the message that came, with its delivery count.
 
     Raises:
@@ -136,7 +138,7 @@ def decode(came: Delivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LI
     return make(headers, decode_body(content_type, None, came.payload))
 
 
-def raw_fields(came: Delivered) -> dict[bytes, bytes]:
+def raw_fields(came: NatsDelivered) -> dict[bytes, bytes]:
     """Return a message as it came."""
     headers = {name.encode("utf-8", "surrogatepass"): text.encode() for name, text in came.headers.items()}
     position = {

@@ -19,7 +19,7 @@ from history.support.forks import at_fork, keep
 from history.support.tls import stays_wrong
 from triggers.providers.brokers.connection import CONNECT_PATIENCE, BrokerConnection
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.nats.replies import ForbiddenError, NobodyError, Replies
+from triggers.providers.nats.replies import ForbiddenError, NatsReplies, NobodyError
 from triggers.providers.nats.settings import NatsSettings
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -65,7 +65,7 @@ _NEVER = {
 }
 
 
-class Connection(BrokerConnection):
+class NatsConnection(BrokerConnection):
     """One connection to a NATS server; :attr:`native` and :attr:`replies` are used on its thread only."""
 
     what = "NATS"
@@ -82,7 +82,7 @@ class Connection(BrokerConnection):
         #: Called on the thread with the error when the connection ends.
         self.lost: set[Callable[[Exception], None]] = set()
         self.native: Any = None
-        self.replies: Replies = cast("Replies", None)
+        self.replies: NatsReplies = cast("NatsReplies", None)
         #: The subjects that are known to have a stream.
         self.streamed: set[str] = set()
 
@@ -195,7 +195,7 @@ class Connection(BrokerConnection):
             **account,
         )
         self._check_secure()
-        self.replies = Replies(native)
+        self.replies = NatsReplies(native)
         await self.replies.open()
 
     def _secretly(self, secret: str) -> Callable[[], str]:
@@ -310,5 +310,5 @@ def _finish(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def _belongs_to_the_parent(connection: Connection) -> None:
+def _belongs_to_the_parent(connection: NatsConnection) -> None:
     connection.abandon()

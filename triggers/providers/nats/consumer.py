@@ -14,14 +14,14 @@ from typing import Any, cast
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.providers.brokers.push_receiver import Inbox, Token
-from triggers.providers.nats.codec import Delivered, decode, delivered, raw_fields
-from triggers.providers.nats.connection import ANSWER, Connection
+from triggers.providers.nats.codec import NatsDelivered, decode, delivered, raw_fields
+from triggers.providers.nats.connection import ANSWER, NatsConnection
 from triggers.providers.nats.settings import UNLIMITED
 from triggers.providers.nats.streams import Bound
 from triggers.providers.provider import AT_ONCE, NO_LIMITS, Limits, ProviderUnavailableError, Received
 
 #: Finds or makes the durable consumer, on the connection's thread.
-Bind = Callable[[Connection], Coroutine[Any, Any, Bound]]
+Bind = Callable[[NatsConnection], Coroutine[Any, Any, Bound]]
 
 #: Writes copies to the dead-letter subject, with a reason.
 DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
@@ -47,7 +47,7 @@ class Pulls:
     withdrawn. To get nothing more, we stop listening: the server then skips the request.
     """
 
-    def __init__(self, connection: Connection, bound: Bound, inbox: Inbox) -> None:
+    def __init__(self, connection: NatsConnection, bound: Bound, inbox: Inbox) -> None:
         self._connection = connection
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{bound.stream}.{bound.durable}"
         self._inbox = inbox
@@ -190,7 +190,7 @@ class NatsConsumer:
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[Connection]],
+        connect: Callable[[], Awaitable[NatsConnection]],
         bind: Bind,
         dead_letter: DeadLetter,
         count_of: CountOf,
@@ -199,7 +199,7 @@ class NatsConsumer:
         self._bind = bind
         self._dead_letter = dead_letter
         self._count_of = count_of
-        self._connection: Connection | None = None
+        self._connection: NatsConnection | None = None
         self._pulls: Pulls | None = None
         self._bound: Bound | None = None
         self._rejected: set[Token] = set()
@@ -307,12 +307,12 @@ class NatsConsumer:
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
-        came = cast("Delivered", raw)
+        came = cast("NatsDelivered", raw)
         return decode(came, self._count_of(came.count), limits)
 
     def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
         """Return an unreadable delivery as it came."""
-        return raw_fields(cast("Delivered", raw))
+        return raw_fields(cast("NatsDelivered", raw))
 
     async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (the pulls know)
         """Give back everything unsettled, and ask for nothing more."""
@@ -330,13 +330,13 @@ class NatsConsumer:
 
         await connection.do("leaving", leave)
 
-    def _living(self) -> tuple[Connection, Pulls]:
+    def _living(self) -> tuple[NatsConnection, Pulls]:
         if self._connection is None or self._pulls is None or self._connection.over:
             raise ProviderUnavailableError("NATS", "using a connection that has ended")
         return self._connection, self._pulls
 
 
-async def _begin(connection: Connection, bound: Bound, inbox: Inbox) -> Pulls:
+async def _begin(connection: NatsConnection, bound: Bound, inbox: Inbox) -> Pulls:
     pulls = Pulls(connection, bound, inbox)
     connection.lost.add(pulls.lose)
     return pulls

@@ -19,8 +19,8 @@ from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver, Token
 from triggers.providers.brokers.sending import dead_copy, is_later, named
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.nats.codec import Delivered, Published, encode, later, letter_of
-from triggers.providers.nats.connection import Connection, refusal
+from triggers.providers.nats.codec import NatsDelivered, Published, encode, later, letter_of
+from triggers.providers.nats.connection import NatsConnection, refusal
 from triggers.providers.nats.consumer import NatsConsumer
 from triggers.providers.nats.replies import NobodyError
 from triggers.providers.nats.settings import NatsSettings, check_subject, dead_letters_of, later_of
@@ -28,7 +28,7 @@ from triggers.providers.nats.streams import backlogs_of, bind, limit_of, stream_
 from triggers.providers.provider import Arrival, DeliveryLimit, ProviderUnavailableError, Received
 
 #: Sends to a subject, on the connection's thread.
-Publish = Callable[[Connection, str, Sequence[Published], NatsSettings], Coroutine[Any, Any, None]]
+Publish = Callable[[NatsConnection, str, Sequence[Published], NatsSettings], Coroutine[Any, Any, None]]
 
 #: A message, and its subject.
 Addressed = tuple[str, Published]
@@ -41,7 +41,7 @@ PATIENCE = 20.0
 
 
 async def publish(
-    connection: Connection, subject: str, messages: Sequence[Published], settings: NatsSettings
+    connection: NatsConnection, subject: str, messages: Sequence[Published], settings: NatsSettings
 ) -> None:
     """Send in order, and return when the subject's stream has all of them; a missing stream is made.
 
@@ -63,7 +63,7 @@ async def publish(
 
 
 async def publish_later(
-    connection: Connection, subject: str, messages: Sequence[Published], settings: NatsSettings
+    connection: NatsConnection, subject: str, messages: Sequence[Published], settings: NatsSettings
 ) -> None:
     """Send messages that wait in the subject's stream until they are due; raises as :func:`publish`."""
     await _look(connection, subject, settings)
@@ -79,14 +79,14 @@ async def publish_later(
             )
 
 
-async def _look(connection: Connection, subject: str, settings: NatsSettings) -> None:
+async def _look(connection: NatsConnection, subject: str, settings: NatsSettings) -> None:
     """Look for the stream once a connection: without one, another listener might answer for the subject."""
     if subject not in connection.streamed:
         await stream_of(connection, subject, settings)
         connection.streamed.add(subject)
 
 
-async def _send(connection: Connection, addressed: Sequence[Addressed]) -> list[Addressed]:
+async def _send(connection: NatsConnection, addressed: Sequence[Addressed]) -> list[Addressed]:
     """Send messages; return the ones without a stream."""
     answers = [
         await connection.replies.request(subject, message.payload, message.headers)
@@ -148,7 +148,7 @@ class Nats:
         self._settings = settings
         self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: NatsConnection | None = None
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -215,7 +215,7 @@ class Nats:
             "making the stream of the dead letters", partial(stream_of, connection, letters, self._settings)
         )
         for delivery in received:
-            came = cast("Delivered", cast("Token", delivery.handle).tag)
+            came = cast("NatsDelivered", cast("Token", delivery.handle).tag)
             letter = (
                 encode(dead_copy(delivery.message, reason))
                 if isinstance(delivery, Arrival)
@@ -223,10 +223,10 @@ class Nats:
             )
             await self._publish(dead_letters_of(came.subject), [letter])
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> NatsConnection:
         with self._lock:
             if self._connection is None or self._connection.over:
-                self._connection = Connection(self._url, self._settings, self._shell)
+                self._connection = NatsConnection(self._url, self._settings, self._shell)
                 self._connection.start()
             connection = self._connection
         await connection.opened()
@@ -262,4 +262,4 @@ class Nats:
 
 
 def _name_of(raw: object) -> str:
-    return raw.name if isinstance(raw, Delivered) else ""
+    return raw.name if isinstance(raw, NatsDelivered) else ""

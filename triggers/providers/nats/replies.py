@@ -17,7 +17,7 @@ class ForbiddenError(Exception):
     """The account may not do something; the text is the server's."""
 
 
-class Replies:
+class NatsReplies:
     """The answers to one connection's requests; used on its thread only."""
 
     def __init__(self, native: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from triggers.providers.backlog import Backlog, Place
-from triggers.providers.nats.connection import ANSWER, Connection, driver
+from triggers.providers.nats.connection import ANSWER, NatsConnection, driver
 from triggers.providers.nats.settings import UNLIMITED, NatsSettings, has_wildcards, later_of, plain
 from triggers.providers.provider import DeliveryLimit
 
@@ -32,7 +32,7 @@ class Bound:
     max_deliver: int
 
 
-async def stream_of(connection: Connection, subject: str, settings: NatsSettings) -> str:
+async def stream_of(connection: NatsConnection, subject: str, settings: NatsSettings) -> str:
     """Return the name of the stream that has a subject; if none has it, make one, named like the subject.
 
     Raises:
@@ -50,11 +50,11 @@ async def stream_of(connection: Connection, subject: str, settings: NatsSettings
     return names[0]
 
 
-async def _streams(connection: Connection, subject: str) -> list[str]:
+async def _streams(connection: NatsConnection, subject: str) -> list[str]:
     return list((await _ask(connection, "STREAM.NAMES", {"subject": subject})).get("streams") or ())
 
 
-async def _ask(connection: Connection, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+async def _ask(connection: NatsConnection, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Ask JetStream directly: only newer releases of nats-py know the newer settings of streams."""
     answer = await connection.replies.request(f"$JS.API.{what}", json.dumps(arguments).encode())
     await connection.replies.wait([answer], ANSWER)
@@ -64,7 +64,7 @@ async def _ask(connection: Connection, what: str, arguments: Mapping[str, Any]) 
     return reply
 
 
-async def _make(connection: Connection, subject: str, settings: NatsSettings) -> list[str]:
+async def _make(connection: NatsConnection, subject: str, settings: NatsSettings) -> list[str]:
     if not settings.create:
         raise ConfigurationError(
             "destination", f"NATS has no stream with the subject {subject!r}", "make one, or correct it"
@@ -92,7 +92,7 @@ async def _make(connection: Connection, subject: str, settings: NatsSettings) ->
     return [plain(subject)]
 
 
-async def bind(connection: Connection, destination: str, durable: str, settings: NatsSettings) -> Bound:
+async def bind(connection: NatsConnection, destination: str, durable: str, settings: NatsSettings) -> Bound:
     """Return a durable consumer; a missing one is made.
 
     Raises:
@@ -143,7 +143,7 @@ def _checked(stream: str, durable: str, config: Any) -> Bound:
     return Bound(stream, durable, min(waits), config.max_deliver or UNLIMITED)
 
 
-async def limit_of(connection: Connection, destination: str, durable: str) -> DeliveryLimit | None:
+async def limit_of(connection: NatsConnection, destination: str, durable: str) -> DeliveryLimit | None:
     """Return after how many deliveries a durable consumer gives a message up; None for a missing one."""
     streams = await _streams(connection, destination)
     if len(streams) != 1:
@@ -158,13 +158,13 @@ async def limit_of(connection: Connection, destination: str, durable: str) -> De
 
 
 async def backlogs_of(
-    connection: Connection, places: Sequence[Place], settings: NatsSettings
+    connection: NatsConnection, places: Sequence[Place], settings: NatsSettings
 ) -> Sequence[Backlog]:
     """Return the backlogs of the durable consumers of these places; nothing is made."""
     return [await _backlog(connection, pair, settings) for pair in places]
 
 
-async def _backlog(connection: Connection, pair: Place, settings: NatsSettings) -> Backlog:
+async def _backlog(connection: NatsConnection, pair: Place, settings: NatsSettings) -> Backlog:
     destination, subscription = pair
     of = partial(Backlog, destination=destination, subscription=subscription)
     streams = await _streams(connection, destination)

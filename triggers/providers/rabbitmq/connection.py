@@ -23,7 +23,7 @@ from triggers.providers.rabbitmq.frames import Services, driver
 _log = logging.getLogger(__name__)
 
 
-class Connection(BrokerConnection):
+class RabbitConnection(BrokerConnection):
     """One connection to RabbitMQ."""
 
     what = "RabbitMQ"
@@ -127,7 +127,7 @@ class Connection(BrokerConnection):
 class Channel:
     """A channel of a connection. Its callbacks come on the connection's thread."""
 
-    def __init__(self, connection: Connection, lost: Callable[[Exception], None]) -> None:
+    def __init__(self, connection: RabbitConnection, lost: Callable[[Exception], None]) -> None:
         self.connection = connection
         self.closed = False
         self._lost = lost
@@ -170,7 +170,7 @@ class Channel:
         return await self.connection.ask(doing, watched)
 
     def tell(self, work: Callable[[Any], object]) -> None:
-        """Call methods of pika's channel that the broker does not answer; raises as ``Connection.tell``."""
+        """Call methods of pika's channel that the broker does not answer; raises as the connection does."""
         self.connection.tell(lambda: None if self.closed else work(self.pika))
 
     def close_soon(self) -> None:

@@ -11,7 +11,7 @@ from history.message import Message
 from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 from triggers.providers.rabbitmq.codec import Origin, decode, raw_fields
-from triggers.providers.rabbitmq.connection import Channel, Connection
+from triggers.providers.rabbitmq.connection import Channel, RabbitConnection
 from triggers.providers.rabbitmq.frames import unpacked
 
 
@@ -40,7 +40,7 @@ class RabbitmqConsumer:
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[Connection]],
+        connect: Callable[[], Awaitable[RabbitConnection]],
         declare: Declare,
         dead_letter: DeadLetter,
         *,

@@ -30,14 +30,14 @@ LONGEST = (_MOST - _MARGIN) // 4
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class DelaySlot:
     """A time at which messages are due, in ms since 1970, and the width of the slot that ends there."""
 
     end: int
     width: int
 
     @classmethod
-    def of(cls, due: datetime, now: datetime) -> "Slot":
+    def of(cls, due: datetime, now: datetime) -> "DelaySlot":
         """Return the slot of a delivery time.
 
         Raises:
@@ -81,9 +81,9 @@ class Slot:
         return max(1, ceil(self.end - now.timestamp() * 1000))
 
 
-def slots_of(messages: Sequence[Message], now: datetime) -> dict[Slot, list[Message]]:
+def slots_of(messages: Sequence[Message], now: datetime) -> dict[DelaySlot, list[Message]]:
     """Return messages by their slots, the earliest first; each slot keeps the given order."""
-    slots: dict[Slot, list[Message]] = {}
+    slots: dict[DelaySlot, list[Message]] = {}
     for message in messages:
-        slots.setdefault(Slot.of(message.delivery_time or now, now), []).append(message)
+        slots.setdefault(DelaySlot.of(message.delivery_time or now, now), []).append(message)
     return dict(sorted(slots.items(), key=lambda slot: slot[0].end))

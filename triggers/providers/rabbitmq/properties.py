@@ -20,7 +20,7 @@ _LENGTH = struct.Struct(">I")
 _INTS = range(-(2**31), 2**31)
 
 
-class Properties:
+class RabbitProperties:
     """The basic properties of a message; None is absent."""
 
     content_type: str | None = None
@@ -142,14 +142,14 @@ _ENCODERS: Mapping[str, Callable[[Any], bytes]] = {
 }
 
 
-def read_properties(encoded: bytes) -> Properties:
+def read_properties(encoded: bytes) -> RabbitProperties:
     """Return the properties of a message, as they came.
 
     Raises:
         UndecodableError: a text is not UTF-8, or a header has an unknown kind.
         ValueError, struct.error, IndexError: they are cut off or garbled.
     """
-    read, offset = Properties(), 2
+    read, offset = RabbitProperties(), 2
     flags = int.from_bytes(encoded[:2])
     more = flags & 1
     while more:  # words of flags without a meaning

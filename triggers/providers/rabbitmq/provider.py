@@ -22,9 +22,9 @@ from triggers.providers.brokers.sending import dead_copy, is_later, named, refus
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import Arrival, DeliveryLimit, Received
 from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
-from triggers.providers.rabbitmq.connection import Channel, Connection
+from triggers.providers.rabbitmq.connection import Channel, RabbitConnection
 from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
-from triggers.providers.rabbitmq.later import Slot, slots_of
+from triggers.providers.rabbitmq.later import DelaySlot, slots_of
 from triggers.providers.rabbitmq.publisher import Encoded, Publisher
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
@@ -75,10 +75,10 @@ class RabbitMQ:
         self._settings = settings
         self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
-        self._receiving: Connection | None = None
+        self._receiving: RabbitConnection | None = None
         #: Sends use a separate connection: RabbitMQ stops reading from a sending connection while it is short
         #: of disk or memory. It would not read acknowledgements there, and its queues would not get shorter.
-        self._sending: Connection | None = None
+        self._sending: RabbitConnection | None = None
         self._publishers: list[Publisher] = []
 
     @classmethod
@@ -124,7 +124,7 @@ class RabbitMQ:
         finally:
             await channel.close()
 
-    async def _declare_slot(self, destination: str, slot: Slot, channel: Channel) -> str:
+    async def _declare_slot(self, destination: str, slot: DelaySlot, channel: Channel) -> str:
         queue = slot.queue(destination)
         arguments = slot.arguments(*address_of(destination), quorum=self._settings.queue_type != "classic")
         doing = f"declaring a queue for what is sent to {destination} later"
@@ -192,13 +192,13 @@ class RabbitMQ:
                 letters.append(letter_of(delivery.fields, reason))
         await self._publish(destination, letters)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> RabbitConnection:
         with self._lock:
             connection = self._receiving = self._living(self._receiving)
         await connection.opened()
         return connection
 
-    async def _connected_to_send(self) -> Connection:
+    async def _connected_to_send(self) -> RabbitConnection:
         with self._lock:
             if self._sending is not None and self._sending.process != os.getpid():
                 self._publishers = []
@@ -207,9 +207,9 @@ class RabbitMQ:
         connection.check_takes_messages()
         return connection
 
-    def _living(self, connection: Connection | None) -> Connection:
+    def _living(self, connection: RabbitConnection | None) -> RabbitConnection:
         if connection is None or connection.over:
-            connection = Connection(self._url, self._shell)
+            connection = RabbitConnection(self._url, self._shell)
             connection.start()
         return connection
 
@@ -285,7 +285,9 @@ async def _look_for_queue(destination: str, channel: Channel) -> str:
     return queue
 
 
-async def _declare_otherwise(connection: Connection, queue: str, arguments: Mapping[str, object]) -> None:
+async def _declare_otherwise(
+    connection: RabbitConnection, queue: str, arguments: Mapping[str, object]
+) -> None:
     """Declare a queue with arguments that it does not have: RabbitMQ refuses, and names the first of them."""
     # Open a channel for each: it ends if RabbitMQ refuses.
     channel = await connection.channel(lambda _: None)
@@ -309,7 +311,7 @@ async def _declare(destination: str, subscription: str, channel: Channel, *, quo
     return queue
 
 
-def _major(connection: Connection) -> int:
+def _major(connection: RabbitConnection) -> int:
     version = connection.server.get("version", "0")
     text = version.decode() if isinstance(version, bytes) else str(version)
     return int(text.partition(".")[0])

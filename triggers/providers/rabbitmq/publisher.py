@@ -9,7 +9,7 @@ from history.errors import ConfigurationError
 from history.shell import fulfil
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.rabbitmq.codec import Basic
-from triggers.providers.rabbitmq.connection import Channel, Connection, is_nack
+from triggers.providers.rabbitmq.connection import Channel, RabbitConnection, is_nack
 from triggers.providers.rabbitmq.frames import EncodedProperties, properties_of
 
 #: How many messages are on their way at a time, at most.
@@ -35,7 +35,7 @@ class Publisher:
         """Whether the channel is open."""
         return self._channel is not None and not (self._channel.closed or self._channel.connection.over)
 
-    async def open(self, connection: Connection) -> None:
+    async def open(self, connection: RabbitConnection) -> None:
         """Open the channel."""
         channel = await connection.channel(lambda _: None)
 

@@ -56,7 +56,7 @@ class Client(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class StreamScript:
     """A Lua script and the name that Redis gives it."""
 
     name: str
@@ -65,10 +65,10 @@ class Script:
 
 
 @cache
-def script(name: str) -> Script:
+def script(name: str) -> StreamScript:
     """Return ``lua/<name>.lua``, with the files that it includes."""
     text = assembled("triggers.providers.redis_streams", name)
-    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return StreamScript(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 class RedisLink:

@@ -26,7 +26,7 @@ from triggers.providers.redis_streams.link import PATIENCE, Client, RedisLink
 from triggers.providers.redis_streams.receiver import StreamReceiver
 from triggers.providers.redis_streams.settings import StreamKeys, StreamSettings, later_of, name_in_use
 from triggers.providers.redis_streams.subscriptions import (
-    Subscription,
+    StreamSubscription,
     backlogs_of,
     subscriptions_of,
     unsubscribe,
@@ -192,7 +192,7 @@ class RedisStreams:
         await receiver.open()
         return stream, receiver
 
-    async def subscriptions(self, destination: str) -> Sequence[Subscription]:
+    async def subscriptions(self, destination: str) -> Sequence[StreamSubscription]:
         """Return the subscriptions of a stream, and what each of them keeps in it.
 
         Raises:

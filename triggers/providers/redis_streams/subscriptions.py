@@ -19,7 +19,7 @@ PAGE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class StreamSubscription:
     """A consumer group of a stream.
 
     The ``pending`` entries were received and not acknowledged, the ``unread`` ones were not received.
@@ -35,7 +35,7 @@ class Subscription:
     is_more: bool = False
 
 
-async def subscriptions_of(link: RedisLink, destination: str) -> Sequence[Subscription]:
+async def subscriptions_of(link: RedisLink, destination: str) -> Sequence[StreamSubscription]:
     """Return all subscriptions of a stream, none if the stream does not exist; raises as ``link``."""
     reply = await link.run("subscriptions", StreamKeys(destination, "", "").scripted, ("", "", "", 0))
     rows = cast("list[tuple[bytes, int, int, int, bytes, bytes]]", reply or [])
@@ -44,13 +44,13 @@ async def subscriptions_of(link: RedisLink, destination: str) -> Sequence[Subscr
 
 async def _subscription(
     link: RedisLink, destination: str, row: tuple[bytes, int, int, int, bytes, bytes]
-) -> Subscription:
+) -> StreamSubscription:
     name, pending, unread, consumers, oldest, last = row
     is_more = False
     if unread < 0:
         unread, is_more = await _count(link, destination, last)
     text = name.decode(errors="backslashreplace")
-    return Subscription(text, pending, unread, consumers, _instant(oldest), is_more)
+    return StreamSubscription(text, pending, unread, consumers, _instant(oldest), is_more)
 
 
 async def _count(link: RedisLink, destination: str, last: bytes) -> tuple[int, bool]:

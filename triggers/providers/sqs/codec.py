@@ -65,7 +65,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class SqsDelivered:
     """A message as it came, with the handle that settles it; ``sent`` is in ms since 1970."""
 
     queue: str
@@ -78,7 +78,7 @@ class Delivered:
     group: str | None
 
     @classmethod
-    def of(cls, queue: str, message: Mapping[str, Any]) -> "Delivered":
+    def of(cls, queue: str, message: Mapping[str, Any]) -> "SqsDelivered":
         """Return what came, from boto3's words for it."""
         system: Mapping[str, str] = message.get("Attributes", {})
         return cls(
@@ -121,7 +121,7 @@ def _fits(name: str, text: str) -> bool:
     return name == _IDENTITY and bool(text) and not _FORBIDDEN.search(text)
 
 
-def decode(came: Delivered, limits: Limits = NO_LIMITS) -> Message:
+def decode(came: SqsDelivered, limits: Limits = NO_LIMITS) -> Message:
     """Return the message that came.
 
     SQS only guesses how often a message was delivered, so its count is -1. But if the guess is above the
@@ -177,7 +177,7 @@ def _value(attribute: Mapping[str, Any]) -> str | int | float:
         return float(text)
 
 
-def raw_fields(came: Delivered) -> dict[bytes, bytes]:
+def raw_fields(came: SqsDelivered) -> dict[bytes, bytes]:
     """Return a message as it came."""
     attributes = {
         name.encode(): str(_value(attribute)).encode() for name, attribute in came.attributes.items()
@@ -186,7 +186,7 @@ def raw_fields(came: Delivered) -> dict[bytes, bytes]:
     return {**attributes, **origin, b"body": came.body.encode()}
 
 
-def letter_of(came: Delivered, reason: str) -> Sent:
+def letter_of(came: SqsDelivered, reason: str) -> Sent:
     """Return a dead letter for an unreadable message: as it came, with the reason.
 
     SQS allows ten attributes, so some may be cut. The list of parked messages also holds the reason.

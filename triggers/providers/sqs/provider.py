@@ -13,7 +13,7 @@ from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.sending import dead_copy, is_later, named
 from triggers.providers.provider import Arrival, DeliveryLimit, ProviderUnavailableError, Received
-from triggers.providers.sqs.codec import Delivered, Sent, encode, letter_of
+from triggers.providers.sqs.codec import Sent, SqsDelivered, encode, letter_of
 from triggers.providers.sqs.link import LARGEST, MOST, QueueGoneError, SqsLink, failed_of
 from triggers.providers.sqs.receiver import SqsReceiver
 from triggers.providers.sqs.settings import FIFO, SqsSettings, dead_letters_of
@@ -26,7 +26,7 @@ NO_GROUP = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class SqsOutgoing:
     """A message for a queue; ``name`` is its JMSMessageID, ``delay`` in seconds."""
 
     sent: Sent
@@ -35,7 +35,7 @@ class Outgoing:
     delay: int
 
 
-def send(link: SqsLink, queue: str, messages: Sequence[Outgoing]) -> None:
+def send(link: SqsLink, queue: str, messages: Sequence[SqsOutgoing]) -> None:
     """Send in order.
 
     Raises:
@@ -52,7 +52,7 @@ def send(link: SqsLink, queue: str, messages: Sequence[Outgoing]) -> None:
             _send(link, queue, chunk)
 
 
-def _check(queue: str, message: Outgoing) -> None:
+def _check(queue: str, message: SqsOutgoing) -> None:
     if message.sent.size > LARGEST:
         problem = f"it has {message.sent.size} bytes, and SQS takes {LARGEST}"
         raise ConfigurationError("message", problem, "send less, or a reference to it")
@@ -64,8 +64,8 @@ def _check(queue: str, message: Outgoing) -> None:
         raise ConfigurationError("delivery_time", problem, "send it when it is due, or to a standard queue")
 
 
-def _chunks(messages: Sequence[Outgoing]) -> list[list[Outgoing]]:
-    chunks: list[list[Outgoing]] = []
+def _chunks(messages: Sequence[SqsOutgoing]) -> list[list[SqsOutgoing]]:
+    chunks: list[list[SqsOutgoing]] = []
     size = 0
     for message in messages:
         size += message.sent.size
@@ -76,7 +76,7 @@ def _chunks(messages: Sequence[Outgoing]) -> list[list[Outgoing]]:
     return chunks
 
 
-def _send(link: SqsLink, queue: str, chunk: Sequence[Outgoing]) -> None:
+def _send(link: SqsLink, queue: str, chunk: Sequence[SqsOutgoing]) -> None:
     doing = f"sending to {queue!r}"
     entries = [_entry(queue, str(number), message) for number, message in enumerate(chunk)]
     address = link.address_of(queue)
@@ -87,7 +87,7 @@ def _send(link: SqsLink, queue: str, chunk: Sequence[Outgoing]) -> None:
         raise ProviderUnavailableError("SQS", f"{doing}: {problem}")
 
 
-def _entry(queue: str, number: str, message: Outgoing) -> dict[str, Any]:
+def _entry(queue: str, number: str, message: SqsOutgoing) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "Id": number,
         "MessageBody": message.sent.body,
@@ -152,7 +152,7 @@ class Sqs:
         await self._send(queue, [_outgoing(message, now) for message in messages])
         return [message.message_id or "" for message in messages]
 
-    async def _send(self, queue: str, messages: Sequence[Outgoing]) -> None:
+    async def _send(self, queue: str, messages: Sequence[SqsOutgoing]) -> None:
         if messages:
             await self._shell.call("doubtless-sqs-send", partial(send, self._link, queue, messages))
 
@@ -170,15 +170,15 @@ class Sqs:
         return receiver
 
     async def _dead_letter(self, queue: str, received: Sequence[Received], reason: str) -> None:
-        letters: list[Outgoing] = []
+        letters: list[SqsOutgoing] = []
         for delivery in received:
-            came = cast("Delivered", delivery.handle)
+            came = cast("SqsDelivered", delivery.handle)
             if isinstance(delivery, Arrival):
                 letter = encode(dead_copy(delivery.message, reason))
             else:
                 letter = letter_of(came, reason)
             # FIFO queues deduplicate retries by this id, such as those after a crash.
-            letters.append(Outgoing(letter, came.message_id, came.group, 0))
+            letters.append(SqsOutgoing(letter, came.message_id, came.group, 0))
         await self._send(queue, letters)
 
     async def ping(self) -> None:
@@ -212,9 +212,9 @@ class Sqs:
         """Do nothing: boto3 keeps only connections, which end with it."""
 
 
-def _outgoing(message: Message, now: datetime) -> Outgoing:
+def _outgoing(message: Message, now: datetime) -> SqsOutgoing:
     delay = 0
     if is_later(message, now):
         due = cast("datetime", message.delivery_time)
         delay = ceil((due - now).total_seconds())
-    return Outgoing(encode(message), message.message_id or "", message.group_id, delay)
+    return SqsOutgoing(encode(message), message.message_id or "", message.group_id, delay)

@@ -20,7 +20,7 @@ from triggers.providers.provider import (
     ProviderUnavailableError,
     Received,
 )
-from triggers.providers.sqs.codec import Delivered, decode, raw_fields
+from triggers.providers.sqs.codec import SqsDelivered, decode, raw_fields
 from triggers.providers.sqs.link import MOST, QueueGoneError, SqsLink, failed_of, in_tens
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class SqsReceiver:
         if limit < 1:
             raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         seconds = min(_LONGEST_WAIT, max(0, ceil(wait.total_seconds())))
-        came: Sequence[Delivered] = await self._call(partial(self._fetch, limit, seconds))
+        came: Sequence[SqsDelivered] = await self._call(partial(self._fetch, limit, seconds))
         limits = self.limits
         return [
             read(
@@ -81,9 +81,9 @@ class SqsReceiver:
             for message in came
         ]
 
-    def _fetch(self, limit: int, seconds: int) -> Sequence[Delivered]:
+    def _fetch(self, limit: int, seconds: int) -> Sequence[SqsDelivered]:
         """Ask once, and again while requests come back full."""
-        messages: list[Delivered] = []
+        messages: list[SqsDelivered] = []
         while True:
             asked = min(MOST, limit - len(messages))
             try:
@@ -96,7 +96,7 @@ class SqsReceiver:
             if len(came) < asked or len(messages) >= limit:
                 return messages
 
-    def _ask(self, count: int, seconds: int) -> list[Delivered]:
+    def _ask(self, count: int, seconds: int) -> list[SqsDelivered]:
         try:
             answer = self._link.call(
                 "receiving",
@@ -112,14 +112,14 @@ class SqsReceiver:
             self._link.forget(self._queue)
             raise
         until = time.monotonic() + LONGEST_HOLD
-        came = [Delivered.of(self._queue, message) for message in answer.get("Messages") or ()]
+        came = [SqsDelivered.of(self._queue, message) for message in answer.get("Messages") or ()]
         with self._lock:
             self._held.update((message.receipt, until) for message in came)
         return came
 
-    def _mine(self, received: Sequence[Received]) -> list[Delivered]:
+    def _mine(self, received: Sequence[Received]) -> list[SqsDelivered]:
         """Remove these from what is held: whatever SQS answers, they are not renewed any more."""
-        came = [cast("Delivered", delivery.handle) for delivery in received]
+        came = [cast("SqsDelivered", delivery.handle) for delivery in received]
         with self._lock:
             return [message for message in came if self._held.pop(message.receipt, None) is not None]
 
@@ -129,7 +129,7 @@ class SqsReceiver:
         if mine:
             await self._call(partial(self._delete, mine))
 
-    def _delete(self, came: Sequence[Delivered]) -> None:
+    def _delete(self, came: Sequence[SqsDelivered]) -> None:
         for chunk in in_tens(came):
             entries = [{"Id": str(n), "ReceiptHandle": message.receipt} for n, message in enumerate(chunk)]
             self._batch("acknowledging", "delete_message_batch", entries)
@@ -163,7 +163,9 @@ class SqsReceiver:
         """Copy these, with the reason, then delete them: a crash in between leaves both."""
         with self._lock:
             mine = [
-                delivery for delivery in received if cast("Delivered", delivery.handle).receipt in self._held
+                delivery
+                for delivery in received
+                if cast("SqsDelivered", delivery.handle).receipt in self._held
             ]
         if mine:
             await self._dead_letter(mine, reason)
@@ -194,5 +196,5 @@ class SqsReceiver:
             await self._call(partial(self._hide, held, 0))
 
 
-def _name_of(came: Delivered) -> str:
+def _name_of(came: SqsDelivered) -> str:
     return f"{came.queue}:{came.message_id}"

@@ -55,7 +55,7 @@ class Signed:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ArithmeticChain:
     """Additions and subtractions, or multiplications and divisions, from left to right."""
 
     first: "Node"
@@ -130,5 +130,17 @@ class Or:
 
 
 Node = (
-    Constant | Identifier | Path | Signed | Chain | Comparison | Between | In | Like | IsNull | Not | And | Or
+    Constant
+    | Identifier
+    | Path
+    | Signed
+    | ArithmeticChain
+    | Comparison
+    | Between
+    | In
+    | Like
+    | IsNull
+    | Not
+    | And
+    | Or
 )

@@ -10,7 +10,7 @@ from typing import cast
 
 from triggers.selectors.parsing import nodes
 from triggers.selectors.parsing.like import EscapeError, compile_like
-from triggers.selectors.parsing.tokens import LONGEST, Cursor, Sort, Token
+from triggers.selectors.parsing.tokens import LONGEST, Cursor, SelectorToken, Sort
 from triggers.selectors.parsing.values import CONDITIONS, FILTER_HEADERS, NUMBERS, SELECTOR_HEADERS, kind_of
 
 #: How deep parentheses, NOT and signs may nest: far from Python's own limit, and from what anybody can read.
@@ -84,7 +84,7 @@ class _Parser:
         self._check(node, start, wanted)
         return node
 
-    def _check(self, node: nodes.Node, start: Token, wanted: frozenset[nodes.ValueKind]) -> None:
+    def _check(self, node: nodes.Node, start: SelectorToken, wanted: frozenset[nodes.ValueKind]) -> None:
         node_kind = kind_of(node)
         if node_kind not in wanted:
             expected = "a number" if wanted is NUMBERS else "a condition such as JMSPriority > 4"
@@ -109,7 +109,7 @@ class _Parser:
             case _:
                 return self._marked(token, floor)
 
-    def _marked(self, token: Token, floor: Power) -> nodes.Node:
+    def _marked(self, token: SelectorToken, floor: Power) -> nodes.Node:
         """Read an expression that begins with a symbol or a keyword."""
         cursor = self._cursor
         if cursor.take("TRUE", "FALSE"):
@@ -138,7 +138,7 @@ class _Parser:
         self._cursor.advance()
         return nodes.Constant(-number if negative else number)
 
-    def _infix(self, left: nodes.Node, start: Token, power: Power) -> nodes.Node:
+    def _infix(self, left: nodes.Node, start: SelectorToken, power: Power) -> nodes.Node:
         match power:
             case Power.OR:
                 return nodes.Or(self._operands(left, start, power))
@@ -152,7 +152,7 @@ class _Parser:
                     self._cursor.fail("AND, OR or the end, because comparisons cannot follow each other")
                 return test
 
-    def _operands(self, left: nodes.Node, start: Token, power: Power) -> tuple[nodes.Node, ...]:
+    def _operands(self, left: nodes.Node, start: SelectorToken, power: Power) -> tuple[nodes.Node, ...]:
         self._check(left, start, CONDITIONS)
         operands = [left]
         while self._power() is power:
@@ -160,15 +160,15 @@ class _Parser:
             operands.append(self._checked(Power(power + 1), CONDITIONS))
         return tuple(operands)
 
-    def _chain(self, left: nodes.Node, start: Token, power: Power) -> nodes.Chain:
+    def _chain(self, left: nodes.Node, start: SelectorToken, power: Power) -> nodes.ArithmeticChain:
         self._check(left, start, NUMBERS)
         rest: list[tuple[nodes.ArithmeticSign, nodes.Node]] = []
         while self._power() is power:
             sign = cast("nodes.ArithmeticSign", self._cursor.advance().text)
             rest.append((sign, self._checked(Power(power + 1), NUMBERS)))
-        return nodes.Chain(left, tuple(rest))
+        return nodes.ArithmeticChain(left, tuple(rest))
 
-    def _comparison(self, left: nodes.Node, start: Token) -> nodes.Node:
+    def _comparison(self, left: nodes.Node, start: SelectorToken) -> nodes.Node:
         cursor = self._cursor
         operator = cursor.advance().text
         if operator == "IS":
@@ -190,12 +190,12 @@ class _Parser:
             case _:
                 return self._compared(left, start, cast("nodes.ComparisonSign", operator))
 
-    def _identifier(self, node: nodes.Node, start: Token) -> nodes.Identifier | nodes.Path:
+    def _identifier(self, node: nodes.Node, start: SelectorToken) -> nodes.Identifier | nodes.Path:
         if not isinstance(node, nodes.Identifier | nodes.Path):
             self._cursor.fail("a header or property before IS NULL, IN and LIKE", at=start)
         return node
 
-    def _text(self, node: nodes.Node, start: Token) -> nodes.Identifier | nodes.Path:
+    def _text(self, node: nodes.Node, start: SelectorToken) -> nodes.Identifier | nodes.Path:
         """Return the operand of IN and LIKE; a header that is not text would never match."""
         identifier = self._identifier(node, start)
         if kind_of(identifier) not in {nodes.ValueKind.TEXT, nodes.ValueKind.ANY}:
@@ -204,7 +204,9 @@ class _Parser:
             )
         return identifier
 
-    def _compared(self, left: nodes.Node, start: Token, sign: nodes.ComparisonSign) -> nodes.Comparison:
+    def _compared(
+        self, left: nodes.Node, start: SelectorToken, sign: nodes.ComparisonSign
+    ) -> nodes.Comparison:
         if sign in {"=", "<>"}:
             right_start = self._cursor.token
             right = self._expression(Power.SUM)
@@ -213,7 +215,7 @@ class _Parser:
         self._check(left, start, NUMBERS)
         return nodes.Comparison(sign, left, self._checked(Power.SUM, NUMBERS))
 
-    def _check_comparable(self, left: nodes.Node, right: nodes.Node, start: Token) -> None:
+    def _check_comparable(self, left: nodes.Node, right: nodes.Node, start: SelectorToken) -> None:
         """Refuse values of two kinds, which are neither equal nor unequal: nothing would ever match."""
         kinds = kind_of(left), kind_of(right)
         if nodes.ValueKind.ANY not in kinds and kinds[0] is not kinds[1]:
@@ -222,7 +224,7 @@ class _Parser:
             )
             self._cursor.fail(kinds[0].value, named, at=start)
 
-    def _between(self, left: nodes.Node, start: Token, *, negated: bool) -> nodes.Between:
+    def _between(self, left: nodes.Node, start: SelectorToken, *, negated: bool) -> nodes.Between:
         self._check(left, start, NUMBERS)
         low = self._checked(Power.SUM, NUMBERS)
         self._cursor.expect("AND")
@@ -269,7 +271,7 @@ def read_name(cursor: Cursor, *, paths: bool) -> nodes.Identifier | nodes.Path:
     return nodes.Identifier(token.text)
 
 
-def _read_path(cursor: Cursor, root: Token) -> nodes.Path:
+def _read_path(cursor: Cursor, root: SelectorToken) -> nodes.Path:
     keys: list[str | int] = []
     while cursor.operator in {".", "["}:
         keys.append(_read_key(cursor))

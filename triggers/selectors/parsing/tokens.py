@@ -105,7 +105,7 @@ class Sort(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SelectorToken:
     """One word. ``text`` is its text (a keyword in capitals), ``position`` counts from 0."""
 
     sort: Sort
@@ -124,7 +124,7 @@ def is_name(text: str) -> bool:
     return text != "" and starts_name(text[0]) and _end_of_name(text, 0) == len(text)
 
 
-def scan(text: str, setting: str, *, paths: bool) -> list[Token]:
+def scan(text: str, setting: str, *, paths: bool) -> list[SelectorToken]:
     """Return the words of a text and :attr:`Sort.END`; ``paths`` admits the symbols of body paths.
 
     Raises:
@@ -133,13 +133,13 @@ def scan(text: str, setting: str, *, paths: bool) -> list[Token]:
     return list(_words(text, setting, paths=paths))
 
 
-def _words(text: str, setting: str, *, paths: bool) -> Iterator[Token]:
+def _words(text: str, setting: str, *, paths: bool) -> Iterator[SelectorToken]:
     position = _skip_space(text, 0)
     while position < len(text):
         token, after = _next(text, position, setting, paths=paths)
         yield token
         position = _skip_space(text, after)
-    yield Token(Sort.END, "the end", len(text))
+    yield SelectorToken(Sort.END, "the end", len(text))
 
 
 def _skip_space(text: str, position: int) -> int:
@@ -147,7 +147,7 @@ def _skip_space(text: str, position: int) -> int:
     return position if match is None else match.end()
 
 
-def _next(text: str, start: int, setting: str, *, paths: bool) -> tuple[Token, int]:
+def _next(text: str, start: int, setting: str, *, paths: bool) -> tuple[SelectorToken, int]:
     first = text[start]
     if starts_name(first):
         end = _end_of_name(text, start)
@@ -155,14 +155,14 @@ def _next(text: str, start: int, setting: str, *, paths: bool) -> tuple[Token, i
         keyword = word.upper()
         # Only ASCII letters make a keyword: the long s of Unicode is an S in capitals.
         if word.isascii() and keyword in KEYWORDS:
-            return Token(Sort.KEYWORD, keyword, start), end
-        return Token(Sort.NAME, word, start), end
+            return SelectorToken(Sort.KEYWORD, keyword, start), end
+        return SelectorToken(Sort.NAME, word, start), end
     if match := _TEXT.match(text, start):
-        return Token(Sort.TEXT, match[1].replace("''", "'"), start), match.end()
+        return SelectorToken(Sort.TEXT, match[1].replace("''", "'"), start), match.end()
     if match := NUMBER.match(text, start):
         return _number(match, text, setting), match.end()
     if match := _SYMBOL.match(text, start) or (_PATH_SYMBOL.match(text, start) if paths else None):
-        return Token(Sort.SYMBOL, match[0], start), match.end()
+        return SelectorToken(Sort.SYMBOL, match[0], start), match.end()
     raise _unreadable(text, start, setting, paths=paths)
 
 
@@ -173,7 +173,7 @@ def _end_of_name(text: str, start: int) -> int:
     return end
 
 
-def _number(match: re.Match[str], text: str, setting: str) -> Token:
+def _number(match: re.Match[str], text: str, setting: str) -> SelectorToken:
     start, end = match.span()
     value = read_number(match)
     if end < len(text) and unicodedata.category(text[end]) in _PARTS:
@@ -185,7 +185,7 @@ def _number(match: re.Match[str], text: str, setting: str) -> Token:
             position=start,
             expected="a number in the range of Java's long or double, such as 57, 0x1F or -57.9E2",
         )
-    return Token(Sort.NUMBER, match[0], start, value)
+    return SelectorToken(Sort.NUMBER, match[0], start, value)
 
 
 class SelectorError(ConfigurationError):
@@ -230,7 +230,7 @@ class Cursor:
         self._place = 0
 
     @property
-    def token(self) -> Token:
+    def token(self) -> SelectorToken:
         """The next word."""
         return self._tokens[self._place]
 
@@ -239,11 +239,11 @@ class Cursor:
         """The next word, if it is a symbol or a keyword."""
         return self.token.text if self.token.sort in _FIXED else None
 
-    def written(self, token: Token) -> str:
+    def written(self, token: SelectorToken) -> str:
         """Return a name or keyword as it was written."""
         return self._text[token.position : token.position + len(token.text)]
 
-    def advance(self) -> Token:
+    def advance(self) -> SelectorToken:
         """Return the next word, and move to the one after it."""
         token = self.token
         self._place += 1
@@ -275,7 +275,7 @@ class Cursor:
             self.fail(what)
         return self.advance().text
 
-    def fail(self, expected: str, problem: str | None = None, *, at: Token | None = None) -> NoReturn:
+    def fail(self, expected: str, problem: str | None = None, *, at: SelectorToken | None = None) -> NoReturn:
         """Report what was expected, at the next word unless told otherwise.
 
         Raises:
@@ -283,7 +283,9 @@ class Cursor:
         """
         raise self.failure(expected, problem, at=at)
 
-    def failure(self, expected: str, problem: str | None = None, *, at: Token | None = None) -> SelectorError:
+    def failure(
+        self, expected: str, problem: str | None = None, *, at: SelectorToken | None = None
+    ) -> SelectorError:
         """Return the error that :meth:`fail` raises."""
         token = at or self.token
         shown = token.text if token.sort is Sort.END else f"{token.text!r:.40}"

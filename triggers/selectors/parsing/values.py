@@ -120,7 +120,7 @@ def kind_of(node: nodes.Node) -> nodes.ValueKind:
             return nodes.ValueKind.CONDITION
         case nodes.Constant(str()):
             return nodes.ValueKind.TEXT
-        case nodes.Constant() | nodes.Signed() | nodes.Chain():
+        case nodes.Constant() | nodes.Signed() | nodes.ArithmeticChain():
             return nodes.ValueKind.NUMBER
         case nodes.Identifier(name):
             header = FILTER_HEADERS.get(name)

@@ -36,7 +36,7 @@ from triggers.service.checking import pointing
 from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
-from triggers.spark.batch.claims.table import Verdict
+from triggers.spark.batch.claims.table import RowVerdict
 from triggers.spark.batch.claims.verdicts import KEY, VERDICT
 from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
@@ -177,7 +177,9 @@ class AtomicSink(BatchHandler):
 
     def _keyless(self, rows: DataFrame, record: BatchRecord) -> int:
         """Park rows without an identity, or with an invalid or too large delivery count; count them."""
-        aside = rows.filter(F.col(KEY).isNull()).withColumn(VERDICT, F.lit(int(Verdict.ASIDE)).cast("byte"))
+        aside = rows.filter(F.col(KEY).isNull()).withColumn(
+            VERDICT, F.lit(int(RowVerdict.ASIDE)).cast("byte")
+        )
         judged = judged_again(aside, self.settings, run_of(record)).select(STATUS, EVENT).collect()
         self._publish([row[EVENT] for row in judged if row[EVENT] is not None])
         return sum(row[STATUS] != Status.DUPLICATE for row in judged)

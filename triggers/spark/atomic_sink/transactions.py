@@ -34,7 +34,7 @@ from triggers.service.settings import Settings
 from triggers.spark.atomic_sink.writers import RowsWriter
 from triggers.spark.batch.claims.verdicts import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
-from triggers.spark.rows.arrow import OddRow, RecordBatch, record_batch, rows_of
+from triggers.spark.rows.arrow import OddArrowRow, RecordBatch, record_batch, rows_of
 from triggers.spark.rows.fingerprints import FINGERPRINT, NOTHING, bytes_of
 from triggers.spark.rows.messages import message_of
 from triggers.spark.settings import Columns, FatalPolicy
@@ -55,7 +55,7 @@ Values = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Tally:
+class TransactionTally:
     """Counts of rows. ``keyless`` rows have no identity or no delivery count; others handle them."""
 
     new: int = 0
@@ -65,7 +65,7 @@ class Tally:
     keyless: int = 0
     events: list[RetrievalFailureEvent] = field(default_factory=list[RetrievalFailureEvent])
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "TransactionTally") -> None:
         """Add the counts of another tally."""
         self.new += other.new
         self.duplicate += other.duplicate
@@ -108,7 +108,7 @@ class SinkTask:
         """Write the rows of one partition, with the rows of each uuid next to each other; yield the tally."""
         context = TaskContext.get()
         mine = f"{self.token}/{0 if context is None else context.partitionId()}."
-        tally, before = Tally(), None
+        tally, before = TransactionTally(), None
         for rows in _pieces(batches, self.rows):
             chunk = Chunk(self, rows, mine, before)
             tally.add(patiently(self.patience, chunk.write))
@@ -124,11 +124,11 @@ class Chunk:
     rows: Sequence[Values]
     mine: str
     before: str | None
-    tally: Tally = field(default_factory=Tally)
+    tally: TransactionTally = field(default_factory=TransactionTally)
     #: The fingerprint that came first, by the index of a row that has another one.
     unlike: dict[int, bytes] = field(default_factory=dict[int, bytes])
 
-    async def write(self) -> Tally:
+    async def write(self) -> TransactionTally:
         """Do all of it, or nothing; may be called again after any error.
 
         Raises:
@@ -136,7 +136,7 @@ class Chunk:
             Exception: the exception of the writer.
         """
         history = cast("SqlHistory", history_at(self.of.history))
-        self.tally = Tally()
+        self.tally = TransactionTally()
         # Before the transaction begins: a stored fingerprint outlives it.
         self.unlike = await self._compare(history)
         async with await history.transaction() as transaction:
@@ -320,7 +320,7 @@ def _refuse_odd(rows: Sequence[Values]) -> None:
         FatalError: Python has no such value.
     """
     for row in rows:
-        if isinstance(row, OddRow):
+        if isinstance(row, OddArrowRow):
             raise FatalError(f"column {row.column} of row {row[KEY]} is no UTF-8, or no instant of Python's")
 
 

@@ -24,7 +24,7 @@ from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.rejection import reject
 from triggers.spark.batch.sink_commits import as_not_committed, asked, info_of, is_committed
-from triggers.spark.batch.tally import Tally
+from triggers.spark.batch.tally import BatchTally
 from triggers.spark.batch_info import BatchInfo, BatchReport
 from triggers.spark.connections import patiently
 from triggers.spark.failures import is_being_stopped, is_cancellation
@@ -39,7 +39,7 @@ FOUND_COMMITTED = "the sink had committed it already"
 class RowsInProgressError(TransientError):
     """Other running processes have rows of a batch. ``begin_anew`` if it did not wait for them."""
 
-    def __init__(self, tally: Tally, record: BatchRecord) -> None:
+    def __init__(self, tally: BatchTally, record: BatchRecord) -> None:
         super().__init__(
             f"{tally.in_progress} rows of batch {record.batch} of query {record.query} are being processed "
             f"elsewhere, such as {tally.example}; raise patience above the time that this may take"
@@ -129,13 +129,13 @@ class Batch:
         finally:
             frames.release()
 
-    def _check_partitions(self, run: BatchRun, tally: Tally) -> None:
+    def _check_partitions(self, run: BatchRun, tally: BatchTally) -> None:
         """Release the claims of partitions that met rows which an earlier run of the batch has completed."""
         if run.partitions and tally.done:
             self.ledger.give_back(self.record, run.owners(claimed=True, resolved=False))
             raise ComesAgainError
 
-    def _check_replay(self, run: BatchRun, tally: Tally) -> None:
+    def _check_replay(self, run: BatchRun, tally: BatchTally) -> None:
         """Release the claims on rows that an earlier run may have handed over under other identities."""
         try:
             check_replay(self.settings, self.record, tally)
@@ -143,13 +143,13 @@ class Batch:
             self.ledger.give_back(self.record, run.owners(claimed=tally.new > 0, resolved=False))
             raise
 
-    def _give_back_if_in_progress(self, run: BatchRun, tally: Tally) -> None:
+    def _give_back_if_in_progress(self, run: BatchRun, tally: BatchTally) -> None:
         if tally.in_progress:
             if not run.committed:  # else it owns rows that the sink has
                 self.ledger.give_back(self.record, run.owners(claimed=True, resolved=True))
             raise RowsInProgressError(tally, self.record)
 
-    def _publish(self, frames: BatchFrames, tally: Tally) -> None:
+    def _publish(self, frames: BatchFrames, tally: BatchTally) -> None:
         """Publish the events of rows that were given up, and hand over the parked rows."""
         for document in frames.events(tally):
             event = RetrievalFailureEvent.model_validate_json(document)
@@ -157,7 +157,7 @@ class Batch:
         if self.settings.parked_to is not None:
             self.settings.parked_to(frames.parked(), self.record.batch)
 
-    def _run(self, new: DataFrame, run: BatchRun, tally: Tally) -> Tally:
+    def _run(self, new: DataFrame, run: BatchRun, tally: BatchTally) -> BatchTally:
         """Run the user's function, or handle its failure; return how the batch is to end."""
         self.ledger.note(self.record, BatchState.RUNNING, {HANDED_OVER: tally.new + tally.runs_aside})
         self.reach(BatchStep.ENTERED)
@@ -217,7 +217,7 @@ class Batch:
     def _extra(self) -> dict[str, object]:
         return {"trigger": self.settings.name}
 
-    def _end(self, run: BatchRun, tally: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
+    def _end(self, run: BatchRun, tally: BatchTally, ended: BatchTally, counts: Mapping[str, int]) -> None:
         """Complete all entries of the run, and record it, in one write: no later run finds half of it."""
         owners = _owners(run, tally)
         outcome, state = EntryOutcome.OK, BatchState.COMPLETED
@@ -231,7 +231,7 @@ class Batch:
         return is_being_stopped(self.batch.sparkSession, self.record.lineage) or is_cancellation(error)
 
 
-def _owners(run: BatchRun, tally: Tally) -> Sequence[BatchOwner]:
+def _owners(run: BatchRun, tally: BatchTally) -> Sequence[BatchOwner]:
     """Return the owners of the rows that the user's function received."""
     partitions = tally.partitions if run.partitions else None
     return run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0, partitions=partitions)

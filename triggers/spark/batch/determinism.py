@@ -26,7 +26,7 @@ from history.store.progress import HANDED_OVER, BatchRecord
 from history.support.rendering import text_of
 from triggers.spark.batch.claims.verdicts import KEY
 from triggers.spark.batch.session import REFUSALS
-from triggers.spark.batch.tally import Tally
+from triggers.spark.batch.tally import BatchTally
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, record_batch
 from triggers.spark.rows.columns import quoted
@@ -51,7 +51,7 @@ _REMEDY = (
 _UNSEEN: tuple[type[Exception], ...] = (AttributeError, TypeError, *REFUSALS)
 
 
-def check_replay(settings: BatchSettings, record: BatchRecord, tally: Tally) -> None:
+def check_replay(settings: BatchSettings, record: BatchRecord, tally: BatchTally) -> None:
     """Notice that other rows have come again than an earlier run handed over.
 
     A sink that is rewritten, or knows its commits, neither loses nor doubles rows by that: it is logged.

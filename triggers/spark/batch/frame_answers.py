@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from resolvers.bulk import UUID_COLUMN, AskedInBulk
 from resolvers.resolution import NonsenseAnswerError, Resolution, Resolved
-from triggers.spark.batch.claims.table import AGAIN, Verdict
+from triggers.spark.batch.claims.table import AGAIN, RowVerdict
 from triggers.spark.batch.claims.verdicts import COUNT, KEY, PARTITION, VERDICT
 from triggers.spark.rows.fingerprints import FINGERPRINT
 
@@ -16,7 +16,7 @@ from triggers.spark.rows.fingerprints import FINGERPRINT
 RESOLUTION, WHY = "__doubtless_resolution", "__doubtless_why"
 
 
-def with_answers(aside: DataFrame, resolver: AskedInBulk, verdict: Verdict, trigger: str) -> DataFrame:
+def with_answers(aside: DataFrame, resolver: AskedInBulk, verdict: RowVerdict, trigger: str) -> DataFrame:
     """Ask a resolver of DataFrames about the rows with a verdict, and add its answers to them."""
     internal = [KEY, COUNT, PARTITION, FINGERPRINT, VERDICT, RESOLUTION, WHY]
     asked = aside.filter(F.col(VERDICT) == int(verdict)).withColumn(UUID_COLUMN, F.col(KEY))

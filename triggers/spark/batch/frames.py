@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from triggers.spark.batch.claims.partitions import in_own_partitions
-from triggers.spark.batch.claims.table import Verdict
+from triggers.spark.batch.claims.table import RowVerdict
 from triggers.spark.batch.claims.verdicts import (
     COUNT,
     KEY,
@@ -35,7 +35,7 @@ from triggers.spark.batch.claims.verdicts import (
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, judged_again
 from triggers.spark.batch.session import described, for_verdicts, persisted
-from triggers.spark.batch.tally import Tally
+from triggers.spark.batch.tally import BatchTally
 from triggers.spark.rows.columns import hashable, quoted
 from triggers.spark.rows.fingerprints import FINGERPRINT
 from triggers.spark.settings import BatchSettings
@@ -71,15 +71,15 @@ class BatchFrames(Protocol):
     #: The run, which knows how many partitions claim.
     run: BatchRun
 
-    def count(self) -> Tally:
+    def count(self) -> BatchTally:
         """Claim the rows, and count them."""
         ...
 
-    def look_again(self, tally: Tally) -> Tally:
+    def look_again(self, tally: BatchTally) -> BatchTally:
         """Judge, one by one, the rows that need a second look; count them and park what must be parked."""
         ...
 
-    def events(self, tally: Tally) -> Iterator[str]:
+    def events(self, tally: BatchTally) -> Iterator[str]:
         """Yield the events of rows that were given up."""
         ...
 
@@ -87,7 +87,7 @@ class BatchFrames(Protocol):
         """Return the parked rows, with status and reason."""
         ...
 
-    def new(self, tally: Tally) -> DataFrame:
+    def new(self, tally: BatchTally) -> DataFrame:
         """Return the rows for the user's function."""
         ...
 
@@ -132,18 +132,18 @@ class KeptRows:
     verdicts: DataFrame
     aside: DataFrame | None = None
 
-    def count(self) -> Tally:
+    def count(self) -> BatchTally:
         """Claim the rows, and count them."""
         return _claimed(self.verdicts, self.settings)
 
-    def look_again(self, tally: Tally) -> Tally:
+    def look_again(self, tally: BatchTally) -> BatchTally:
         """Judge the rows that need a second look, and count them."""
         self.aside = judged_again(self.verdicts, self.settings, self.run)
         persisted(self.aside, self.settings.storage)
         with _described(self.aside, self.settings, "judges rows one by one"):
             return tally.with_aside(self.aside)
 
-    def events(self, tally: Tally) -> Iterator[str]:
+    def events(self, tally: BatchTally) -> Iterator[str]:
         """Yield the events of rows that were given up."""
         if self.aside is None:
             return
@@ -156,9 +156,9 @@ class KeptRows:
         assert self.aside is not None  # noqa: S101  (nobody asks unless rows were looked at again)
         return _with_reasons(self.aside.filter(PARKED), self.batch.columns)
 
-    def new(self, tally: Tally) -> DataFrame:
+    def new(self, tally: BatchTally) -> DataFrame:
         """Return the rows for the user's function."""
-        wanted = [Verdict.NEW, Verdict.ADOPTED, *([Verdict.DONE] if tally.again else [])]
+        wanted = [RowVerdict.NEW, RowVerdict.ADOPTED, *([RowVerdict.DONE] if tally.again else [])]
         rows = _only(self.verdicts, wanted)
         if self.aside is not None and tally.runs_aside:
             rows = rows.unionByName(self.aside.filter(RUNS).select(*map(quoted, rows.columns)))
@@ -184,11 +184,11 @@ class AskedAgain:
     verdicts: DataFrame
     results: Sequence[Row] = ()
 
-    def count(self) -> Tally:
+    def count(self) -> BatchTally:
         """Claim the rows, and count them."""
         return _claimed(self.verdicts, self.settings)
 
-    def look_again(self, tally: Tally) -> Tally:
+    def look_again(self, tally: BatchTally) -> BatchTally:
         """Judge the rows that need a second look, and count them.
 
         Rows that others have completed since the claims are duplicates now, and others may be forgotten.
@@ -199,7 +199,7 @@ class AskedAgain:
         counted = tally.with_aside(self._known())
         return replace(counted, duplicate=counted.duplicate + tally.aside - len(self.results))
 
-    def events(self, tally: Tally) -> Iterator[str]:  # noqa: ARG002  (as others)
+    def events(self, tally: BatchTally) -> Iterator[str]:  # noqa: ARG002  (as others)
         """Yield the events of rows that were given up."""
         yield from (row[EVENT] for row in self.results if row[EVENT] is not None)
 
@@ -210,9 +210,14 @@ class AskedAgain:
         same = rows[KEY].eqNullSafe(F.col(f"known.{KEY}")) & (rows[_HASH] == F.col(f"known.{_HASH}"))
         return _with_reasons(rows.join(results, same), self.batch.columns)
 
-    def new(self, tally: Tally) -> DataFrame:
+    def new(self, tally: BatchTally) -> DataFrame:
         """Return the rows for the user's function: the rows with entries that the run owns."""
-        wanted = [Verdict.NEW, Verdict.ADOPTED, Verdict.RESOLVED, *([Verdict.DONE] if tally.again else [])]
+        wanted = [
+            RowVerdict.NEW,
+            RowVerdict.ADOPTED,
+            RowVerdict.RESOLVED,
+            *([RowVerdict.DONE] if tally.again else []),
+        ]
         return _laid_out(_only(self._owned(), wanted), self.settings)
 
     def release(self) -> None:
@@ -240,17 +245,17 @@ def _with_reasons(parked: DataFrame, columns: Sequence[str]) -> DataFrame:
     return parked.select(*users, *(F.col(column).alias(name) for name, column in added.items()))
 
 
-def _claimed(verdicts: DataFrame, settings: BatchSettings) -> Tally:
+def _claimed(verdicts: DataFrame, settings: BatchSettings) -> BatchTally:
     spark, shuffles = verdicts.sparkSession, 1 if PARTITION in verdicts.columns else None
     with _described(verdicts, settings, "claims"), for_verdicts(spark, settings.storage, shuffles=shuffles):
-        return Tally.of_verdicts(verdicts, settings.name)
+        return BatchTally.of_verdicts(verdicts, settings.name)
 
 
 def _described(frame: DataFrame, settings: BatchSettings, what: str) -> AbstractContextManager[None]:
     return described(frame.sparkSession, f"doubtless {settings.name}: {what}")
 
 
-def _only(verdicts: DataFrame, wanted: Sequence[Verdict]) -> DataFrame:
+def _only(verdicts: DataFrame, wanted: Sequence[RowVerdict]) -> DataFrame:
     """Return the user's columns of the rows with one of these verdicts."""
     numbers = ", ".join(f"{verdict:d}" for verdict in wanted)
     return verdicts.filter(f"{VERDICT} IN ({numbers})").drop(KEY, COUNT, PARTITION, FINGERPRINT, VERDICT)

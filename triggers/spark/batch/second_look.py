@@ -23,7 +23,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
-from resolvers.bulk import AskedInBulk, Shape
+from resolvers.bulk import AnswerShape, AskedInBulk
 from resolvers.resolution import NO_EVIDENCE, Resolution, Resolved
 from triggers.detection.table import (
     Answer,
@@ -41,7 +41,7 @@ from triggers.pipeline.bodies import Bodies, keeper_of
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
-from triggers.spark.batch.claims.table import AGAIN, Verdict
+from triggers.spark.batch.claims.table import AGAIN, RowVerdict
 from triggers.spark.batch.claims.verdicts import KEY, VERDICT, by_key
 from triggers.spark.batch.frame_answers import answer_in, with_answers
 from triggers.spark.batch.owners import BatchRun
@@ -77,12 +77,12 @@ _UNREADABLE = "its delivery count, uuid or message id is none"
 
 def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
     """Return the rows of the second look, with their results; computing it parks them."""
-    aside = verdicts.filter(F.col(VERDICT) % AGAIN >= int(Verdict.ASIDE))
+    aside = verdicts.filter(F.col(VERDICT) % AGAIN >= int(RowVerdict.ASIDE))
     for verdict, resolver in (
-        (Verdict.ASKED, settings.resolver),
-        (Verdict.REPLAYED, settings.replay_resolver),
+        (RowVerdict.ASKED, settings.resolver),
+        (RowVerdict.REPLAYED, settings.replay_resolver),
     ):
-        if resolver is not None and resolver.shape is Shape.DATAFRAME:
+        if resolver is not None and resolver.shape is AnswerShape.DATAFRAME:
             aside = with_answers(aside, resolver, verdict, settings.name)
     together = by_key(aside, settings).sortWithinPartitions(KEY, VERDICT)
     second = SecondLook(settings=settings.shipped, run=run)
@@ -144,7 +144,7 @@ class SecondLook:
             rows: list[_Row] = []
             for values in rows_of(batch):
                 rows.append(self._row(values, key))
-                key = key if values[VERDICT] == Verdict.OTHER_BODY else values[KEY]
+                key = key if values[VERDICT] == RowVerdict.OTHER_BODY else values[KEY]
             for row in rows:
                 self._keep_if_left_out(row)
             self._judge(
@@ -153,7 +153,7 @@ class SecondLook:
             for row in rows:
                 first = last if row.again and last is not None and last.key == row.key else None
                 self._conclude(row, first)
-                stays = (row.again and first is not None) or row.values[VERDICT] == Verdict.OTHER_BODY
+                stays = (row.again and first is not None) or row.values[VERDICT] == RowVerdict.OTHER_BODY
                 last = last if stays else row
             self._park([row.parked for row in rows if row.parked is not None])
             yield _with_results(batch, rows)
@@ -165,7 +165,9 @@ class SecondLook:
         user: Mapping[str, Any] = {
             name: value for name, value in values.items() if not name.startswith("__doubtless_")
         }
-        is_copy = values[KEY] is not None and values[KEY] == before and values[VERDICT] != Verdict.OTHER_BODY
+        is_copy = (
+            values[KEY] is not None and values[KEY] == before and values[VERDICT] != RowVerdict.OTHER_BODY
+        )
         again = is_copy or values[VERDICT] >= AGAIN
         columns, destination = self.settings.columns, self.settings.trigger.destination
         try:
@@ -183,7 +185,7 @@ class SecondLook:
 
     def _keep_if_left_out(self, row: _Row) -> None:
         """Decide that a row is In Doubt, and parked, if the sink has committed its batch without it."""
-        if row.run is None or row.values[VERDICT] % AGAIN != Verdict.LEFT_OUT:
+        if row.run is None or row.values[VERDICT] % AGAIN != RowVerdict.LEFT_OUT:
             return
         policy = replace(self.settings.trigger.policy, in_doubt="park")
         started = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.STARTED, word=Word.NONE)
@@ -257,7 +259,7 @@ class SecondLook:
             return {id(run.message): _EXECUTE for run in runs}
         if resolver is None or not runs:
             return {}
-        if resolver.shape is Shape.DATAFRAME:
+        if resolver.shape is AnswerShape.DATAFRAME:
             return {id(run.message): answer_in(row.values, resolver) for row, run in asked}
         answers = await resolver.ask(
             [run.message.uuid or "" for run in runs],

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.store.progress import BatchRecord
 from triggers.detection.table import Status
-from triggers.spark.batch.claims.table import AGAIN, Verdict
+from triggers.spark.batch.claims.table import AGAIN, RowVerdict
 from triggers.spark.batch.claims.verdicts import PARTITION, VERDICT
 from triggers.spark.batch.second_look import GIVES_WAY, IN_PROGRESS, REASON, REJECTED, RUNS, STATUS
 from triggers.spark.batch_info import BatchReport
@@ -19,7 +19,7 @@ OBSERVED = "doubtless:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class BatchTally:
     """Counts of rows; ``aside`` rows need a second look.
 
     ``fresh`` rows are new rows that nobody had claimed before. ``done`` duplicates were completed by an
@@ -47,11 +47,11 @@ class Tally:
     partitions: tuple[int, ...] = ()
 
     @classmethod
-    def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
+    def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "BatchTally":
         """Count the verdicts, which computes and persists them; Spark's listeners also see them."""
         metrics = _metrics()
-        done = F.expr(f"count_if({VERDICT} = {Verdict.DONE:d}) AS done")
-        fresh = F.expr(f"count_if({VERDICT} IN ({Verdict.NEW:d}, {Verdict.LEFT_OUT:d})) AS fresh")
+        done = F.expr(f"count_if({VERDICT} = {RowVerdict.DONE:d}) AS done")
+        fresh = F.expr(f"count_if({VERDICT} IN ({RowVerdict.NEW:d}, {RowVerdict.LEFT_OUT:d})) AS fresh")
         observed = verdicts.observe(f"{OBSERVED}{trigger}", *metrics)
         if PARTITION in verdicts.columns:
             counts = observed.groupBy(PARTITION).agg(*metrics, done, fresh).collect()
@@ -63,7 +63,7 @@ class Tally:
         counted: dict[str, Any] = {name: sum(row[name] for row in counts) for name in names}
         return cls(**counted, partitions=partitions)
 
-    def with_aside(self, aside: DataFrame) -> "Tally":
+    def with_aside(self, aside: DataFrame) -> "BatchTally":
         """Count the results of the rows of the second look, which computes them."""
         statuses = [*Status, REJECTED, IN_PROGRESS, GIVES_WAY]
         example = F.max(F.when(F.col(STATUS).isin(IN_PROGRESS, GIVES_WAY), F.col(REASON))).alias("example")
@@ -80,7 +80,7 @@ class Tally:
             example=counts["example"] or "",
         )
 
-    def with_whole_batch(self, *, unfinished: bool) -> "Tally":
+    def with_whole_batch(self, *, unfinished: bool) -> "BatchTally":
         """Count the rows for a sink that is rewritten: all rows of the batch, or none.
 
         ``unfinished`` means that an earlier run may have written rows that nobody has completed.
@@ -94,10 +94,10 @@ class Tally:
         """Whether the user's function is called."""
         return self.unfinished or self.new + self.runs_aside > 0
 
-    def as_failed(self) -> "Tally":
+    def as_failed(self) -> "BatchTally":
         """Count the new rows as given up."""
         given_up = self.new + self.new_aside
-        return Tally(
+        return BatchTally(
             duplicate=self.duplicate, in_doubt=self.in_doubt, rejected=self.rejected + given_up, failed=True
         )
 
@@ -128,6 +128,6 @@ def counted(rows: DataFrame, column: str, values: Iterable[str], *more: Column) 
 
 def _metrics() -> Sequence[Column]:
     """Return the observed metrics of a batch: its rows by the results of the claims."""
-    new, aside = f"{VERDICT} <= {Verdict.ADOPTED:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
+    new, aside = f"{VERDICT} <= {RowVerdict.ADOPTED:d}", f"{VERDICT} % {AGAIN} >= {RowVerdict.ASIDE:d}"
     counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
     return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class QueryProgress:
     """One completed micro-batch, as Spark reports it; rates are rows a second."""
 
     batch: int
@@ -75,7 +75,7 @@ class Queries:
             state.runs.add(run)
             state.heard_at = time()
 
-    def went_on(self, query: UUID, run: UUID, name: str | None, progress: Progress) -> None:
+    def went_on(self, query: UUID, run: UUID, name: str | None, progress: QueryProgress) -> None:
         """Note a completed batch."""
         with self._lock:
             state = self._named(query, name)
@@ -192,8 +192,8 @@ def _harmless(what: str) -> Generator[None]:
         _log.exception("the %s of a query is missing in the metrics", what)
 
 
-def _noted(progress: StreamingQueryProgress) -> Progress:
-    return Progress(
+def _noted(progress: StreamingQueryProgress) -> QueryProgress:
+    return QueryProgress(
         batch=progress.batchId,
         seconds=progress.batchDuration / 1000,
         rows=progress.numInputRows,

@@ -23,7 +23,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store import CLAIM_BATCH
-from triggers.pipeline.execution import Execution, Pause, Transaction
+from triggers.pipeline.execution import Execution, Pause, ServiceTransaction
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
@@ -74,7 +74,7 @@ def running(trigger: Shippable, per_second: float | None = None) -> Generator[Ru
     With ``per_second``, at most this many calls of the service begin in a second.
     """
     concurrency = trigger.settings.concurrency
-    pace = None if per_second is None else Pace(per_second)
+    pace = None if per_second is None else CallPace(per_second)
     if trigger.is_async:
         with asyncio.Runner() as loop:
             try:
@@ -126,7 +126,7 @@ def check_pace(setting: str, value: Any) -> None:
 
 
 @dataclass(slots=True)
-class Pace:
+class CallPace:
     """Gives out the moments at which calls may begin, evenly; for all threads or tasks of a Spark task."""
 
     per_second: float
@@ -148,7 +148,7 @@ class _Paced:
     """An execution with calls that wait for their moment. Their leases are renewed meanwhile."""
 
     inner: Execution
-    pace: Pace
+    pace: CallPace
     shell: Shell
 
     @property
@@ -158,16 +158,16 @@ class _Paced:
     def waiting(self, pause: Pause) -> Self:
         return replace(self, inner=self.inner.waiting(pause))
 
-    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:
         await self.shell.sleep(self.pace.wait())
         await self.inner.run(run, transaction)
 
-    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+    async def run_together(self, runs: Sequence[Run], transaction: ServiceTransaction | None = None) -> None:
         await self.shell.sleep(self.pace.wait())
         await self.inner.run_together(runs, transaction)
 
 
-def paced(pipeline: Pipeline, pace: Pace | None) -> Pipeline:
+def paced(pipeline: Pipeline, pace: CallPace | None) -> Pipeline:
     """Return a pipeline that calls its service at a pace; without a pace, unchanged."""
     if pace is None:
         return pipeline
@@ -180,7 +180,7 @@ def _in_threads(
     units: Sequence[Sequence[Values]],
     work: Work,
     threads: ThreadPoolExecutor,
-    pace: Pace | None,
+    pace: CallPace | None,
 ) -> Sequence[Sequence[Result]]:
     left, pipeline = _Units(units, work), paced(trigger.pipeline(), pace)
     at_once = range(trigger.settings.concurrency)
@@ -192,7 +192,7 @@ def _in_threads(
 
 
 async def _in_tasks(
-    trigger: Shippable, units: Sequence[Sequence[Values]], work: Work, pace: Pace | None
+    trigger: Shippable, units: Sequence[Sequence[Values]], work: Work, pace: CallPace | None
 ) -> Sequence[Sequence[Result]]:
     left, pipeline = _Units(units, work), paced(trigger.async_pipeline(), pace)
     at_once = range(trigger.settings.concurrency)

@@ -116,7 +116,7 @@ class OutOfRange(str):
     __slots__ = ()
 
 
-class OddRow(dict[str, Any]):
+class OddArrowRow(dict[str, Any]):
     """A row with a value that Python cannot hold: :class:`BrokenText` or :class:`OutOfRange`, somewhere.
 
     ``column`` is the first column with such a value.
@@ -147,7 +147,7 @@ def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", batch.to_pylist(maps_as_pydicts=maps)[0])
     except (ValueError, OverflowError):
-        row = OddRow()
+        row = OddArrowRow()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             row[name] = column[0].as_py(maps_as_pydicts=maps)

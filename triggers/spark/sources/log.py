@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LogPosition:
     """The place of a reader: ``offset`` of the last entry read, and how many the log ever had up to it.
 
     A log that was not counted from its beginning counts from where the query began. The count is -1 if it is
@@ -48,8 +48,8 @@ class Position:
 class Span:
     """A part of the log: the entries after ``start``, up to and including ``end``."""
 
-    start: Position
-    end: Position
+    start: LogPosition
+    end: LogPosition
 
     @property
     def rows(self) -> int:
@@ -108,15 +108,17 @@ class Log(Protocol[E_co]):
     ConfigurationError if it can never answer.
     """
 
-    def begin(self) -> Position:
+    def begin(self) -> LogPosition:
         """Return where a new query begins."""
         ...
 
-    def end(self) -> Position:
+    def end(self) -> LogPosition:
         """Return the position of the last entry."""
         ...
 
-    def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
+    def walk(
+        self, start: LogPosition, *, until: LogPosition | None, rows: int | None
+    ) -> Sequence[LogPosition]:
         """Return the positions that divide the entries after ``start`` into spans; the last ends the batch.
 
         At most ``rows`` entries (more if the log keeps a larger group together), and none after ``until``;
@@ -127,7 +129,7 @@ class Log(Protocol[E_co]):
         """
         ...
 
-    def plan(self, start: Position, end: Position) -> Sequence[Position]:
+    def plan(self, start: LogPosition, end: LogPosition) -> Sequence[LogPosition]:
         """Return the positions that divide a batch; the last is ``end``.
 
         Raises:
@@ -143,7 +145,7 @@ class Log(Protocol[E_co]):
         """
         ...
 
-    def hold(self, position: Position) -> None:
+    def hold(self, position: LogPosition) -> None:
         """Report that everything up to ``position`` is processed and may be trimmed."""
         ...
 

@@ -37,8 +37,8 @@ from history.support.references import dereferenced
 from triggers.providers.sqlremote.publication.log import FEWEST, MOST, PAGE_BYTES
 from triggers.spark.connections import patiently
 from triggers.spark.rows.arrow import RecordBatch, record_batch
-from triggers.spark.sources.log import LogSettings, Position, Span
-from triggers.spark.sources.reader import LogSource, Options, ReadOptions
+from triggers.spark.sources.log import LogPosition, LogSettings, Span
+from triggers.spark.sources.reader import LogSource, ReadOptions, SourceOptions
 
 # The last offset given out, and the publication's first one; no entry can appear later between them.
 ENDS = statement(
@@ -97,12 +97,12 @@ class _Parsed(NamedTuple):
     position: int
 
     @classmethod
-    def of(cls, whole: Position) -> "_Parsed":
+    def of(cls, whole: LogPosition) -> "_Parsed":
         offset, _, position = whole.offset.partition("/")
         return cls(int(offset), int(position))
 
-    def at(self, count: int) -> Position:
-        return Position(f"{self.offset}/{self.position}", count)
+    def at(self, count: int) -> LogPosition:
+        return LogPosition(f"{self.offset}/{self.position}", count)
 
     @property
     def needed(self) -> int:
@@ -127,28 +127,30 @@ class PublicationLog:
     #: A position, and up to which transaction nothing follows it.
     _nothing: tuple[str, int] = ("", 0)
 
-    def begin(self) -> Position:
+    def begin(self) -> LogPosition:
         """Return where a new query begins: before or after the existing entries."""
         ends = self._row("looking for the log's ends", ENDS)
         if self.settings.from_the_end or ends.first_offset is None:
             return _Parsed(ends.last_offset + 1, 0).at(0)
         return _Parsed(ends.first_offset, 0).at(0)
 
-    def end(self) -> Position:
+    def end(self) -> LogPosition:
         """Return the position behind the last transaction of the whole database."""
         ends = self._row("looking for the log's ends", ENDS)
         return _Parsed(ends.last_offset + 1, 0).at(-1)
 
-    def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
+    def walk(
+        self, start: LogPosition, *, until: LogPosition | None, rows: int | None
+    ) -> Sequence[LogPosition]:
         """Step through the transactions after ``start``, whole ones only; at least one, however long."""
         last = (self.end() if until is None else until).offset
-        upto = _Parsed.of(Position(last, -1)).offset - 1
+        upto = _Parsed.of(LogPosition(last, -1)).offset - 1
         positions = self._walk(start, self._whole(start, upto, rows))
         # Checked afterwards, to see transactions that were deleted during the walk.
         self._look(start, upto, empty=not positions)
         return positions
 
-    def _whole(self, start: Position, upto: int, rows: int | None) -> int:
+    def _whole(self, start: LogPosition, upto: int, rows: int | None) -> int:
         """Return the last transaction of a batch of at most ``rows`` rows; the first, if it has more."""
         if rows is None:
             return upto
@@ -158,12 +160,12 @@ class PublicationLog:
         first = self._nth(start, upto, 0)
         return beyond - 1 if first is None else max(first, beyond - 1)
 
-    def _nth(self, start: Position, upto: int, skipped: int) -> int | None:
+    def _nth(self, start: LogPosition, upto: int, skipped: int) -> int | None:
         rows = self._rows("looking ahead", NTH, **_after(start, upto), skipped=skipped)
         return int(rows[0].commit_offset) if rows else None
 
-    def _walk(self, start: Position, upto: int) -> list[Position]:
-        positions, at = list[Position](), start
+    def _walk(self, start: LogPosition, upto: int) -> list[LogPosition]:
+        positions, at = list[LogPosition](), start
         while rows := self._rows(
             "stepping through the log", STEP, **_after(at, upto), rows=self.settings.rows_of_a_span
         ):
@@ -174,7 +176,7 @@ class PublicationLog:
                 break
         return positions
 
-    def _look(self, start: Position, upto: int, *, empty: bool) -> None:
+    def _look(self, start: LogPosition, upto: int, *, empty: bool) -> None:
         """Notice transactions after ``start`` that were deleted before they were read."""
         parsed = _Parsed.of(start)
         look = self._row("looking for what is deleted", LOOK, offset=parsed.offset)
@@ -186,7 +188,7 @@ class PublicationLog:
         if empty:
             self._nothing = (start.offset, max(upto, skipped))
 
-    def plan(self, start: Position, end: Position) -> Sequence[Position]:
+    def plan(self, start: LogPosition, end: LogPosition) -> Sequence[LogPosition]:
         """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         positions = self._walk(start, _Parsed.of(end).offset)
         last = positions[-1] if positions else start
@@ -218,7 +220,7 @@ class PublicationLog:
             missing = span.rows - read
             self._lose(f"{missing} of {span.rows} operations up to {span.end.offset} are not there any more")
 
-    def hold(self, position: Position) -> None:
+    def hold(self, position: LogPosition) -> None:
         """Do nothing: nobody waits for the query."""
 
     def close(self) -> None:
@@ -247,7 +249,7 @@ class PublicationLog:
         self.settings.lose(f"publication {self.settings.publication}", problem)
 
 
-def _after(start: Position, upto: int) -> dict[str, Any]:
+def _after(start: LogPosition, upto: int) -> dict[str, Any]:
     parsed = _Parsed.of(start)
     return {"offset": parsed.offset, "position": parsed.position, "upto": upto}
 
@@ -303,11 +305,11 @@ class PublicationSource(LogSource):
         """Return the object that makes rows of operations."""
         return "publication"
 
-    def open_rows(self, options: Options) -> OperationRows:
+    def open_rows(self, options: SourceOptions) -> OperationRows:
         """Return a connection to the log."""
         return OperationRows(options.needed("publication", "orders"))
 
-    def open_log(self, reading: ReadOptions, options: Options) -> PublicationLog:
+    def open_log(self, reading: ReadOptions, options: SourceOptions) -> PublicationLog:
         """Return a link to the log."""
         settings = PublicationLogSettings(
             url=options.needed("url", "postgresql://user@host/database"),

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from history.errors import ConfigurationError
 from triggers.spark.rows.arrow import RecordBatch
 from triggers.spark.rows.older_spark import too_old
-from triggers.spark.sources.log import Log, Position, Span
+from triggers.spark.sources.log import Log, LogPosition, Span
 from triggers.spark.sources.message_rows import BodyType, MessageRows
 
 try:
@@ -33,7 +33,7 @@ PositionJson = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SourceOptions:
     """The options of one source; names compare without case, as Spark's do."""
 
     source: str
@@ -122,7 +122,7 @@ class ReadOptions:
     patience: float
 
     @classmethod
-    def of(cls, options: Options) -> "ReadOptions":
+    def of(cls, options: SourceOptions) -> "ReadOptions":
         """Read them.
 
         Raises:
@@ -157,11 +157,11 @@ class LogSource(DataSource):
         ConfigurationError: an option is missing, unknown or cannot be used.
     """
 
-    def open_log(self, reading: ReadOptions, options: Options) -> Log[Any]:
+    def open_log(self, reading: ReadOptions, options: SourceOptions) -> Log[Any]:
         """Return a connection to the log; it connects at its first call."""
         raise NotImplementedError
 
-    def open_rows(self, options: Options) -> Rows:
+    def open_rows(self, options: SourceOptions) -> Rows:
         """Return the object that makes rows of entries; see :mod:`triggers.spark.sources.message_rows`."""
         return MessageRows(cast("BodyType", options.choice("body", "binary", "string")))
 
@@ -174,8 +174,8 @@ class LogSource(DataSource):
         return log
 
     @property
-    def _options(self) -> Options:
-        return Options(self.name(), cast("Mapping[str, str]", self.options))
+    def _options(self) -> SourceOptions:
+        return SourceOptions(self.name(), cast("Mapping[str, str]", self.options))
 
     @property
     def reading(self) -> ReadOptions:
@@ -222,9 +222,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
-        self._target: Position | None = None
+        self._target: LogPosition | None = None
         #: How the next batch was walked, so that it is not walked twice.
-        self._walked: tuple[Position, Sequence[Position]] | None = None
+        self._walked: tuple[LogPosition, Sequence[LogPosition]] | None = None
 
     @cached_property
     def _log(self) -> Log[Any]:
@@ -245,7 +245,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: PositionJson, limit: ReadLimit) -> PositionJson:  # noqa: N802
         """Return how far the next batch goes."""
-        begin = Position.from_json(start)
+        begin = LogPosition.from_json(start)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         positions = self._log.walk(begin, until=self._target, rows=rows)
         self._walked = (begin, positions)
@@ -257,10 +257,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
         """Divide a batch; a batch that is planned again has the same rows."""
-        begin, last = Position.from_json(start), Position.from_json(end)
+        begin, last = LogPosition.from_json(start), LogPosition.from_json(end)
         if begin == last:
             return []
-        positions: Sequence[Position] = []
+        positions: Sequence[LogPosition] = []
         if self._walked is not None and self._walked[0] == begin:
             positions = self._walked[1]
         if not positions or positions[-1] != last:
@@ -273,7 +273,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: PositionJson) -> None:
         """Note that a batch is done. Spark reports this late, and not for every batch."""
-        self._log.hold(Position.from_json(end))
+        self._log.hold(LogPosition.from_json(end))
 
     def stop(self) -> None:
         """Close the driver's connection."""
@@ -300,6 +300,6 @@ class LogTableReader(DataSourceReader):
         return _read(self._source, partition)
 
 
-def _parted(begin: Position, positions: Sequence[Position]) -> Sequence[InputPartition]:
+def _parted(begin: LogPosition, positions: Sequence[LogPosition]) -> Sequence[InputPartition]:
     starts = [begin, *positions]
     return [SpanPartition(Span(start, end)) for start, end in zip(starts, positions, strict=False)]

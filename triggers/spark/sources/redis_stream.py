@@ -15,14 +15,14 @@ from triggers.providers.redis_streams.codec import decode
 from triggers.providers.redis_streams.link import PATIENCE, RedisLink
 from triggers.providers.redis_streams.settings import StreamKeys, StreamSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import LogEntry, LogSettings, Position, Span
-from triggers.spark.sources.reader import LogSource, Options, ReadOptions
+from triggers.spark.sources.log import LogEntry, LogPosition, LogSettings, Span
+from triggers.spark.sources.reader import LogSource, ReadOptions, SourceOptions
 
 #: How many entries Redis steps over, or sends, in one call: a millisecond or two of its time.
 PAGE = 1000
 
 #: The position before every entry of a stream that never had an entry.
-ORIGIN = Position("0-0", 0)
+ORIGIN = LogPosition("0-0", 0)
 
 #: Without a subscription nobody counts deliveries: JMSXDeliveryCount is undefined.
 UNCOUNTED = -1
@@ -59,21 +59,23 @@ class RedisLog:
     _opened: RedisLink | None = field(default=None)
     _subscribed: bool = field(default=False)
 
-    def begin(self) -> Position:
+    def begin(self) -> LogPosition:
         """Return where a new query begins: before or after the existing entries."""
         step = self._step("0-0", "+", 1)
         if step is None:
             return ORIGIN
         if self.settings.from_the_end:
-            return Position(step.last_id.decode(), step.added)
-        return Position("0-0", step.added - step.length)
+            return LogPosition(step.last_id.decode(), step.added)
+        return LogPosition("0-0", step.added - step.length)
 
-    def end(self) -> Position:
+    def end(self) -> LogPosition:
         """Return the position of the entry that was added last."""
         step = self._step("0-0", "+", 1)
-        return ORIGIN if step is None else Position(step.last_id.decode(), step.added)
+        return ORIGIN if step is None else LogPosition(step.last_id.decode(), step.added)
 
-    def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
+    def walk(
+        self, start: LogPosition, *, until: LogPosition | None, rows: int | None
+    ) -> Sequence[LogPosition]:
         """Step through the entries after ``start``; see :class:`~triggers.spark.sources.log.Log`."""
         if not self._subscribed:
             self.hold(start)
@@ -82,16 +84,16 @@ class RedisLog:
             return []
         return self._walk(start, bound, rows)
 
-    def _walk(self, start: Position, bound: str, rows: int | None) -> Sequence[Position]:
+    def _walk(self, start: LogPosition, bound: str, rows: int | None) -> Sequence[LogPosition]:
         step = self._step(start.offset, bound, self._page(rows, 0))
         if step is None:
             if start != ORIGIN:
                 self._lose("the stream is gone, and with it what was not read yet")
             return []
-        at = Position(start.offset, start.count + self._gap(start, step))
-        before, positions = at.count, list[Position]()
+        at = LogPosition(start.offset, start.count + self._gap(start, step))
+        before, positions = at.count, list[LogPosition]()
         while step is not None and step.stepped:
-            at = Position(step.reached.decode(), at.count + step.stepped)
+            at = LogPosition(step.reached.decode(), at.count + step.stepped)
             self._part(positions, at, start)
             done = at.count - before
             if rows is not None and done >= rows:
@@ -100,10 +102,10 @@ class RedisLog:
         if bound == "+" and step is not None and positions and step.added > at.count:
             # The walk reached the end, and met fewer entries than were added: some were deleted one by one.
             self._lose(f"{step.added - at.count} entries were deleted before they were read")
-            positions[-1] = Position(positions[-1].offset, step.added)
+            positions[-1] = LogPosition(positions[-1].offset, step.added)
         return positions
 
-    def _part(self, positions: list[Position], at: Position, start: Position) -> None:
+    def _part(self, positions: list[LogPosition], at: LogPosition, start: LogPosition) -> None:
         """Extend the last span to ``at``, or begin another if it would grow too long."""
         before = positions[-2] if len(positions) > 1 else start
         if positions and at.count - before.count <= self.settings.rows_of_a_span:
@@ -115,7 +117,7 @@ class RedisLog:
         page = min(PAGE, self.settings.rows_of_a_span)
         return page if rows is None else min(page, rows - done)
 
-    def _gap(self, start: Position, step: _Step) -> int:
+    def _gap(self, start: LogPosition, step: _Step) -> int:
         """Count the deleted entries between ``start`` and the first existing entry."""
         if _is_after(start.offset, step.last_id.decode()) or step.added < start.count:
             self._lose("this is another stream, not the stream read before")
@@ -129,7 +131,7 @@ class RedisLog:
             self._lose(f"{gone} entries after {start.offset} were deleted before they were read")
         return max(0, gone)
 
-    def plan(self, start: Position, end: Position) -> Sequence[Position]:
+    def plan(self, start: LogPosition, end: LogPosition) -> Sequence[LogPosition]:
         """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         positions = list(self._walk(start, end.offset, None))
         last = positions[-1] if positions else start
@@ -158,7 +160,7 @@ class RedisLog:
             return LogEntry(entry_id.decode(), None, problem_of(error), fields)
         return LogEntry(entry_id.decode(), message, None, fields)
 
-    def hold(self, position: Position) -> None:
+    def hold(self, position: LogPosition) -> None:
         """Advance the subscription, if there is one: ``trim=acknowledged`` keeps the entries after it."""
         if self.settings.subscription is not None:
             self._run("hold", HELD_BY + self.settings.subscription, "", "", 0, position.offset)
@@ -233,7 +235,7 @@ class RedisStreamSource(LogSource):
         """Return the name for ``format``."""
         return "redis_streams"
 
-    def open_log(self, reading: ReadOptions, options: Options) -> RedisLog:
+    def open_log(self, reading: ReadOptions, options: SourceOptions) -> RedisLog:
         """Return a connection to the stream."""
         settings = RedisLogSettings(
             url=options.needed("url", "redis://127.0.0.1:6379/0"),

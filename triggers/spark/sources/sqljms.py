@@ -27,13 +27,13 @@ from triggers.providers.sqljms.receiving.pinning import Lot, Pins
 from triggers.providers.sqljms.receiving.receiver import received_of
 from triggers.providers.sqljms.settings import SqlJmsSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import LogEntry, LogSettings, Position, Span
-from triggers.spark.sources.reader import LogSource, Options, ReadOptions
+from triggers.spark.sources.log import LogEntry, LogPosition, LogSettings, Span
+from triggers.spark.sources.reader import LogSource, ReadOptions, SourceOptions
 
 T = TypeVar("T")
 
 #: The position before everything.
-ORIGIN = Position("0", 0)
+ORIGIN = LogPosition("0", 0)
 
 #: How many messages are read in one call.
 PAGE = 200
@@ -61,16 +61,18 @@ class SqlJmsLog:
     #: The position behind which nothing is pinned. A look costs as much as is pinned.
     _last: str | None = field(default=None)
 
-    def begin(self) -> Position:
+    def begin(self) -> LogPosition:
         """Make new messages wait for the query; return where a new query begins."""
         self._do("opening the source", partial(pinning.attach, pins=self._pins("")))
         return ORIGIN
 
-    def end(self) -> Position:
+    def end(self) -> LogPosition:
         """Return the server's time: messages that are due and committed until then exist now."""
-        return Position(str(self._see("looking at the clock", pinning.now)), -1)
+        return LogPosition(str(self._see("looking at the clock", pinning.now)), -1)
 
-    def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
+    def walk(
+        self, start: LogPosition, *, until: LogPosition | None, rows: int | None
+    ) -> Sequence[LogPosition]:
         """Return the pinned lots after ``start``, and pin messages that are due now, or at ``until``."""
         lot, line = self._attached(start)
         positions = [] if self._last == start.offset else self._left(start, lot, line, rows)
@@ -90,19 +92,19 @@ class SqlJmsLog:
                 return self.walk(start, until=until, rows=rows)
             if not pinned.entries:
                 break
-            at = Position(f"{pinned.number}@{line}", at.count + pinned.entries)
+            at = LogPosition(f"{pinned.number}@{line}", at.count + pinned.entries)
             positions.append(at)
             self._last = at.offset
         return positions
 
-    def _left(self, start: Position, lot: int, line: str, rows: int | None) -> list[Position]:
+    def _left(self, start: LogPosition, lot: int, line: str, rows: int | None) -> list[LogPosition]:
         """Return the lots that were pinned and never planned: nobody else will read them."""
-        positions, at = list[Position](), start
+        positions, at = list[LogPosition](), start
         find = partial(pinning.lots, pins=self._pins(line), after=lot)
         for number, entries in self._see("looking for lots", find):
             if rows is not None and at.count - start.count >= rows:
                 return positions
-            at = Position(f"{number}@{line}", at.count + entries)
+            at = LogPosition(f"{number}@{line}", at.count + entries)
             positions.append(at)
         self._last = at.offset
         return positions
@@ -118,7 +120,7 @@ class SqlJmsLog:
 
         return self._do("pinning messages", pin)
 
-    def _attached(self, start: Position) -> tuple[int, str]:
+    def _attached(self, start: LogPosition) -> tuple[int, str]:
         """Return lot and line of a position, after the line became this query's."""
         lot, line = _parsed(start)
         if self._line is None and line:
@@ -139,13 +141,13 @@ class SqlJmsLog:
         )
         self._take_over()
 
-    def plan(self, start: Position, end: Position) -> Sequence[Position]:
+    def plan(self, start: LogPosition, end: LogPosition) -> Sequence[LogPosition]:
         """Divide a batch; see :class:`~triggers.spark.sources.log.Log`."""
         after, upto, line = _between(start, end)
         find = partial(pinning.lots, pins=self._pins(line), after=after, upto=upto)
-        positions, at = list[Position](), start
+        positions, at = list[LogPosition](), start
         for number, entries in self._see("planning a batch again", find):
-            at = Position(f"{number}@{line}", at.count + entries)
+            at = LogPosition(f"{number}@{line}", at.count + entries)
             positions.append(at)
         if at.count != end.count:
             missing = end.count - at.count
@@ -169,7 +171,7 @@ class SqlJmsLog:
                 f"{missing} of {span.rows} entries up to {span.end.offset} are not the query's any more"
             )
 
-    def hold(self, position: Position) -> None:
+    def hold(self, position: LogPosition) -> None:
         """Remove everything up to ``position``: it is processed."""
         lot, line = _parsed(position)
         pins = self._pins(line)
@@ -208,12 +210,12 @@ class SqlJmsLog:
         self.settings.lose(self.settings.destination.name, problem)
 
 
-def _parsed(position: Position) -> tuple[int, str]:
+def _parsed(position: LogPosition) -> tuple[int, str]:
     lot, _, line = position.offset.partition("@")
     return int(lot), line
 
 
-def _between(start: Position, end: Position) -> tuple[int, int, str]:
+def _between(start: LogPosition, end: LogPosition) -> tuple[int, int, str]:
     """Return the lot to start after, the last lot, and their line; lots of another line do not count."""
     (after, before), (upto, line) = _parsed(start), _parsed(end)
     return (after if before == line else 0), upto, line
@@ -247,7 +249,7 @@ class SqlJmsSource(LogSource):
         """Return the name for ``format``."""
         return "sqljms"
 
-    def open_log(self, reading: ReadOptions, options: Options) -> SqlJmsLog:
+    def open_log(self, reading: ReadOptions, options: SourceOptions) -> SqlJmsLog:
         """Return a connection to the queue or topic.
 
         Raises:

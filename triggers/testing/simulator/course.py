@@ -21,7 +21,7 @@ from triggers.pipeline.pipeline import MessagePipeline
 from triggers.providers.provider import AT_ONCE, Arrival, Received, Receiver
 from triggers.service.outcome import Outcome
 from triggers.testing.simulator.process_memory import ProcessMemory
-from triggers.testing.simulator.script import Fault, Point, Script, traced
+from triggers.testing.simulator.script import Fault, FaultScript, Point, traced
 from triggers.testing.simulator.store import (
     MUCH_LATER,
     Copy,
@@ -66,10 +66,10 @@ REST = timedelta(hours=25, minutes=1, seconds=1)
 
 
 @dataclass(slots=True)
-class Choice:
+class FaultChoice:
     """Decides what goes wrong: by a script, or after it, by chance."""
 
-    script: Script
+    script: FaultScript
     chance: random.Random | None = None
     most: int = 0
     left: list[tuple[int, Fault]] | None = None
@@ -108,7 +108,7 @@ class Rules:
     observes: bool = True
 
 
-class Worker:
+class SimulatedWorker:
     """One process: a pipeline over the run's history, the leases that it renews, and whether it lives."""
 
     def __init__(self, course: "Course", subject: Subject) -> None:
@@ -141,7 +141,7 @@ class Worker:
 class Course:
     """One run. It is made, run once, and then read."""
 
-    def __init__(self, rules: Rules, choice: Choice, chosen: Sequence[int]) -> None:
+    def __init__(self, rules: Rules, choice: FaultChoice, chosen: Sequence[int]) -> None:
         self.rules = rules
         self.choice = choice
         self.points: list[Point] = []
@@ -160,8 +160,8 @@ class Course:
         self.killed: Callable[[], None] | None = None
         self._chosen = chosen
         self._answered: list[Copy] = []
-        self._worker: Worker | None = None
-        self._stack: list[tuple[Worker, Sequence[Copy], list[Delivered]]] = []
+        self._worker: SimulatedWorker | None = None
+        self._stack: list[tuple[SimulatedWorker, Sequence[Copy], list[Delivered]]] = []
         self._at_death: Counter[Hashable] | None = None
 
     # The methods that the parts of a run call.
@@ -272,7 +272,7 @@ class Course:
         """Whether the script interrupts here: only if a handler noticed a death, this is of interest."""
         return self.choice.script.at(len(self.points)) is Fault.INTERRUPT
 
-    def _look_at_death(self, worker: Worker, started: int) -> None:
+    def _look_at_death(self, worker: SimulatedWorker, started: int) -> None:
         """Notice that a handler did something after the process had died."""
         if not worker.dead:
             return
@@ -300,12 +300,12 @@ class Course:
             _START(thread)
             thread.join()
         else:
-            self._deliver(copies, Worker(self, self.rules.subject), copy=True)
+            self._deliver(copies, SimulatedWorker(self, self.rules.subject), copy=True)
         if not worker.dead:
             worker.leases.renew()
 
     def _aside(self, copies: Sequence[Copy]) -> None:
-        self._deliver(copies, Worker(self, self.rules.subject), copy=True, run=asyncio.run)
+        self._deliver(copies, SimulatedWorker(self, self.rules.subject), copy=True, run=asyncio.run)
 
     # The run itself.
 
@@ -327,11 +327,11 @@ class Course:
                 self.unfinished = {copy.index for copy in queue.waiting}
                 break
             self._now = max(self._now, due)
-            self._worker = self._worker or Worker(self, rules.subject)
+            self._worker = self._worker or SimulatedWorker(self, rules.subject)
             self._receive(self._worker)
         self.samples.append(rules.count())
 
-    def _receive(self, worker: Worker) -> None:
+    def _receive(self, worker: SimulatedWorker) -> None:
         limit = self.rules.subject.trigger.settings.batch
         if len(self.queue.waiting) > limit and self._overtakes(worker):
             self.queue.waiting.append(self.queue.waiting.pop(0))
@@ -343,7 +343,7 @@ class Course:
             self._worker = None
             self.forget()
 
-    def _overtakes(self, worker: Worker) -> bool:
+    def _overtakes(self, worker: SimulatedWorker) -> bool:
         self._stack.append((worker, (), []))
         try:
             return self.come_by("the next message", Fault.OVERTAKEN) is Fault.OVERTAKEN
@@ -364,7 +364,7 @@ class Course:
     def _deliver(
         self,
         copies: Sequence[Copy],
-        worker: Worker,
+        worker: SimulatedWorker,
         *,
         copy: bool = False,
         run: Callable[[Any], Any] | None = None,
@@ -397,7 +397,7 @@ class Course:
                 self.uuids.add(outcome.uuid)
         return True
 
-    def _bury(self, worker: Worker, held: Sequence[Copy]) -> None:
+    def _bury(self, worker: SimulatedWorker, held: Sequence[Copy]) -> None:
         worker.dead = True
         worker.leases.close()
         worker.background.clear()
@@ -407,7 +407,7 @@ class Course:
         for task in self.rules.subject.unfinished():
             task.cancel()
 
-    def _end(self, worker: Worker) -> None:
+    def _end(self, worker: SimulatedWorker) -> None:
         """Let the work that a service left running end, or die before it does."""
         tasks = self.rules.subject.unfinished()
         if not worker.background and not tasks:

@@ -96,7 +96,7 @@ class Effects:
         return self._counts.total()
 
 
-class Beginning:
+class EffectsBeginning:
     """Resets effects to the state before the first message, and counts them with :meth:`count`.
 
     ``reset`` is the user's; without it, plain containers get their present content back.

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.service.checking import check_least
-from triggers.testing.simulator.course import BEGINNING, REST, Choice, Course, Rules
-from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
+from triggers.testing.simulator.course import BEGINNING, REST, Course, FaultChoice, Rules
+from triggers.testing.simulator.effects import UNNAMED, Effects, EffectsBeginning
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, Search, steps_of
-from triggers.testing.simulator.script import Counts, Fault, Memory, Point, Script, check_counts
+from triggers.testing.simulator.script import Counts, Fault, FaultScript, Memory, Point, check_counts
 from triggers.testing.simulator.store import named
 from triggers.testing.simulator.subject import Subject
 from triggers.testing.simulator.surroundings import StandIns, patched, quiet
@@ -105,7 +105,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
         chance = default_seed if seed is None else seed
         subject = Subject.of(trigger, call)
         simulation: _Simulation | None = None
-        beginning = Beginning(effects, reset)
+        beginning = EffectsBeginning(effects, reset)
         instead = StandIns(lambda: _ahead(simulation))
         try:
             if real:
@@ -121,7 +121,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
                 if wanted is None:
                     simulation.try_all(crashes, ("exact", "undefined") if counts is None else (counts,))
                 else:
-                    simulation.try_script(Script.parse(wanted))
+                    simulation.try_script(FaultScript.parse(wanted))
                 return simulation.report(lambda script: _outside_of_loops(lambda: run(script)))
         finally:
             instead.take_away()
@@ -148,7 +148,7 @@ def _simulation(
     subject: Subject,
     messages: Sequence[Message],
     effects: Any,
-    beginning: Beginning,
+    beginning: EffectsBeginning,
     rest: tuple[int, bool, Sequence[object]],
     seed: int,
 ) -> "_Simulation":
@@ -192,7 +192,7 @@ class _Simulation(Search):
     clocks: bool = False
 
     def run(
-        self, choice: Choice, chosen: Sequence[int] | None = None, *, later: timedelta = timedelta(0)
+        self, choice: FaultChoice, chosen: Sequence[int] | None = None, *, later: timedelta = timedelta(0)
     ) -> Course:
         """Run a script from the beginning."""
         with self._beginning(choice, range(len(self.groups)) if chosen is None else chosen) as course:
@@ -200,7 +200,7 @@ class _Simulation(Search):
         return course
 
     @contextmanager
-    def _beginning(self, choice: Choice, chosen: Sequence[int]) -> Generator[Course]:
+    def _beginning(self, choice: FaultChoice, chosen: Sequence[int]) -> Generator[Course]:
         """Put everything back to the beginning, for one run."""
         self.rules.memory.begin()
         self.beginning.reach()
@@ -226,7 +226,7 @@ class _Simulation(Search):
                 if again and self.groups.index(group) != index:
                     continue
                 later = REST if again and self.clocks else timedelta(0)
-                course = self.run(Choice(Script()), [index], later=later)
+                course = self.run(FaultChoice(FaultScript()), [index], later=later)
                 due = _most(course.samples)
                 self.base = course.samples[0]
                 if not due:
@@ -243,7 +243,7 @@ class _Simulation(Search):
                 "correct the messages, the service or what counts its effects",
             )
         if self.real:
-            self._run_for_real(Script())
+            self._run_for_real(FaultScript())
         if self.unnamed:
             self.base = Counter[Hashable]({UNNAMED: self.base.total()})
             self.due = {group: Counter[Hashable]({UNNAMED: due.total()}) for group, due in self.due.items()}
@@ -258,11 +258,13 @@ class _Simulation(Search):
             kinds.append("stays")
         if self.clocks:
             kinds.append("rests")
-        self.search([Script(count, memory) for memory in kinds for count in counts], crashes, MOST_SCRIPTS)
+        self.search(
+            [FaultScript(count, memory) for memory in kinds for count in counts], crashes, MOST_SCRIPTS
+        )
         if crashes and not self.has_found:
             self._by_chance(kinds, counts)
 
-    def points_of(self, script: Script) -> Sequence[Point]:
+    def points_of(self, script: FaultScript) -> Sequence[Point]:
         """Run a script, and the same with an interrupt."""
         course = self.try_script(script)
         for interrupted in _interrupts(script, course):
@@ -271,14 +273,14 @@ class _Simulation(Search):
 
     def _by_chance(self, kinds: Sequence[Memory], counts: Sequence[Counts]) -> None:
         for _ in range(RANDOM_RUNS):
-            script = Script(self.chance.choice(counts), self.chance.choice(kinds))
-            self._judge(self.run(Choice(script, self.chance, RANDOM_FAULTS)))
+            script = FaultScript(self.chance.choice(counts), self.chance.choice(kinds))
+            self._judge(self.run(FaultChoice(script, self.chance, RANDOM_FAULTS)))
             if self.has_found:
                 return
 
-    def try_script(self, script: Script) -> Course:
+    def try_script(self, script: FaultScript) -> Course:
         """Run one script, and judge its result."""
-        course = self.run(Choice(script))
+        course = self.run(FaultChoice(script))
         self._judge(course)
         return course
 
@@ -297,8 +299,8 @@ class _Simulation(Search):
             finding = confirmed
         self.keep(finding)
 
-    def _run_for_real(self, script: Script) -> Life:
-        with self._beginning(Choice(script), range(len(self.groups))) as course:
+    def _run_for_real(self, script: FaultScript) -> Life:
+        with self._beginning(FaultChoice(script), range(len(self.groups))) as course:
             life = run_for_real(course, self.ledger)
             if not script.faults and self.ledger is None and self.rules.count() != life.had:
                 raise ConfigurationError(
@@ -308,7 +310,7 @@ class _Simulation(Search):
                 )
         return life
 
-    def _finding(self, script: Script, run: Life) -> Finding | None:
+    def _finding(self, script: FaultScript, run: Life) -> Finding | None:
         """Return the effects that a run has lost or doubled; None if all are as they are due."""
         had = Counter[Hashable]({UNNAMED: run.had.total()}) if self.unnamed else run.had
         excused = {self.groups[index] for index in run.parked | run.unfinished}
@@ -329,17 +331,17 @@ class _Simulation(Search):
         return Finding(script, run.steps, lost, doubled) if doubled or lost else None
 
 
-def _is_one_death(script: Script) -> bool:
+def _is_one_death(script: FaultScript) -> bool:
     """Whether the script is only one death, and a handler may have hidden its result."""
     return [fault for _, fault in script.faults] in ([Fault.DIE], [Fault.DIE_AFTER])
 
 
-def _interrupts(script: Script, course: Course) -> Sequence[Script]:
+def _interrupts(script: FaultScript, course: Course) -> Sequence[FaultScript]:
     """Return the same script with an interrupt, which handlers do see, if a handler saw a death."""
     if course.noisy is None or not script.faults or script.faults[-1][1] is not Fault.DIE:
         return []
     number, _ = script.faults[-1]
-    return [Script(script.counts, script.memory, (*script.faults[:-1], (number, Fault.INTERRUPT)))]
+    return [FaultScript(script.counts, script.memory, (*script.faults[:-1], (number, Fault.INTERRUPT)))]
 
 
 def _most(samples: Sequence[Counter[Hashable]]) -> Counter[Hashable]:

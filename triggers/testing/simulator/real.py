@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from history.errors import ConfigurationError
 from triggers.testing.simulator.course import Course
 from triggers.testing.simulator.effects import Effects
-from triggers.testing.simulator.report import Step, steps_of
+from triggers.testing.simulator.report import ReportStep, steps_of
 
 #: How long one life may take, in seconds, before it is given up.
 LONGEST = 120.0
@@ -32,7 +32,7 @@ LONGEST = 120.0
 class Life:
     """The result of a run at the end of a process: all that its successor, or the judge, must know."""
 
-    steps: Sequence[Step]
+    steps: Sequence[ReportStep]
     had: Counter[Hashable]
     parked: set[int]
     unfinished: set[int]
@@ -60,7 +60,7 @@ def run_for_real(course: Course, ledger: Effects | None) -> Life:
     Raises:
         RealRunError: a process took too long, or ended in another way.
     """
-    steps: list[Step] = []
+    steps: list[ReportStep] = []
     work: Callable[[], None] = course.run
     while True:
         life = _one_life(work, course, ledger)

@@ -10,8 +10,8 @@ from history.message import UNDEFINED_COUNT, Message
 from triggers.detection.sentences import situation
 from triggers.detection.table import ROWS
 from triggers.testing.simulator.course import Course, Delivered
-from triggers.testing.simulator.effects import Beginning, Effects
-from triggers.testing.simulator.script import Point, Script, extensions
+from triggers.testing.simulator.effects import Effects, EffectsBeginning
+from triggers.testing.simulator.script import FaultScript, Point, extensions
 
 
 class Line(Protocol):
@@ -29,7 +29,7 @@ class Line(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReportStep:
     """One delivery of a script, in the words of the decision table."""
 
     number: int
@@ -65,7 +65,7 @@ _HEAD = ("step", "message", "after", "delivery count", "row", "status", "answer"
 class Finding:
     """A script after which effects were lost or doubled: which ones, how many, and how many were due."""
 
-    script: Script
+    script: FaultScript
     steps: Sequence[Line]
     lost: Mapping[Hashable, tuple[int, int]]
     doubled: Mapping[Hashable, tuple[int, int]]
@@ -169,7 +169,7 @@ class Report:
         return "\n\n".join([head, *map(str, shown), *self.warnings])
 
 
-def steps_of(course: Course, messages: Sequence[Message]) -> Sequence[Step]:
+def steps_of(course: Course, messages: Sequence[Message]) -> Sequence[ReportStep]:
     """Return the deliveries of a run, as the lines of a table."""
     return [
         _step(number, delivery, course, messages[delivery.index].uuid)
@@ -177,20 +177,20 @@ def steps_of(course: Course, messages: Sequence[Message]) -> Sequence[Step]:
     ]
 
 
-def _step(number: int, delivery: Delivered, course: Course, uuid: str | None) -> Step:
+def _step(number: int, delivery: Delivered, course: Course, uuid: str | None) -> ReportStep:
     outcome = delivery.outcome
     count = delivery.count if course.choice.script.counts == "exact" else UNDEFINED_COUNT
     happened = "; ".join(delivery.faults) or ("a copy, beside the run above" if delivery.copy else "")
     after = _duration(delivery.elapsed.total_seconds())
     if outcome is None:
-        return Step(number, uuid or "", after, count, None, "process died", "none", happened)
+        return ReportStep(number, uuid or "", after, count, None, "process died", "none", happened)
     status = str(outcome.status or ("rejected" if outcome.rejected else "undecided"))
     if outcome.row == _IN_PROGRESS:
         status = "in progress"
     ran = f"ran {outcome.attempts} times" if outcome.attempts > 1 else "ran" if outcome.attempts else ""
     error = "" if outcome.error is None else f"{type(outcome.error).__name__}: {outcome.error}"
     answer = ("acknowledge" if outcome.acknowledge else "recover") + ", park" * outcome.parked
-    return Step(
+    return ReportStep(
         number,
         uuid or "",
         after,
@@ -223,7 +223,7 @@ class Search:
     """Runs the scripts of few faults of one simulation. ``name`` is the name of the trigger under test."""
 
     name: str
-    beginning: Beginning
+    beginning: EffectsBeginning
     ledger: Effects | None
     seed: int
     chance: random.Random = field(init=False)
@@ -240,7 +240,7 @@ class Search:
         self.chance = random.Random(self.seed)  # noqa: S311  (no secret)
 
     @abstractmethod
-    def points_of(self, script: Script) -> Sequence[Point]:
+    def points_of(self, script: FaultScript) -> Sequence[Point]:
         """Run a script, judge its result, and return the points at which one more fault is possible."""
         ...
 
@@ -249,13 +249,13 @@ class Search:
         """Whether a script has lost or doubled an effect."""
         return bool(self.lost or self.doubled)
 
-    def search(self, level: Sequence[Script], crashes: int, most: int) -> None:
+    def search(self, level: Sequence[FaultScript], crashes: int, most: int) -> None:
         """Run scripts and their extensions, the shortest first, until something is found.
 
         Of the scripts of two and more faults, at most ``most`` of one length run; the seed draws them.
         """
         for depth in range(crashes + 1):
-            following: list[Script] = []
+            following: list[FaultScript] = []
             if depth > 1 and len(level) > most:
                 level = self.chance.sample(level, most)
             for script in level:

@@ -83,7 +83,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class FaultScript:
     """One run: the provider's counts, the memory that outlives a death, and the faults by their points."""
 
     counts: Counts = "exact"
@@ -94,15 +94,15 @@ class Script:
         """Return what goes wrong at a point."""
         return dict(self.faults).get(number)
 
-    def extended(self, number: int, fault: Fault) -> "Script":
+    def extended(self, number: int, fault: Fault) -> "FaultScript":
         """Return the same with one more fault, after all others."""
-        return Script(self.counts, self.memory, (*self.faults, (number, fault)))
+        return FaultScript(self.counts, self.memory, (*self.faults, (number, fault)))
 
     def __str__(self) -> str:
         return "; ".join([self.counts, self.memory, *(f"{fault}@{number}" for number, fault in self.faults)])
 
     @classmethod
-    def parse(cls, text: str) -> "Script":
+    def parse(cls, text: str) -> "FaultScript":
         """Read the output of ``str``.
 
         Raises:
@@ -133,7 +133,7 @@ def check_counts(counts: object) -> None:
         )
 
 
-def extensions(script: Script, points: Sequence[Point]) -> Sequence[Script]:
+def extensions(script: FaultScript, points: Sequence[Point]) -> Sequence[FaultScript]:
     """Return a script with each fault that may follow its last one, on the points that its run reached."""
     last = script.faults[-1][0] if script.faults else -1
     return [
@@ -177,7 +177,7 @@ def scripts(*, crashes: int = 2, points: int = 60, counts: Counts | None = None)
     fault = st.tuples(st.integers(0, points - 1), st.sampled_from(_DRAWN))
     faults = st.lists(fault, max_size=crashes).map(lambda drawn: tuple(sorted(drawn)))
     counted = st.sampled_from(("exact", "undefined")) if counts is None else st.just(counts)
-    return st.builds(Script, counted, st.sampled_from(("dies", "stays")), faults).map(str)
+    return st.builds(FaultScript, counted, st.sampled_from(("dies", "stays")), faults).map(str)
 
 
 @contextmanager

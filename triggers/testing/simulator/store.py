@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Course(Protocol):
+class StoreCourse(Protocol):
     """The run to which a store belongs."""
 
     def now(self) -> datetime:
@@ -50,7 +50,7 @@ class Course(Protocol):
         ...
 
 
-async def carried_out(course: Course, step: str, call: Callable[[], Awaitable[T]]) -> T:
+async def carried_out(course: StoreCourse, step: str, call: Callable[[], Awaitable[T]]) -> T:
     """Make a call to the history, with the fault at this point."""
     fault = course.come_by(step, Fault.DIE, Fault.DIE_AFTER, Fault.AWAY, Fault.REPLY_LOST)
     if fault is Fault.AWAY:
@@ -69,7 +69,7 @@ class SimulatedHistory(MemoryHistory):
     Guarantee: in doubt, for the run.
     """
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: StoreCourse) -> None:
         super().__init__(clock=course.now)
         self._course = course
 
@@ -104,7 +104,7 @@ class SimulatedHistory(MemoryHistory):
 class SimulatedParking(MemoryParking):
     """A parking lot in memory; its calls are points of a run."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: StoreCourse) -> None:
         super().__init__(clock=course.now)
         self._course = course
 
@@ -180,7 +180,7 @@ class SimulatedTransactions:
     """The transactions of an atomic trigger, with a point before and after each commit."""
 
     inner: "Transactions"
-    course: Course
+    course: StoreCourse
 
     async def begin(self) -> "AbstractAsyncContextManager[SqlTransaction]":
         """Return a transaction to enter."""

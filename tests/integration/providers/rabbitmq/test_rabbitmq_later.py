@@ -15,11 +15,11 @@ from tests.fixtures.servers.rabbitmq import new_rabbitmq
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rabbitmq_queues import later, raw
-from triggers.providers.amqp.connection import Connection
+from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.provider import Amqp
 from triggers.providers.contract.common import A_WHILE, arrivals, bodies, take
 from triggers.providers.opening import open_provider
-from triggers.providers.rabbitmq.later import Slot
+from triggers.providers.rabbitmq.later import DelaySlot
 from triggers.providers.rabbitmq.provider import RabbitMQ
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("rabbitmq")]
@@ -118,7 +118,7 @@ def test_a_queue_that_has_had_its_time_goes_away(
     receiver = drive(provider.open_receiver("passing", subscription="s", name="a"))
     sent = later("order-1", 0.5)
     assert sent.delivery_time is not None
-    queue = Slot.of(sent.delivery_time, datetime.now(UTC)).queue("passing")
+    queue = DelaySlot.of(sent.delivery_time, datetime.now(UTC)).queue("passing")
     drive(provider.send("passing", [sent]))
     assert depth_of(rabbitmq_server, queue) == 1
     assert bodies(drive(take(receiver, 1))) == ["order-1"]
@@ -202,7 +202,7 @@ def test_a_temporary_queue_may_be_gone_by_then(amqp: Amqp) -> None:
 def test_another_broker_would_deliver_at_once(amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
     receiver = drive(amqp.open_receiver("orders", subscription="s", name="a"))
     # What RabbitMQ says of itself, as another broker would.
-    monkeypatch.setattr(Connection, "is_rabbitmq", False)
+    monkeypatch.setattr(AmqpConnection, "is_rabbitmq", False)
 
     with pytest.raises(ConfigurationError, match=r"^delivery_time: "):
         drive(amqp.send("orders", [Message(body="now"), later("order-1", 1)]))

@@ -16,7 +16,7 @@ from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.logs import read_uuids
 from tests.integration.helpers.orders import Send, orders
 from triggers.providers.redis_streams import RedisStreams
-from triggers.spark.sources.log import EntriesLostError, Position
+from triggers.spark.sources.log import EntriesLostError, LogPosition
 from triggers.spark.sources.redis_stream import ORIGIN, RedisLog, RedisLogSettings
 from triggers.testing.redis_server import RedisServer
 
@@ -197,7 +197,7 @@ def test_delayed_messages_come_when_they_are_due(send: Send, opened: Open) -> No
         ]
     )
 
-    positions: Sequence[Position] = []
+    positions: Sequence[LogPosition] = []
     while not positions:
         positions = log.walk(ORIGIN, until=None, rows=None)
 
@@ -222,7 +222,7 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_patience_lasts(
             assert (waited, begin.result(PATIENCE)) == (True, ORIGIN)
 
 
-def read(log: RedisLog, positions: Sequence[Position], begin: Position = ORIGIN) -> list[str | None]:
+def read(log: RedisLog, positions: Sequence[LogPosition], begin: LogPosition = ORIGIN) -> list[str | None]:
     return read_uuids(log, begin, positions)
 
 

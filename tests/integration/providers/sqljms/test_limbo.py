@@ -9,7 +9,7 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from history.store import instant
-from triggers.providers.sqljms.limbo.limbo import Again, Entry, Limbo, Waiting
+from triggers.providers.sqljms.limbo.limbo import Again, Delayed, InLimbo, Limbo
 
 AGAIN = Again(
     input="booking", attempts=1, delay=timedelta(seconds=60), max_attempts=3, failure_port="F", error="no"
@@ -46,12 +46,12 @@ def open_limbo(sql_database: str, clock: Clock) -> Iterator[Open]:
         drive(one.close())
 
 
-def delayed(uuid: str, due: int = 0) -> Entry:
-    return Entry(component="shop", port="OUT", message=Message(body="x", uuid=uuid), due=instant(due))
+def delayed(uuid: str, due: int = 0) -> Delayed:
+    return Delayed(component="shop", port="OUT", message=Message(body="x", uuid=uuid), due=instant(due))
 
 
-def failed(uuid: str) -> Entry:
-    return Entry(component="book", port="IN", message=Message(body="x", uuid=uuid), again=AGAIN)
+def failed(uuid: str) -> Delayed:
+    return Delayed(component="book", port="IN", message=Message(body="x", uuid=uuid), again=AGAIN)
 
 
 def test_what_one_has_taken_no_other_gets_before_the_lease_is_over(open_limbo: Open, clock: Clock) -> None:
@@ -139,6 +139,6 @@ def test_many_who_take_at_once_get_each_message_once(open_limbo: Open) -> None:
     assert sorted(map(str, taken)) == sorted(f"m{number}" for number in range(60))
 
 
-def _all(limbo: Limbo) -> list[Waiting]:
+def _all(limbo: Limbo) -> list[InLimbo]:
     limbo.clock = lambda: 10_000_000
     return list(drive(limbo.take("booking")))

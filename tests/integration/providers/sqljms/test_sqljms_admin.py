@@ -18,7 +18,7 @@ from triggers.providers.sqljms.limbo.admin import (
     list_limbo,
     release_from_limbo,
 )
-from triggers.providers.sqljms.limbo.limbo import Again, Entry, Limbo
+from triggers.providers.sqljms.limbo.limbo import Again, Delayed, Limbo
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.receiver import SqlReceiver
 
@@ -213,8 +213,8 @@ def test_limbo_is_listed_shown_released_and_dropped(sql_database: str) -> None:
     drive(
         limbo.put(
             [
-                Entry(component="a", port="P", message=message, due=datetime.now(UTC) + timedelta(days=1)),
-                Entry(component="b", port="Q", message=message, again=again),
+                Delayed(component="a", port="P", message=message, due=datetime.now(UTC) + timedelta(days=1)),
+                Delayed(component="b", port="Q", message=message, again=again),
             ]
         )
     )

@@ -23,7 +23,7 @@ from triggers.events import Cause, RetrievalFailureEvent
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.destinations import Destination, DestinationKind
-from triggers.providers.sqljms.limbo.limbo import Again, Entry, Limbo
+from triggers.providers.sqljms.limbo.limbo import Again, Delayed, Limbo
 from triggers.providers.sqljms.link import SqlLink
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.pinning import Pins, attach, messages, numbers, pin, take_over
@@ -277,7 +277,7 @@ def test_limbo_goes_on_past_odd_rows(tmp_path: Path) -> None:
     drive(
         limbo.put(
             [
-                Entry(
+                Delayed(
                     component="book", port="in", message=Message(uuid=Uuid(f"u{n}"), body=f"{n}"), again=again
                 )
                 for n in range(6)

@@ -16,7 +16,7 @@ from tests.fixtures.servers.pgbouncer import PgBouncer
 from tests.fixtures.servers.postgres_pair import Pair
 from triggers import Message, Status, trigger
 from triggers.providers.provider import Arrival
-from triggers.providers.sqljms.limbo.limbo import Entry as LimboEntry
+from triggers.providers.sqljms.limbo.limbo import Delayed as LimboEntry
 from triggers.providers.sqljms.limbo.limbo import Limbo
 from triggers.providers.sqljms.link import BLOCK
 from triggers.providers.sqljms.provider import SqlJms

@@ -16,7 +16,7 @@ from triggers.pipeline.protocol import Pipeline
 from triggers.providers.sqljms.destinations import DestinationKind
 from triggers.providers.sqljms.properties import PropertyFormatError, PropertyType, Stored
 from triggers.providers.sqljms.receiving import entries
-from triggers.providers.sqljms.receiving.entries import Source
+from triggers.providers.sqljms.receiving.entries import EntrySource
 
 QUEUE = "queue://q"
 
@@ -50,7 +50,7 @@ def test_d1_a_claim_has_the_client_and_the_token_that_it_was_given(database: Dat
     provider = database.provider()
     opened(provider, QUEUE, name="seven")
     send(provider, QUEUE, ONE, ONE)
-    source = Source(DestinationKind.QUEUE, database.value("SELECT queue_id FROM dms_queue"))
+    source = EntrySource(DestinationKind.QUEUE, database.value("SELECT queue_id FROM dms_queue"))
 
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE dms_client SET client_id = 7, incarnation = 'life'"))

@@ -8,7 +8,7 @@ from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
-from triggers.cli.history.importing import PIECE, BadRow, Row, import_rows, read_rows
+from triggers.cli.history.importing import PIECE, BadRow, ImportedRow, import_rows, read_rows
 
 WEEK = timedelta(days=7)
 
@@ -19,8 +19,8 @@ def entry(store: MemoryHistory, uuid: str, trigger: str = "book") -> Entry | Non
 
 def test_a_row_needs_a_uuid_alone() -> None:
     assert list(read_rows(["UUID\n", "a\n", "\n", "b\n"], "book")) == [
-        Row("book", "a", EntryOutcome.OK, None),
-        Row("book", "b", EntryOutcome.OK, None),
+        ImportedRow("book", "a", EntryOutcome.OK, None),
+        ImportedRow("book", "b", EntryOutcome.OK, None),
     ]
 
 
@@ -29,7 +29,7 @@ def test_other_columns_and_a_byte_more_or_less_do_not_matter() -> None:
 
     row, short = read_rows(lines, "book")
 
-    assert row == Row("ship", "a", None, datetime(2026, 11, 20, 8, tzinfo=UTC))
+    assert row == ImportedRow("ship", "a", None, datetime(2026, 11, 20, 8, tzinfo=UTC))
     assert isinstance(short, BadRow)
 
 
@@ -39,7 +39,7 @@ def test_other_columns_and_a_byte_more_or_less_do_not_matter() -> None:
 def test_a_time_is_a_date_or_a_number(time: str) -> None:
     (row,) = read_rows(["uuid,time\n", f"a,{time}\n"], "book")
 
-    assert isinstance(row, Row)
+    assert isinstance(row, ImportedRow)
     assert row.at == datetime(2026, 11, 20, 10, tzinfo=UTC)
 
 
@@ -64,7 +64,7 @@ def test_a_row_that_says_nothing_certain_is_left_out_and_the_others_are_not(line
     rows = list(read_rows(lines, "book"))
 
     assert [row.line for row in rows if isinstance(row, BadRow)] == [3]
-    assert [row.uuid for row in rows if isinstance(row, Row)] == ["before", "after"]
+    assert [row.uuid for row in rows if isinstance(row, ImportedRow)] == ["before", "after"]
 
 
 @pytest.mark.parametrize("header", ["id,status", "", "uuid,status"])
@@ -78,11 +78,11 @@ def test_a_file_that_no_row_can_come_from_is_refused(header: str) -> None:
 def test_entries_say_how_a_message_ended_and_live_for_what_is_left() -> None:
     store, now = MemoryHistory(), datetime.now(UTC)
     yesterday = now - timedelta(days=1)
-    rows: list[Row | BadRow] = [
-        Row("book", "done", EntryOutcome.OK, yesterday),
-        Row("book", "failed", EntryOutcome.FAILED, None),
-        Row("ship", "open", None, yesterday),
-        Row("book", "old", EntryOutcome.OK, now - timedelta(days=8)),
+    rows: list[ImportedRow | BadRow] = [
+        ImportedRow("book", "done", EntryOutcome.OK, yesterday),
+        ImportedRow("book", "failed", EntryOutcome.FAILED, None),
+        ImportedRow("ship", "open", None, yesterday),
+        ImportedRow("book", "old", EntryOutcome.OK, now - timedelta(days=8)),
         BadRow(9, "uuid is empty"),
     ]
 
@@ -105,7 +105,7 @@ def test_a_message_that_is_known_keeps_its_entry() -> None:
     store = MemoryHistory()
     (claim,) = drive(store.claim("book", ["running"], "worker-1"))
 
-    imported = import_rows(store, [Row("book", "running", EntryOutcome.OK, None)], WEEK)
+    imported = import_rows(store, [ImportedRow("book", "running", EntryOutcome.OK, None)], WEEK)
 
     running = entry(store, "running")
     assert running is not None
@@ -116,7 +116,7 @@ def test_a_message_that_is_known_keeps_its_entry() -> None:
 def test_an_import_that_was_killed_goes_on_when_it_is_repeated() -> None:
     store = MemoryHistory()
     drive(store.claim("book", ["claimed"], "import"))
-    rows = [Row("book", uuid, EntryOutcome.OK, None) for uuid in ("claimed", "later")]
+    rows = [ImportedRow("book", uuid, EntryOutcome.OK, None) for uuid in ("claimed", "later")]
 
     import_rows(store, rows, WEEK)
     again = import_rows(store, rows, WEEK)
@@ -131,7 +131,7 @@ def test_an_import_that_was_killed_goes_on_when_it_is_repeated() -> None:
 def test_a_dry_run_counts_the_same_and_writes_nothing() -> None:
     store = MemoryHistory()
     drive(store.claim("book", ["u-0"], "worker-1"))
-    rows = [Row("book", f"u-{number % 1500}", EntryOutcome.OK, None) for number in range(2 * PIECE)]
+    rows = [ImportedRow("book", f"u-{number % 1500}", EntryOutcome.OK, None) for number in range(2 * PIECE)]
 
     dry = import_rows(store, rows[:5] + rows[:3], WEEK, dry=True)
 

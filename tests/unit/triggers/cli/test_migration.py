@@ -10,7 +10,7 @@ from history.errors import ConfigurationError
 from triggers.cli.setup.migration.commands import files_of
 from triggers.cli.setup.migration.filters import selector_of
 from triggers.cli.setup.migration.jms_triggers import find_triggers
-from triggers.cli.setup.migration.mapping import Kind, mapped
+from triggers.cli.setup.migration.mapping import Fit, mapped
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_nothing_that_differs_is_kept_silent(tmp_path: Path) -> None:
     notes = {(note.kind, note.there) for note in made.notes}
     assert made.options["acknowledge_mode"] == '"auto"'
     assert {
-        (Kind.CHECK, "disabled"),
-        (Kind.MISSING, "a SOAP over JMS trigger"),
-        (Kind.MISSING, "execution user jobs"),
-        (Kind.SAME, "connection count 4"),
-        (Kind.CHECK, "acknowledgement mode auto"),
-        (Kind.CHECK, "connection alias default"),
+        (Fit.CHECK, "disabled"),
+        (Fit.MISSING, "a SOAP over JMS trigger"),
+        (Fit.MISSING, "execution user jobs"),
+        (Fit.SAME, "connection count 4"),
+        (Fit.CHECK, "acknowledgement mode auto"),
+        (Fit.CHECK, "connection alias default"),
     } <= notes
 
 
@@ -131,7 +131,7 @@ def test_the_report_says_what_to_write_for_names_in_jndi(tmp_path: Path) -> None
     (made,) = mapped(find_triggers(package(tmp_path)))
 
     [destinations] = [note for note in made.notes if note.there.startswith("destinations ")]
-    assert destinations.kind is Kind.CHECK
+    assert destinations.kind is Fit.CHECK
     assert "jndi:NAME" in destinations.here
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from history.entry import EntryOutcome
 from triggers.detection.aftermath import Ending, afterwards, suspension_after
-from triggers.detection.suspension import TERMS, Fate, Reach, Suspension, Waker, render, terms_of
+from triggers.detection.suspension import TERMS, MessageFate, Reach, Suspension, Waker, render, terms_of
 from triggers.detection.table import FailurePolicy, Policy
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "how-to" / "suspend-and-resume.md"
@@ -17,22 +17,22 @@ HERE, RUNNING, ALL = Reach
 
 #: Of each kind, by monitor and transacted: who resumes, what becomes of the message, what that costs, where.
 EXPECTED = {
-    (Suspension.HISTORY, False, False): ([HISTORY], Fate.AGAIN, 1, HERE),
-    (Suspension.HISTORY, False, True): ([HISTORY], Fate.AGAIN, 1, HERE),
-    (Suspension.HISTORY, True, False): ([HISTORY, MONITOR], Fate.AGAIN, 1, HERE),
-    (Suspension.HISTORY, True, True): ([HISTORY, MONITOR], Fate.AGAIN, 1, HERE),
-    (Suspension.RESOURCE, False, False): ([PERSON], Fate.AGAIN, 1, HERE),
-    (Suspension.RESOURCE, False, True): ([PERSON], Fate.AGAIN, 1, HERE),
-    (Suspension.RESOURCE, True, False): ([HISTORY, MONITOR], Fate.AGAIN, 1, HERE),
-    (Suspension.RESOURCE, True, True): ([HISTORY, MONITOR], Fate.AGAIN, 1, HERE),
-    (Suspension.COMMAND, False, False): ([PERSON], Fate.NONE, 0, RUNNING),
-    (Suspension.COMMAND, False, True): ([PERSON], Fate.NONE, 0, RUNNING),
-    (Suspension.COMMAND, True, False): ([PERSON], Fate.NONE, 0, RUNNING),
-    (Suspension.COMMAND, True, True): ([PERSON], Fate.NONE, 0, RUNNING),
-    (Suspension.FATAL, False, False): ([PERSON], Fate.PARKED, 0, ALL),
-    (Suspension.FATAL, True, False): ([PERSON], Fate.PARKED, 0, ALL),
-    (Suspension.FATAL, False, True): ([PERSON], Fate.REJECTED, 1, ALL),
-    (Suspension.FATAL, True, True): ([PERSON], Fate.REJECTED, 1, ALL),
+    (Suspension.HISTORY, False, False): ([HISTORY], MessageFate.AGAIN, 1, HERE),
+    (Suspension.HISTORY, False, True): ([HISTORY], MessageFate.AGAIN, 1, HERE),
+    (Suspension.HISTORY, True, False): ([HISTORY, MONITOR], MessageFate.AGAIN, 1, HERE),
+    (Suspension.HISTORY, True, True): ([HISTORY, MONITOR], MessageFate.AGAIN, 1, HERE),
+    (Suspension.RESOURCE, False, False): ([PERSON], MessageFate.AGAIN, 1, HERE),
+    (Suspension.RESOURCE, False, True): ([PERSON], MessageFate.AGAIN, 1, HERE),
+    (Suspension.RESOURCE, True, False): ([HISTORY, MONITOR], MessageFate.AGAIN, 1, HERE),
+    (Suspension.RESOURCE, True, True): ([HISTORY, MONITOR], MessageFate.AGAIN, 1, HERE),
+    (Suspension.COMMAND, False, False): ([PERSON], MessageFate.NONE, 0, RUNNING),
+    (Suspension.COMMAND, False, True): ([PERSON], MessageFate.NONE, 0, RUNNING),
+    (Suspension.COMMAND, True, False): ([PERSON], MessageFate.NONE, 0, RUNNING),
+    (Suspension.COMMAND, True, True): ([PERSON], MessageFate.NONE, 0, RUNNING),
+    (Suspension.FATAL, False, False): ([PERSON], MessageFate.PARKED, 0, ALL),
+    (Suspension.FATAL, True, False): ([PERSON], MessageFate.PARKED, 0, ALL),
+    (Suspension.FATAL, False, True): ([PERSON], MessageFate.REJECTED, 1, ALL),
+    (Suspension.FATAL, True, True): ([PERSON], MessageFate.REJECTED, 1, ALL),
 }
 
 CASES = list(product(Suspension, [False, True], [False, True]))
@@ -92,7 +92,7 @@ def test_how_every_end_of_a_service_suspends_its_trigger(
 
 
 def test_a_failed_entry_and_nothing_else_is_parked_or_rejected() -> None:
-    given_up = {fate for fate in Fate if fate in {Fate.PARKED, Fate.REJECTED}}
+    given_up = {fate for fate in MessageFate if fate in {MessageFate.PARKED, MessageFate.REJECTED}}
 
     for terms in TERMS:
         policy = Policy(transacted=bool(terms.transacted), suspend_on_error=True)

@@ -10,7 +10,7 @@ from triggers.cli.patchbay import to_toml
 from triggers.patchbay import read_patchbay
 from triggers.patchbay.outputs import outlet_of
 from triggers.patchbay.wiring.checks import provider_name
-from triggers.patchbay.wiring.model import Destination, PatchBayFile, ProviderEntry, Sink
+from triggers.patchbay.wiring.model import DestinationEntry, PatchBayFile, ProviderEntry, SinkEntry
 from triggers.patchbay.wiring.toml_reader import read_with_notes
 from triggers.patchbay.wiring.xml_elements import parse
 from triggers.patchbay.wiring.xml_reader import from_xml
@@ -228,7 +228,7 @@ def test_the_provider_local_is_local_jms(tmp_path: Path) -> None:
     )
 
     assert dict(wiring.providers) == {"localdms": ProviderEntry(url="local://")}
-    assert wiring.source[0].output[0].to[0] == Destination(
+    assert wiring.source[0].output[0].to[0] == DestinationEntry(
         destination="local/Orders", provider="localdms", type="topic"
     )
     assert wiring.sink[0].input[0].sources[0].provider == "localdms"
@@ -311,7 +311,7 @@ def test_a_component_without_ports_is_left_out_and_said(tmp_path: Path) -> None:
     )
 
     assert [found.name for found in wiring.components] == ["/shop/Book"]
-    assert isinstance(wiring.components[0], Sink)
+    assert isinstance(wiring.components[0], SinkEntry)
     assert "0.xml, line 1: component /shop/Silent left out" in notes
     assert "port IN of /shop/Deaf left out: it has no destination" in notes
     assert "filter /shop/Book taken as a sink" in notes

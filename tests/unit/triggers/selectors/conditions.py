@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from history.message import Message
 from triggers.selectors.parsing.nodes import (
     And,
+    ArithmeticChain,
     Between,
-    Chain,
     Comparison,
     ComparisonSign,
     Constant,
@@ -66,7 +66,7 @@ def conditions(places: st.SearchStrategy[Any] = identifiers) -> st.SearchStrateg
 def _reckonings(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     def chains(signs: str) -> st.SearchStrategy[Any]:
         rest = st.lists(st.tuples(st.sampled_from(signs), inner), min_size=1, max_size=3).map(tuple)
-        return st.builds(Chain, inner, rest)
+        return st.builds(ArithmeticChain, inner, rest)
 
     return st.one_of(chains("+-"), chains("*/"), st.builds(Signed, st.sampled_from("+-"), inner))
 

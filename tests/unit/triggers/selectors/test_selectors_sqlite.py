@@ -16,8 +16,8 @@ from history.message import Message
 from triggers.selectors import Reading, Selector
 from triggers.selectors.parsing.nodes import (
     And,
+    ArithmeticChain,
     Between,
-    Chain,
     Comparison,
     Constant,
     Identifier,
@@ -49,8 +49,8 @@ def _number_nodes() -> st.SearchStrategy[Any]:
             max_size=3,
         )
         return st.one_of(
-            st.builds(Chain, inner, sums.map(tuple)),
-            st.builds(Chain, inner, products.map(tuple)),
+            st.builds(ArithmeticChain, inner, sums.map(tuple)),
+            st.builds(ArithmeticChain, inner, products.map(tuple)),
             st.builds(Signed, st.sampled_from("+-"), inner),
         )
 

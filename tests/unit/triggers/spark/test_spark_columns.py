@@ -9,7 +9,7 @@ from pyspark.sql import types as t
 from history.errors import ConfigurationError
 from triggers import Message, trigger
 from triggers.spark import foreach_batch
-from triggers.spark.rows.arrow import BrokenText, OddRow, OutOfRange, rows_of
+from triggers.spark.rows.arrow import BrokenText, OddArrowRow, OutOfRange, rows_of
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import Columns
@@ -120,7 +120,7 @@ def test_a_value_that_python_has_none_for_does_not_keep_the_others_from_it() -> 
 
     first, second, third = rows_of(batch, maps="strict")
 
-    assert isinstance(first, OddRow)
+    assert isinstance(first, OddArrowRow)
     assert first.column == "text"
     assert first == {
         "id": 1,

@@ -14,14 +14,14 @@ from history.store.fingerprints import BodyOf, first_of
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
-from triggers.spark.batch.claims.table import AGAIN, Terms, Verdict
+from triggers.spark.batch.claims.table import AGAIN, ClaimTerms, RowVerdict
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.rows import fingerprints
 from triggers.spark.rows.fingerprints import bytes_of, number_of
 
 DAY = timedelta(days=1)
 
-OTHER, COPY = int(Verdict.OTHER_BODY), int(Verdict.NEW) + AGAIN
+OTHER, COPY = int(RowVerdict.OTHER_BODY), int(RowVerdict.NEW) + AGAIN
 
 arrow: Any = pa
 
@@ -64,7 +64,7 @@ def judged(rows: Sequence[tuple[str | None, int]], sizes: Sequence[int]) -> list
         time_to_live=DAY,
         lease=None,
         patience=timedelta(0),
-        terms=Terms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=False),
+        terms=ClaimTerms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=False),
         run=BatchRun(lineage="q", batch=0, token="run"),  # noqa: S106  (of a run)
         closes=False,
         compares=True,
@@ -83,7 +83,7 @@ def judged(rows: Sequence[tuple[str | None, int]], sizes: Sequence[int]) -> list
 
 
 ROWS = [("a", 1), ("a", 2), ("a", 1), (None, 5), ("b", 3), ("c", 0), ("c", 4), ("c", 0), ("c", 5), ("d", 1)]
-VERDICTS = [0, OTHER, COPY, int(Verdict.ASIDE), 0, 0, COPY, COPY, OTHER, 0]
+VERDICTS = [0, OTHER, COPY, int(RowVerdict.ASIDE), 0, 0, COPY, COPY, OTHER, 0]
 
 
 @pytest.mark.parametrize("sizes", [[10], [1] * 10, [2, 0, 3, 5], [1, 1, 5, 3], [6, 1, 3]])
@@ -97,7 +97,7 @@ def test_the_body_that_the_history_knows_counts_wherever_it_stands(store: Counti
         drive(first_of(store.fingerprints, "book", uuid, bytes_of(number), DAY))
 
     assert judged(ROWS, sizes) == [
-        *(OTHER, 0, OTHER, int(Verdict.ASIDE), OTHER),
+        *(OTHER, 0, OTHER, int(RowVerdict.ASIDE), OTHER),
         *(0, OTHER, COPY, COPY, 0),
     ]
     assert drive(store.lookup("book", ["b"])) == [None], "its row has another body, and claims nothing"

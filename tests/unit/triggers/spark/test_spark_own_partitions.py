@@ -18,13 +18,13 @@ from history.store import BatchOwner
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
-from triggers.spark.batch.claims.table import AGAIN, Terms, Verdict
+from triggers.spark.batch.claims.table import AGAIN, ClaimTerms, RowVerdict
 from triggers.spark.batch.owners import BatchRun
 
 _arrow: Any = pa
 
-NEW, COPY, ADOPTED = int(Verdict.NEW), int(Verdict.NEW) + AGAIN, int(Verdict.ADOPTED)
-DUPLICATE, ASIDE = int(Verdict.DUPLICATE), int(Verdict.ASIDE)
+NEW, COPY, ADOPTED = int(RowVerdict.NEW), int(RowVerdict.NEW) + AGAIN, int(RowVerdict.ADOPTED)
+DUPLICATE, ASIDE = int(RowVerdict.DUPLICATE), int(RowVerdict.ASIDE)
 
 RUN = BatchRun(lineage="q", batch=7, token="run", line="line", partitions=3)  # noqa: S106  (of a run)
 
@@ -55,7 +55,7 @@ def task(
         time_to_live=timedelta(days=1),
         lease=timedelta(minutes=1),
         patience=timedelta(0),
-        terms=Terms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=executes),
+        terms=ClaimTerms(policy=Policy(), asks=False, asks_replayed=False, executes_replayed=executes),
         run=run,
         closes=False,
     )

@@ -11,12 +11,12 @@ from history import MemoryHistory
 from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers import Message, trigger
-from triggers.spark.row_service.running import Pace, check_pace, paced
+from triggers.spark.row_service.running import CallPace, check_pace, paced
 
 
 def test_calls_begin_evenly_however_late_they_are_asked_for() -> None:
     now = 100.0
-    pace = Pace(4.0, lambda: now)
+    pace = CallPace(4.0, lambda: now)
 
     at_once = [pace.wait() for _ in range(4)]
     now = 110.0
@@ -34,7 +34,7 @@ def test_only_calls_of_the_service_wait() -> None:
         ran.append(str(message.uuid))
 
     now = 0.0
-    pace = Pace(1000.0, lambda: now)
+    pace = CallPace(1000.0, lambda: now)
     pipeline = paced(book.pipeline(), pace)
     orders = [Message(uuid=uuid, body="") for uuid in ("a", "b", "a")]
 

@@ -9,9 +9,9 @@ from typing import Final
 import typer
 
 from triggers.cli.setup.init import write_new
-from triggers.cli.setup.migration.jms_triggers import Found, find_triggers
+from triggers.cli.setup.migration.jms_triggers import Exported, find_triggers
 from triggers.cli.setup.migration.mapping import (
-    Kind,
+    Fit,
     Mapped,
     MappedRule,
     Names,
@@ -81,7 +81,7 @@ def webmethods(
     counts = Counter(note.kind for made in triggers for note in made.notes)
     row = {
         "triggers": len(triggers),
-        **{str(note_kind): counts[note_kind] for note_kind in Kind},
+        **{str(fit): counts[fit] for fit in Fit},
         "left out": len(packages.left_out),
     }
     state.show("migrated", list(row), [row])
@@ -114,7 +114,7 @@ def sqlremote(
     state.note(f"written: {', '.join(str(file) for file in files)}; read {to / REPORT} first")
 
 
-def files_of(triggers: Sequence[Mapped], packages: Found) -> Mapping[str, str]:
+def files_of(triggers: Sequence[Mapped], packages: Exported) -> Mapping[str, str]:
     """Return the files by their names."""
     services, modules = Names(), Names()
     by_alias: dict[str, list[Mapped]] = {}
@@ -239,7 +239,7 @@ def untranslated(text: str) -> Callable[[Message], bool]:
 '''
 
 
-def _report(triggers: Sequence[Mapped], packages: Found) -> str:
+def _report(triggers: Sequence[Mapped], packages: Exported) -> str:
     lines = ["# JMS triggers", "", f"{len(triggers)} triggers are migrated.", ""]
     lines += left_out_table("file", packages.left_out)
     for made in triggers:

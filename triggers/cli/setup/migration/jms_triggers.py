@@ -27,7 +27,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class JmsTarget:
     """Where messages come from, with the selector that the trigger has there."""
 
     name: str
@@ -96,7 +96,7 @@ class JmsTrigger:
     name: str
     file: str
     alias: str
-    destinations: Sequence[Destination]
+    destinations: Sequence[JmsTarget]
     rules: Sequence[Rule]
     values: Record
 
@@ -123,7 +123,7 @@ class JmsTrigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Exported:
     """The triggers in a folder. ``transacted`` are aliases. ``left_out`` are other files, with reasons."""
 
     triggers: Sequence[JmsTrigger]
@@ -132,7 +132,7 @@ class Found:
     left_out: Sequence[tuple[str, str]]
 
 
-def find_triggers(folder: Path) -> Found:
+def find_triggers(folder: Path) -> Exported:
     """Read all packages in a folder.
 
     Raises:
@@ -164,7 +164,7 @@ def find_triggers(folder: Path) -> Found:
         raise ConfigurationError("DIR", problem, "give the folder of packages, unpacked")
     aliases = dict(_aliases(folder))
     transacted = frozenset(name for name, is_transacted in aliases.items() if is_transacted)
-    return Found(triggers, transacted, frozenset(aliases), left_out)
+    return Exported(triggers, transacted, frozenset(aliases), left_out)
 
 
 def _text(file: Path) -> str:
@@ -198,9 +198,9 @@ def _records(values: Record, key: str) -> list[dict[str, Any]]:
     ]
 
 
-def _destination(values: dict[str, Any]) -> Destination:
+def _destination(values: dict[str, Any]) -> JmsTarget:
     named = [value for key, value in values.items() if "subscriber" in key.lower() and value]
-    return Destination(
+    return JmsTarget(
         name=str(values.get("destination") or ""),
         is_topic=values.get("destinationType") == _TOPIC,
         selector=values.get("messageSelector") or None,

@@ -10,10 +10,10 @@ from itertools import chain, count
 from typing import Final, cast
 
 from triggers.cli.setup.migration.filters import selector_of
-from triggers.cli.setup.migration.jms_triggers import Destination, Found, JmsTrigger, Record, number_in
+from triggers.cli.setup.migration.jms_triggers import Exported, JmsTarget, JmsTrigger, Record, number_in
 
 
-class Kind(StrEnum):
+class Fit(StrEnum):
     """How a property is here."""
 
     SAME = "same"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 class Note:
     """A line of the report about a property."""
 
-    kind: Kind
+    kind: Fit
     there: str
     here: str
 
@@ -55,9 +55,9 @@ class Mapped:
     monitor: str | None = None
     notes: list[Note] = field(default_factory=list[Note])
 
-    def note(self, note_kind: Kind, there: str, here: str) -> None:
+    def note(self, fit: Fit, there: str, here: str) -> None:
         """Add a line to the report."""
-        self.notes.append(Note(note_kind, there, here))
+        self.notes.append(Note(fit, there, here))
 
 
 #: The numbers of join types, as far as they are known: a trigger with one destination has another one.
@@ -70,14 +70,14 @@ _SOAP: Final = "1"
 _SUSPEND: Final = "1"
 
 
-def mapped(packages: Found) -> list[Mapped]:
+def mapped(packages: Exported) -> list[Mapped]:
     """Map all triggers, in the order of their names."""
     return [
         _mapped(trigger, packages) for trigger in sorted(packages.triggers, key=lambda trigger: trigger.name)
     ]
 
 
-def _mapped(trigger: JmsTrigger, packages: Found) -> Mapped:
+def _mapped(trigger: JmsTrigger, packages: Exported) -> Mapped:
     made = Mapped(trigger, [_destination_of(destination) for destination in trigger.destinations])
     made.options["name"] = quoted(trigger.name)
     _map_destinations(made)
@@ -87,15 +87,15 @@ def _mapped(trigger: JmsTrigger, packages: Found) -> Mapped:
     _map_duplicates(made)
     _map_rules(made)
     if trigger.text("jmsTriggerType", "0") == _SOAP:
-        made.note(Kind.MISSING, "a SOAP over JMS trigger", "write it by hand, behind an HTTP guard")
+        made.note(Fit.MISSING, "a SOAP over JMS trigger", "write it by hand, behind an HTTP guard")
     if trigger.text("enabled", "true").lower() != "true":
-        made.note(Kind.CHECK, "disabled", f"doubtless disable {trigger.name!r} before the first start")
+        made.note(Fit.CHECK, "disabled", f"doubtless disable {trigger.name!r} before the first start")
     if user := trigger.text("executeUser"):
-        made.note(Kind.MISSING, f"execution user {user}", "the service runs as the user of the process")
+        made.note(Fit.MISSING, f"execution user {user}", "the service runs as the user of the process")
     return made
 
 
-def _destination_of(destination: Destination) -> str:
+def _destination_of(destination: JmsTarget) -> str:
     if not destination.is_topic:
         return destination.name
     if destination.subscriber is None:
@@ -108,23 +108,23 @@ def _map_destinations(made: Mapped) -> None:
     selectors = {destination.selector for destination in trigger.destinations if destination.selector}
     if len(trigger.destinations) == 1 and selectors:
         made.options["selector"] = quoted(selectors.pop())
-        made.note(Kind.SAME, "message selector", "selector=")
+        made.note(Fit.SAME, "message selector", "selector=")
     elif selectors:
         texts = "; ".join(
             f"{destination.name}: {destination.selector}"
             for destination in trigger.destinations
             if destination.selector
         )
-        made.note(Kind.MISSING, f"a selector for each destination: {texts}", "one selector= for all of them")
+        made.note(Fit.MISSING, f"a selector for each destination: {texts}", "one selector= for all of them")
     for destination in trigger.destinations:
         if destination.subscriber is not None:
             problem = f"durable subscriber {destination.subscriber}"
             made.note(
-                Kind.CHECK, problem, "add &client_id= of the connection alias to go on with its messages"
+                Fit.CHECK, problem, "add &client_id= of the connection alias to go on with its messages"
             )
     shown = ", ".join(destination.name for destination in trigger.destinations)
     made.note(
-        Kind.CHECK,
+        Fit.CHECK,
         f"destinations {shown}",
         f"if connection alias {trigger.alias} uses JNDI, write jndi:NAME instead of NAME or topic:NAME",
     )
@@ -132,20 +132,20 @@ def _map_destinations(made: Mapped) -> None:
         number = trigger.text("joinType")
         join = _JOINS.get(number, "any")
         made.options["join"] = quoted(join)
-        made.note(Kind.CHECK, f"join type {number}", f"join={quoted(join)}: compare it with Designer")
+        made.note(Fit.CHECK, f"join type {number}", f"join={quoted(join)}: compare it with Designer")
         if timeout := trigger.number("joinTimeout"):
             made.options["join_timeout"] = _milliseconds(timeout)
 
 
-def _map_transaction(made: Mapped, packages: Found) -> bool:
+def _map_transaction(made: Mapped, packages: Exported) -> bool:
     alias = made.source.alias
     if alias in packages.transacted:
         made.options["transacted"] = "True"
-        made.note(Kind.SAME, f"transacted connection alias {alias}", "transacted=True")
+        made.note(Fit.SAME, f"transacted connection alias {alias}", "transacted=True")
         return True
     if alias not in packages.known_aliases:
         made.note(
-            Kind.CHECK,
+            Fit.CHECK,
             f"connection alias {alias}",
             "transacted=True, if its transaction type is not NO_TRANSACTION",
         )
@@ -156,21 +156,21 @@ def _map_processing(made: Mapped, *, transacted: bool) -> None:
     trigger = made.source
     if trigger.is_on("concurrent"):
         made.options["concurrency"] = str(max(trigger.number("maxConcurrentThreads", 1), 1))
-        made.note(Kind.SAME, "concurrent processing", "concurrency=")
+        made.note(Fit.SAME, "concurrent processing", "concurrency=")
     else:
         made.options["concurrency"] = "1"
-        made.note(Kind.SAFER, "serial processing", "concurrency=1; with ordered=True, one consumer at a time")
+        made.note(Fit.SAFER, "serial processing", "concurrency=1; with ordered=True, one consumer at a time")
     if (prefetch := trigger.number("prefetchSize")) > 0:
         made.options["prefetch"] = str(prefetch)
     if (batch := trigger.number("batchSize")) > 1:
         made.options["batch"] = str(batch)
-        made.note(Kind.SAME, "batch processing", "batch=: the service takes a list of messages")
+        made.note(Fit.SAME, "batch processing", "batch=: the service takes a list of messages")
     if (connections := trigger.number("connectionCount", 1)) > 1:
-        made.note(Kind.SAME, f"connection count {connections}", f"doubtless run --processes {connections}")
+        made.note(Fit.SAME, f"connection count {connections}", f"doubtless run --processes {connections}")
     mode = _MODES.get(trigger.text("acknowledgeMode"))
     if mode is not None and not transacted:
         made.options["acknowledge_mode"] = quoted(mode)
-        made.note(Kind.CHECK, f"acknowledgement mode {mode}", "without it, duplicates are detected")
+        made.note(Fit.CHECK, f"acknowledgement mode {mode}", "without it, duplicates are detected")
 
 
 def _map_failures(made: Mapped, *, transacted: bool) -> None:
@@ -178,24 +178,24 @@ def _map_failures(made: Mapped, *, transacted: bool) -> None:
     options = cast("Record", trigger.values.get("redeliveryOptions") or {})
     most, pause = number_in(options, "max"), number_in(options, "delayInterval")
     if most < 0:
-        made.note(Kind.CHECK, "retry until success", 'on_retry_failure="suspend", or more max_delivery_count')
+        made.note(Fit.CHECK, "retry until success", 'on_retry_failure="suspend", or more max_delivery_count')
     elif most and transacted:
-        made.note(Kind.SAME, f"{most} retries", "a transacted trigger is tried again by redelivery")
+        made.note(Fit.SAME, f"{most} retries", "a transacted trigger is tried again by redelivery")
     elif most:
         made.options["retry"] = f"Retry(max_attempts={most}, interval={_milliseconds(max(pause, 1))})"
-        made.note(Kind.SAME, "max retry attempts, retry interval", "retry=Retry(...)")
+        made.note(Fit.SAME, "max retry attempts, retry interval", "retry=Retry(...)")
     if str(options.get("onRedeliveryFailure")) == _SUSPEND:
         option, value = (
             ("on_rollback", "suspend_and_recover") if transacted else ("on_retry_failure", "suspend")
         )
         made.options[option] = quoted(value)
-        made.note(Kind.SAME, "suspend and retry later", f"{option}={quoted(value)}")
+        made.note(Fit.SAME, "suspend and retry later", f"{option}={quoted(value)}")
     if trigger.is_on("serialSuspendOnError"):
         made.options["suspend_on_error"] = "True"
-        made.note(Kind.SAME, "suspend on error", "suspend_on_error=True")
+        made.note(Fit.SAME, "suspend on error", "suspend_on_error=True")
     if (monitor := trigger.service_like("monitor")) is not None:
         made.monitor = monitor
-        made.note(Kind.CHECK, f"resource monitoring service {monitor}", "monitor=: write it")
+        made.note(Fit.CHECK, f"resource monitoring service {monitor}", "monitor=: write it")
 
 
 def _map_duplicates(made: Mapped) -> None:
@@ -203,20 +203,20 @@ def _map_duplicates(made: Mapped) -> None:
     resolver = trigger.service_like("resol", "resolver")
     if resolver is not None:
         made.resolver = resolver
-        made.note(Kind.CHECK, f"document resolver service {resolver}", "resolver=: write it")
+        made.note(Fit.CHECK, f"document resolver service {resolver}", "resolver=: write it")
     if made.options.get("acknowledge_mode"):
         return
     if not trigger.is_on("inDoubtDetection"):
         made.note(
-            Kind.SAFER,
+            Fit.SAFER,
             "no exactly-once processing",
             "duplicates are detected; detect_duplicates=False is as there",
         )
     elif not trigger.is_on("resolveWithHistory"):
-        made.note(Kind.SAFER, "detection without history", "the history is always used")
+        made.note(Fit.SAFER, "detection without history", "the history is always used")
     elif (kept := trigger.number("resolutionHistoryTTL")) > 0:
         made.options["history_time_to_live"] = _milliseconds(kept)
-        made.note(Kind.SAME, "history time to live", "history_time_to_live=")
+        made.note(Fit.SAME, "history time to live", "history_time_to_live=")
 
 
 def _map_rules(made: Mapped) -> None:
@@ -227,13 +227,13 @@ def _map_rules(made: Mapped) -> None:
         rules.append(MappedRule(rule.service, ours, lost))
         if lost is not None:
             made.note(
-                Kind.CHECK,
+                Fit.CHECK,
                 f"filter {lost}",
                 "write it: until then, each message is parked with FILTER_FAILED",
             )
         elif ours is not None:
             made.note(
-                Kind.SAME,
+                Fit.SAME,
                 f"filter {rule.filter}",
                 f"filter={quoted(ours)}; a comparison with a missing field is false",
             )
@@ -241,11 +241,11 @@ def _map_rules(made: Mapped) -> None:
     single = made.options.get("batch") or made.options.get("join") == quoted("all")
     if single and not plain:
         made.note(
-            Kind.CHECK, "routing rules", "with batch= or join='all' there is one service: the first rule"
+            Fit.CHECK, "routing rules", "with batch= or join='all' there is one service: the first rule"
         )
         rules = [MappedRule(rules[0].service)] if rules else []
     if not rules:
-        made.note(Kind.MISSING, "no routing rule with a service", "write the service")
+        made.note(Fit.MISSING, "no routing rule with a service", "write the service")
         rules = [MappedRule(made.source.name)]
     made.rules = rules
 

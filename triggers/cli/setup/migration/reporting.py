@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 
-from triggers.cli.setup.migration.mapping import Kind, Note
+from triggers.cli.setup.migration.mapping import Fit, Note
 
 
 def notes_table(notes: Iterable[Note]) -> Iterator[str]:
     """Yield the lines of a table of properties, what is missing first."""
     yield "| | there | here |"
     yield "|---|---|---|"
-    order = list(Kind)
+    order = list(Fit)
     for note in sorted(notes, key=lambda note: -order.index(note.kind)):
         yield f"| {note.kind} | {_cell(note.there)} | {_cell(note.here)} |"
     yield ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from triggers.cli.setup.migration.mapping import Kind, Note
+from triggers.cli.setup.migration.mapping import Fit, Note
 from triggers.cli.setup.migration.reporting import left_out_table, notes_table
 
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
@@ -44,7 +44,7 @@ _STARTS: Final = re.compile(r"(START|STOP|SYNCHRONIZE)\s+SUBSCRIPTION\b|REMOTE\s
 
 
 @dataclass(slots=True)
-class Publication:
+class PublicationStatements:
     """The tables of a publication, each as ``tables=`` of a link names it."""
 
     tables: list[str] = field(default_factory=list[str])
@@ -57,7 +57,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class PublishedTo:
     """A publication that a user gets; all its rows, or those with the value."""
 
     publication: str
@@ -72,7 +72,7 @@ class Remote:
     consolidated: bool
     kind: str
     send: str | None
-    publications: list[Subscription] = field(default_factory=list[Subscription])
+    publications: list[PublishedTo] = field(default_factory=list[PublishedTo])
     notes: list[Note] = field(default_factory=list[Note])
 
 
@@ -80,7 +80,7 @@ class Remote:
 class Statements:
     """What a file says; ``left_out`` has the statements that say nothing about links."""
 
-    publications: dict[str, Publication] = field(default_factory=dict[str, Publication])
+    publications: dict[str, PublicationStatements] = field(default_factory=dict[str, PublicationStatements])
     remotes: dict[str, Remote] = field(default_factory=dict[str, Remote])
     addresses: dict[str, str] = field(default_factory=dict[str, str])
     publisher: str | None = None
@@ -123,12 +123,12 @@ def _split(text: str) -> Iterator[str]:
             yield statement
 
 
-def _publication(inside: str) -> Publication:
-    made = Publication()
+def _publication(inside: str) -> PublicationStatements:
+    made = PublicationStatements()
     for part in _parts(inside):
         table = _TABLE.fullmatch(part)
         if table is None:
-            made.notes.append(Note(Kind.MISSING, part, "name the table in tables="))
+            made.notes.append(Note(Fit.MISSING, part, "name the table in tables="))
             continue
         name, columns = (
             _last(table[1]),
@@ -137,26 +137,26 @@ def _publication(inside: str) -> Publication:
         made.tables.append(f"{name}({', '.join(columns)})" if columns else name)
         if table[3]:
             made.notes.append(
-                Note(Kind.MISSING, f"{name}: {_line(table[3])}", "all rows of the table are sent")
+                Note(Fit.MISSING, f"{name}: {_line(table[3])}", "all rows of the table are sent")
             )
         if table[4]:
             made.tables[-1] = _subscribe_by(made, name, columns, _line(table[4]))
     return made
 
 
-def _subscribe_by(made: Publication, name: str, columns: Sequence[str], condition: str) -> str:
+def _subscribe_by(made: PublicationStatements, name: str, columns: Sequence[str], condition: str) -> str:
     """Return the table, with the column to subscribe by; an expression has no counterpart."""
     declared = f"{name}({', '.join(columns)})" if columns else name
     by = _BY.fullmatch(condition)
     if by is None:
-        made.notes.append(Note(Kind.MISSING, f"{name}: {condition}", "every link gets all rows of the table"))
+        made.notes.append(Note(Fit.MISSING, f"{name}: {condition}", "every link gets all rows of the table"))
         return declared
     column = _last(by[1] or by[2])
     if columns and column not in columns:
         declared = f"{name}({', '.join([*columns, column])})"
-        made.notes.append(Note(Kind.CHECK, f"{name}: {condition}", f"{column} is sent as well"))
+        made.notes.append(Note(Fit.CHECK, f"{name}: {condition}", f"{column} is sent as well"))
     declared = f"{declared} subscribe by {column}"
-    made.notes.append(Note(Kind.SAME, f"{name}: {condition}", f"tables = [{declared!r}]"))
+    made.notes.append(Note(Fit.SAME, f"{name}: {condition}", f"tables = [{declared!r}]"))
     return declared
 
 
@@ -187,15 +187,15 @@ def _subscribe(statements: Statements, made: re.Match[str]) -> None:
             statements.left_out.append((_line(made[0]), f"no GRANT REMOTE names {user}"))
             continue
         publication = _last(made[1])
-        has_subscribers = statements.publications.get(publication, Publication()).has_subscribers
+        has_subscribers = statements.publications.get(publication, PublicationStatements()).has_subscribers
         value = _value(made[2]) if made[2] and has_subscribers else None
-        remote.publications.append(Subscription(publication, value))
+        remote.publications.append(PublishedTo(publication, value))
         if value is not None:
-            remote.notes.append(Note(Kind.SAME, f"subscription value {made[2]}", f"subscription = {value!r}"))
+            remote.notes.append(Note(Fit.SAME, f"subscription value {made[2]}", f"subscription = {value!r}"))
         elif made[2]:
-            remote.notes.append(Note(Kind.MISSING, f"subscription value {made[2]}", "the link gets all rows"))
+            remote.notes.append(Note(Fit.MISSING, f"subscription value {made[2]}", "the link gets all rows"))
         elif has_subscribers and not remote.consolidated:
-            remote.notes.append(Note(Kind.CHECK, "no subscription value", "the link gets all rows"))
+            remote.notes.append(Note(Fit.CHECK, "no subscription value", "the link gets all rows"))
 
 
 def _value(literal_text: str) -> str | None:
@@ -214,7 +214,7 @@ def links_of(statements: Statements) -> str:
     ]
     for name, user, remote, subscription in _links(statements):
         publication = subscription.publication
-        tables = statements.publications.get(publication, Publication()).tables
+        tables = statements.publications.get(publication, PublicationStatements()).tables
         settings: Mapping[str, object] = {
             "publication": publication or name,
             "carrier": "file:///mnt/exchange",
@@ -232,10 +232,10 @@ def links_of(statements: Statements) -> str:
     return "\n".join(lines)
 
 
-def _links(statements: Statements) -> Iterator[tuple[str, str, Remote, Subscription]]:
+def _links(statements: Statements) -> Iterator[tuple[str, str, Remote, PublishedTo]]:
     """Yield the name of each link, its user, and its subscription: one link for each."""
     for user, remote in statements.remotes.items():
-        for subscription in remote.publications or [Subscription("")]:
+        for subscription in remote.publications or [PublishedTo("")]:
             name = user if len(remote.publications) < 2 else f"{user}-{subscription.publication}"  # noqa: PLR2004
             yield name, user, remote, subscription
 
@@ -246,18 +246,18 @@ def report_of(statements: Statements) -> str:
     for name, user, remote, subscription in _links(statements):
         notes = [
             Note(
-                Kind.SAME if _address(remote.address) == remote.address else Kind.CHECK,
+                Fit.SAME if _address(remote.address) == remote.address else Fit.CHECK,
                 f"TYPE {remote.kind} ADDRESS '{remote.address}'",
                 f"outbox = {_address(remote.address)!r}",
             ),
-            Note(Kind.CHECK, f"message system {remote.kind}", "choose the carrier"),
-            *([Note(Kind.SAME, f"SEND {remote.send}", f"send = {remote.send!r}")] if remote.send else []),
+            Note(Fit.CHECK, f"message system {remote.kind}", "choose the carrier"),
+            *([Note(Fit.SAME, f"SEND {remote.send}", f"send = {remote.send!r}")] if remote.send else []),
             *remote.notes,
-            *statements.publications.get(subscription.publication, Publication()).notes,
+            *statements.publications.get(subscription.publication, PublicationStatements()).notes,
         ]
         if len(remote.publications) > 1:
             notes.append(
-                Note(Kind.CHECK, f"{user} has several subscriptions", "give each link addresses of its own")
+                Note(Fit.CHECK, f"{user} has several subscriptions", "give each link addresses of its own")
             )
         lines += [f"## {name}", "", *notes_table(notes)]
     lines += left_out_table("statement", ((_line(text), why) for text, why in statements.left_out))

@@ -27,7 +27,7 @@ from triggers.providers.sqljms.admin.steps import (
 from triggers.providers.sqljms.admin.views import (
     ClientView,
     EntryView,
-    Found,
+    MessageHolder,
     MessageView,
     SourceView,
     TopicView,
@@ -39,7 +39,7 @@ from triggers.providers.sqljms.admin.views import (
 from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.link import SqlLink, as_providers
 from triggers.providers.sqljms.receiving import clients
-from triggers.providers.sqljms.receiving.entries import Source, listed
+from triggers.providers.sqljms.receiving.entries import EntrySource, listed
 from triggers.providers.sqljms.sending.outbox import Outbox
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
@@ -131,7 +131,7 @@ class Admin:
             if number not in messages:
                 raise NotFoundError("message", str(number))
             rows = await fetch(connection, sql.WHERE, ids=listed(connection, [number]))
-            holders = [Found(row.kind, row.name, row.subscription or None) for row in rows]
+            holders = [MessageHolder(row.kind, row.name, row.subscription or None) for row in rows]
             return MessageView(number, messages[number], holders)
 
         return await self.run("reading a message", read)
@@ -284,14 +284,14 @@ class Admin:
         async def work(connection: AnyConnection) -> None:
             destination_kind, number = await find(connection, destination)
             if destination_kind is DestinationKind.QUEUE:
-                where = Source(destination_kind, number)
+                where = EntrySource(destination_kind, number)
                 await chosen_of(connection, where, None, force=force)
                 await clients.empty(connection, where)
                 await clients.drop_queue(connection, number)
                 return
             for row in await fetch(connection, sql.SUBSCRIPTIONS):
                 if row.name == Destination.parse(destination).name:
-                    await chosen_of(connection, Source(destination_kind, row.id), None, force=force)
+                    await chosen_of(connection, EntrySource(destination_kind, row.id), None, force=force)
                     await clients.unsubscribe(connection, row.id)
             await execute(connection, sql.DROP_TOPIC, place=number)
 

@@ -14,7 +14,7 @@ from triggers.providers.sqljms.admin import statements as sql
 from triggers.providers.sqljms.codec import COLUMNS
 from triggers.providers.sqljms.destinations import FIND, Destination, DestinationKind
 from triggers.providers.sqljms.receiving import entries
-from triggers.providers.sqljms.receiving.entries import Source, listed
+from triggers.providers.sqljms.receiving.entries import EntrySource, listed
 from triggers.providers.sqljms.receiving.odd_rows import read_together
 from triggers.providers.sqljms.receiving.receiver import received_of
 from triggers.providers.sqljms.sending.outbox import Outbox
@@ -55,7 +55,7 @@ async def find(connection: AnyConnection, text: str) -> tuple[DestinationKind, i
     raise NotFoundError(" or ".join(kinds), destination.name)
 
 
-async def source_of(connection: AnyConnection, text: str, subscription: str | None) -> Source:
+async def source_of(connection: AnyConnection, text: str, subscription: str | None) -> EntrySource:
     """Return a queue, or a subscription of a topic; the only subscription need not be named.
 
     Raises:
@@ -64,18 +64,18 @@ async def source_of(connection: AnyConnection, text: str, subscription: str | No
     """
     destination_kind, number = await find(connection, text)
     if destination_kind is DestinationKind.QUEUE:
-        return Source(destination_kind, number)
+        return EntrySource(destination_kind, number)
     name = Destination.parse(text).name
     rows = await fetch(connection, sql.SUBSCRIPTIONS)
     subscribers = {row.subscription: int(row.id) for row in rows if row.name == name}
     if subscription is None and len(subscribers) == 1:
-        return Source(destination_kind, next(iter(subscribers.values())))
+        return EntrySource(destination_kind, next(iter(subscribers.values())))
     if subscription is None:
         names = ", ".join(sorted(subscribers)) or "none"
         raise ConfigurationError("subscription", f"{name} is a topic with: {names}", "name one of them")
     if subscription not in subscribers:
         raise NotFoundError(f"subscription of {name}", subscription)
-    return Source(destination_kind, subscribers[subscription])
+    return EntrySource(destination_kind, subscribers[subscription])
 
 
 async def address_of(connection: AnyConnection, text: str, *, there: bool = False) -> str:
@@ -96,7 +96,7 @@ async def address_of(connection: AnyConnection, text: str, *, there: bool = Fals
 
 
 async def chosen_of(
-    connection: AnyConnection, source: Source, numbers: Sequence[int] | None, *, force: bool
+    connection: AnyConnection, source: EntrySource, numbers: Sequence[int] | None, *, force: bool
 ) -> Sequence[int]:
     """Return the chosen messages of a source, in the order of delivery, and keep them from being claimed.
 
@@ -121,7 +121,7 @@ async def chosen_of(
 async def resend(
     outbox: Outbox,
     connection: AnyConnection,
-    source: Source,
+    source: EntrySource,
     chosen: Sequence[int],
     address: Callable[[int], str],
     *,
@@ -167,7 +167,7 @@ async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[A
     return rows
 
 
-async def take_out(connection: AnyConnection, source: Source, numbers: Sequence[int]) -> None:
+async def take_out(connection: AnyConnection, source: EntrySource, numbers: Sequence[int]) -> None:
     """Remove messages from a source, and delete those without another reader."""
     ids = listed(connection, numbers)
     rows = await fetch(connection, sql.DELETE[source.kind], place=source.number, ids=ids)

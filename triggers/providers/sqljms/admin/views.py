@@ -75,7 +75,7 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MessageHolder:
     """A place where a message waits."""
 
     kind: str
@@ -89,7 +89,7 @@ class MessageView:
 
     id: int
     message: Message
-    places: Sequence[Found]
+    places: Sequence[MessageHolder]
 
 
 def client_view(row: AnyRow) -> ClientView:

@@ -6,16 +6,16 @@ from functools import partial
 from history.sql.database.engine import AnyConnection, fetch
 from triggers.providers.sqljms.admin.steps import HeldError, NotFoundError
 from triggers.providers.sqljms.limbo import statements as sql
-from triggers.providers.sqljms.limbo.limbo import Limbo, Waiting, clear_inside, read_inside
+from triggers.providers.sqljms.limbo.limbo import InLimbo, Limbo, clear_inside, read_inside
 from triggers.providers.sqljms.receiving.entries import listed
 
 
 async def list_limbo(
     limbo: Limbo, *, input_name: str | None = None, limit: int = 50
-) -> tuple[Sequence[Waiting], int]:
+) -> tuple[Sequence[InLimbo], int]:
     """Return the waiting messages, the next to be due first, and their number; of one input, or of all."""
 
-    async def read(connection: AnyConnection) -> tuple[Sequence[Waiting], int]:
+    async def read(connection: AnyConnection) -> tuple[Sequence[InLimbo], int]:
         rows = await fetch(connection, sql.WAITING, input=input_name, limit=limit)
         ((total,),) = await fetch(connection, sql.HOW_MANY, input=input_name)
         return await read_inside(connection, [row.msg_id for row in rows]), int(total)
@@ -23,7 +23,7 @@ async def list_limbo(
     return await limbo.run("listing limbo", read)
 
 
-async def get_from_limbo(limbo: Limbo, number: int) -> Waiting:
+async def get_from_limbo(limbo: Limbo, number: int) -> InLimbo:
     """Return one message that waits.
 
     Raises:

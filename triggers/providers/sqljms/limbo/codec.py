@@ -42,7 +42,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class InLimbo:
     """A message that waits in limbo.
 
     ``component`` and ``port`` are the source and the output port for the message at ``due``; with ``again``
@@ -64,7 +64,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class LimboRows:
     """The rows of a message, by table; empty for tables that have none."""
 
     state: dict[str, Any]
@@ -76,7 +76,7 @@ class Rows:
     delay: list[dict[str, Any]]
 
 
-def rows_of(number: int, message: Message, again: Again | None) -> Rows:
+def rows_of(number: int, message: Message, again: Again | None) -> LimboRows:
     """Return the rows of a message, without its due time and without the name of who put it there.
 
     Raises:
@@ -85,7 +85,7 @@ def rows_of(number: int, message: Message, again: Again | None) -> Rows:
     values, properties = encode(message, number, "")
     columns = dict(zip(COLUMNS, values, strict=True))
     names = [{"msg_id": number, "name": name} for _, _, name, _ in properties]
-    return Rows(
+    return LimboRows(
         state=_state(number, message, again, columns),
         message={
             "msg_id": number,
@@ -133,7 +133,7 @@ def _delay(number: int, message: Message, again: Again, columns: dict[str, Any])
     } | {name: columns[name] for name in ("message_id", "timestamp", "delivery_mode", "priority")}
 
 
-def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> Waiting:
+def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> InLimbo:
     """Return the message from its rows.
 
     Raises:
@@ -150,7 +150,7 @@ def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> Waiting:
             error=row.last_error,
         )
     shown = [[prop.prop_name, prop.prop_type, _text_of(prop)] for prop in properties]
-    return Waiting(
+    return InLimbo(
         id=row.msg_id,
         component=row.msg_src_name,
         port=row.port_name,

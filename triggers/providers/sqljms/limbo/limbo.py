@@ -37,9 +37,9 @@ from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.limbo import statements as sql
 from triggers.providers.sqljms.limbo.codec import (
     Again,
+    InLimbo,
+    LimboRows,
     OddWaiting,
-    Rows,
-    Waiting,
     due_millis,
     odd_inside,
     rows_of,
@@ -66,7 +66,7 @@ Clock = Callable[[], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Delayed:
     """A message that must wait until ``due``, or, if that is None, for the delay of ``again``."""
 
     component: str
@@ -79,7 +79,7 @@ class Entry:
 class Taken(NamedTuple):
     """The result of a take: messages, and unreadable rows."""
 
-    waiting: Sequence[Waiting]
+    waiting: Sequence[InLimbo]
     odd: Sequence[OddWaiting]
 
 
@@ -153,16 +153,16 @@ class Limbo:
         """Make sure of the tables now, and not at the first use; raises as :meth:`run`."""
         await self.run("looking for its tables", _nothing, atomic=False)
 
-    async def put(self, entries: Sequence[Entry]) -> None:
+    async def put(self, entries: Sequence[Delayed]) -> None:
         """Let messages wait. A message that already waits for an input, by its uuid, stays as it is."""
         if entries:
             await self.run("putting messages in", partial(self.put_inside, entries=entries))
 
-    async def put_inside(self, connection: AnyConnection, entries: Sequence[Entry]) -> None:
+    async def put_inside(self, connection: AnyConnection, entries: Sequence[Delayed]) -> None:
         """Do the same as a part of a step of :meth:`run`."""
         numbers = await _draw(connection, len(entries))
         ((now,),) = await fetch(connection, sql.NOW, at=self.clock())
-        chosen: list[tuple[Entry, Rows]] = []
+        chosen: list[tuple[Delayed, LimboRows]] = []
         for number, entry in zip(numbers, entries, strict=True):
             rows = rows_of(number, entry.message, entry.again)
             if await fetch(connection, sql.PUT_STATE, **rows.state):
@@ -178,7 +178,7 @@ class Limbo:
             if some:
                 await execute_each(connection, statement, some)
 
-    def _due_row(self, entry: Entry, now: int) -> dict[str, object]:
+    def _due_row(self, entry: Delayed, now: int) -> dict[str, object]:
         wait = timedelta(0) if entry.again is None else entry.again.delay
         return {
             "limbo_id": self._number,
@@ -188,7 +188,7 @@ class Limbo:
             "port": entry.port,
         }
 
-    async def take(self, input_name: str = NO_INPUT, *, limit: int = 100) -> Sequence[Waiting]:
+    async def take(self, input_name: str = NO_INPUT, *, limit: int = 100) -> Sequence[InLimbo]:
         """Take due messages: for an input, which counts as the beginning of an attempt, or to be sent."""
         return (await self.take_all(input_name, limit=limit)).waiting
 
@@ -225,7 +225,7 @@ class Limbo:
 
         return await self.run("looking for messages", look, atomic=False)
 
-    async def renew(self, taken: Sequence[Waiting | OddWaiting]) -> None:
+    async def renew(self, taken: Sequence[InLimbo | OddWaiting]) -> None:
         """Report that a process is still busy with these."""
         for token, ids in _by_token(taken).items():
             work = partial(self._renew, token=token, ids=ids)
@@ -235,13 +235,13 @@ class Limbo:
         lease, chosen = milliseconds(self.lease), listed(connection, ids)
         await execute(connection, sql.RENEW, at=self.clock(), token=token, ids=chosen, lease=lease)
 
-    async def give_back(self, taken: Sequence[Waiting | OddWaiting]) -> None:
+    async def give_back(self, taken: Sequence[InLimbo | OddWaiting]) -> None:
         """Give these back, as if nobody had taken them."""
         for token, ids in _by_token(taken).items():
             work = partial(self._let_go, token=token, ids=ids, change=-1, pause=None, error=None)
             await self.run("giving messages back", work)
 
-    async def put_off(self, taken: Waiting, pause: timedelta, *, error: str, failed: bool = True) -> bool:
+    async def put_off(self, taken: InLimbo, pause: timedelta, *, error: str, failed: bool = True) -> bool:
         """Let one wait for so long from now on; False if another process has it now.
 
         ``failed`` counts a failure to send; attempts of an input were counted when it was taken.
@@ -271,7 +271,7 @@ class Limbo:
             await execute(connection, sql.PUT_OFF, at=self.clock(), pause=millis, ids=chosen)
         return mine
 
-    async def take_out(self, taken: Sequence[Waiting | OddWaiting]) -> Sequence[int]:
+    async def take_out(self, taken: Sequence[InLimbo | OddWaiting]) -> Sequence[int]:
         """Forget these; return the ids of the ones that were still held."""
         return await self.run("taking messages out", partial(take_out_inside, taken=taken))
 
@@ -284,7 +284,7 @@ class Limbo:
         await self._line.close()
 
 
-async def take_out_inside(connection: AnyConnection, taken: Sequence[Waiting | OddWaiting]) -> Sequence[int]:
+async def take_out_inside(connection: AnyConnection, taken: Sequence[InLimbo | OddWaiting]) -> Sequence[int]:
     """Forget messages as a part of a step; return the ids of the ones that were still held."""
     gone: list[int] = []
     for token, ids in _by_token(taken).items():
@@ -315,7 +315,7 @@ async def _enter(connection: AnyConnection, name: str) -> int:
     return int(input_id)
 
 
-async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
+async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence[InLimbo]:
     """Read messages whole, in the order in which they are due; an unreadable one is logged and left."""
     messages, problems = await _read_each(connection, ids)
     for number, problem in problems.items():
@@ -325,7 +325,7 @@ async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence
 
 async def _read_each(
     connection: AnyConnection, ids: Sequence[int]
-) -> tuple[Sequence[Waiting], dict[int, str]]:
+) -> tuple[Sequence[InLimbo], dict[int, str]]:
     """Return the readable messages, and by number what is wrong with the others."""
     problems: dict[int, str] = {}
     if not ids:
@@ -335,7 +335,7 @@ async def _read_each(
     except DBAPIError as error:
         if not is_of_a_row(error):
             raise
-    messages: list[Waiting] = []
+    messages: list[InLimbo] = []
     for number in ids:
         try:
             messages += await _read(connection, [number], problems)
@@ -346,12 +346,12 @@ async def _read_each(
     return messages, problems
 
 
-async def _read(connection: AnyConnection, ids: Sequence[int], problems: dict[int, str]) -> Sequence[Waiting]:
+async def _read(connection: AnyConnection, ids: Sequence[int], problems: dict[int, str]) -> Sequence[InLimbo]:
     chosen = listed(connection, ids)
     by_id: dict[int, list[AnyRow]] = {}
     for row in await fetch(connection, sql.READ_PROPS, ids=chosen):
         by_id.setdefault(row.msg_id, []).append(row)
-    messages: list[Waiting] = []
+    messages: list[InLimbo] = []
     for row in await fetch(connection, sql.READ, ids=chosen):
         try:
             messages.append(waiting_of(row, by_id.get(row.msg_id, ())))
@@ -364,11 +364,21 @@ async def _nothing(_: AnyConnection) -> None:
     pass
 
 
-def _by_token(taken: Sequence[Waiting | OddWaiting]) -> dict[str, list[int]]:
+def _by_token(taken: Sequence[InLimbo | OddWaiting]) -> dict[str, list[int]]:
     by_token: dict[str, list[int]] = {}
     for entry in taken:
         by_token.setdefault(entry.token or "", []).append(entry.id)
     return by_token
 
 
-__all__ = ["DEFAULT_LEASE", "NO_INPUT", "Again", "Clock", "Entry", "Limbo", "OddWaiting", "Taken", "Waiting"]
+__all__ = [
+    "DEFAULT_LEASE",
+    "NO_INPUT",
+    "Again",
+    "Clock",
+    "Delayed",
+    "InLimbo",
+    "Limbo",
+    "OddWaiting",
+    "Taken",
+]

@@ -13,14 +13,20 @@ from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
 from triggers.providers.sqljms.destinations import DestinationKind
 from triggers.providers.sqljms.link import OTHERS, reserve
 from triggers.providers.sqljms.receiving import client_statements as sql
-from triggers.providers.sqljms.receiving.entries import Source, count_down, let_others, listed, release_all
+from triggers.providers.sqljms.receiving.entries import (
+    EntrySource,
+    count_down,
+    let_others,
+    listed,
+    release_all,
+)
 
 #: How long a client is remembered after its last renewal, in milliseconds: one day.
 AFTERLIFE = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ReceivingClient:
     """One life of a consumer."""
 
     number: int
@@ -48,7 +54,7 @@ async def take_name(connection: AnyConnection, name: str, incarnation: str) -> A
     return row
 
 
-async def renew(connection: AnyConnection, client: Client, lease: int) -> bool:
+async def renew(connection: AnyConnection, client: ReceivingClient, lease: int) -> bool:
     """Renew a life for so many milliseconds; False if the reaper came, or another client has the name."""
     values = {"client": client.number, "incarnation": client.incarnation, "lease": lease}
     return bool(await fetch(connection, sql.RENEW, **values))
@@ -65,7 +71,7 @@ async def remove_dead(connection: AnyConnection, clients: Sequence[tuple[int, in
     sources = {source for _, source in clients if source is not None}
     for number in sorted(sources):
         for destination_kind in DestinationKind:
-            source = Source(destination_kind, number)
+            source = EntrySource(destination_kind, number)
             await release_all(connection, source, numbers)
             await let_others(connection, source, numbers)
         await _detach(connection, number)
@@ -87,7 +93,7 @@ async def _detach(connection: AnyConnection, source: int) -> None:
 
 async def unsubscribe(connection: AnyConnection, subscriber: int) -> None:
     """End a subscription, with all its unread messages; in a transaction."""
-    await empty(connection, Source(DestinationKind.TOPIC, subscriber))
+    await empty(connection, EntrySource(DestinationKind.TOPIC, subscriber))
     await execute(connection, sql.UNSUBSCRIBE, place=subscriber)
 
 
@@ -110,12 +116,12 @@ async def end_subscription(connection: AnyConnection, topic: str, name: str) -> 
 
 async def drop_queue(connection: AnyConnection, queue: int) -> None:
     """Delete a queue with all its messages; in a transaction."""
-    await empty(connection, Source(DestinationKind.QUEUE, queue))
+    await empty(connection, EntrySource(DestinationKind.QUEUE, queue))
     await execute(connection, sql.DROP_RECEIVERS, place=queue)
     await execute(connection, sql.DROP_QUEUE, place=queue)
 
 
-async def empty(connection: AnyConnection, source: Source) -> Sequence[int]:
+async def empty(connection: AnyConnection, source: EntrySource) -> Sequence[int]:
     """Delete all entries of a source, and the messages without another reader; in a transaction."""
     rows = await fetch(connection, sql.EMPTY[source.kind], place=source.number)
     unread = [int(number) for (number,) in rows]

@@ -19,7 +19,7 @@ from triggers.providers.sqljms.receiving.odd_rows import EitherRow, is_of_a_row,
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class EntrySource:
     """A queue, or a topic's subscription, by its id."""
 
     kind: DestinationKind
@@ -31,13 +31,13 @@ def listed(connection: AnyConnection, numbers: Sequence[int]) -> Any:
     return json.dumps(list(numbers)) if connection.dialect.name == Dialect.SQLITE else list(numbers)
 
 
-async def is_anything(connection: AnyConnection, source: Source, client: int) -> bool:
+async def is_anything(connection: AnyConnection, source: EntrySource, client: int) -> bool:
     """Whether a claim may find something; on PostgreSQL the claim itself is as cheap."""
     return bool(await fetch(connection, sql.LOOK[source.kind], place=source.number, client=client))
 
 
 async def claim(
-    connection: AnyConnection, source: Source, *, client: int, incarnation: str, token: int, limit: int
+    connection: AnyConnection, source: EntrySource, *, client: int, incarnation: str, token: int, limit: int
 ) -> Sequence[EitherRow]:
     """Hand out up to ``limit`` due entries, counted as delivered once more; return their rows.
 
@@ -63,20 +63,20 @@ async def claim(
     return await read_each(connection, [number for (number,) in claimed], some)
 
 
-async def tame(connection: AnyConnection, source: Source) -> None:
+async def tame(connection: AnyConnection, source: EntrySource) -> None:
     """Set priorities that JMS does not have to the nearest one; before, these entries are never delivered."""
     if await fetch(connection, sql.ODD[source.kind], place=source.number):
         await execute(connection, sql.TAME[source.kind], place=source.number)
 
 
-async def next_due(connection: AnyConnection, source: Source) -> int | None:
+async def next_due(connection: AnyConnection, source: EntrySource) -> int | None:
     """Return in how many milliseconds the next entry will be due; None without entries."""
     ((pause,),) = await fetch(connection, sql.NEXT_DUE[source.kind], place=source.number)
     return None if pause is None else int(pause)
 
 
 async def remove(
-    connection: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int]
+    connection: AnyConnection, source: EntrySource, *, client: int, claims: Mapping[int, int]
 ) -> Sequence[int]:
     """Remove what is held, by message and token, and messages that nobody is left to read.
 
@@ -94,7 +94,7 @@ async def remove(
 
 
 def remove_at_end(
-    transaction: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int]
+    transaction: AnyConnection, source: EntrySource, *, client: int, claims: Mapping[int, int]
 ) -> bool:
     """Remove what is held with the COMMIT, or let the COMMIT fail; False if that is not possible."""
     return ride(transaction, sql.REMOVE_ALL[source.kind], _claims(transaction, source, client, claims))
@@ -111,7 +111,7 @@ async def count_down(connection: AnyConnection, messages: Sequence[int]) -> None
 
 
 async def release(
-    connection: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int], delay: int
+    connection: AnyConnection, source: EntrySource, *, client: int, claims: Mapping[int, int], delay: int
 ) -> Sequence[int]:
     """Give back what is held, by message and token, for ``delay`` milliseconds later; return the messages."""
     values = _claims(connection, source, client, claims)
@@ -120,7 +120,7 @@ async def release(
 
 
 async def release_all(
-    connection: AnyConnection, source: Source, clients: Sequence[int], message_ids: Sequence[int] = ()
+    connection: AnyConnection, source: EntrySource, clients: Sequence[int], message_ids: Sequence[int] = ()
 ) -> Sequence[int]:
     """Give back what clients hold, except the known messages; return the messages."""
     ids = {"clients": listed(connection, clients), "known": listed(connection, message_ids)}
@@ -128,13 +128,13 @@ async def release_all(
     return await _marked(connection, rows)
 
 
-async def orphaned(connection: AnyConnection, source: Source) -> Sequence[int]:
+async def orphaned(connection: AnyConnection, source: EntrySource) -> Sequence[int]:
     """Return the clients that hold something and are not alive."""
     rows = await fetch(connection, sql.ORPHANED[source.kind], place=source.number)
     return [int(client) for (client,) in rows]
 
 
-async def take_over(connection: AnyConnection, source: Source, client: int) -> None:
+async def take_over(connection: AnyConnection, source: EntrySource, client: int) -> None:
     """Take away all that others hold, in its first order, and let nobody else claim; in a transaction."""
     values = {"place": source.number, "client": client}
     await execute(connection, sql.SEIZE[source.kind], **values)
@@ -142,7 +142,7 @@ async def take_over(connection: AnyConnection, source: Source, client: int) -> N
     await execute(connection, sql.RECALL[source.kind], place=source.number)
 
 
-async def let_others(connection: AnyConnection, source: Source, clients: Sequence[int]) -> None:
+async def let_others(connection: AnyConnection, source: EntrySource, clients: Sequence[int]) -> None:
     """Let others claim again, if one of these clients had stopped them."""
     ids = listed(connection, clients)
     await execute(connection, sql.UNSEIZE[source.kind], place=source.number, clients=ids)
@@ -156,7 +156,7 @@ async def _marked(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence
 
 
 def _claims(
-    connection: AnyConnection, source: Source, client: int, claims: Mapping[int, int]
+    connection: AnyConnection, source: EntrySource, client: int, claims: Mapping[int, int]
 ) -> dict[str, Any]:
     # Tokens are unique to one claim, so two lists work as well as pairs.
     tokens = sorted(set(claims.values()))

@@ -19,7 +19,7 @@ from history.sql.statements.dialects import Dialect, statement
 from triggers.providers.sqljms.destinations import Destination, DestinationKind, find_or_make, subscribe
 from triggers.providers.sqljms.link import OTHERS, reserve
 from triggers.providers.sqljms.receiving import client_statements, entries
-from triggers.providers.sqljms.receiving.entries import Source, listed
+from triggers.providers.sqljms.receiving.entries import EntrySource, listed
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow, read_together
 from triggers.providers.sqljms.statements import for_each_kind
 
@@ -187,7 +187,7 @@ async def pin(
     clients = await fetch(connection, client_statements.FIND, name=pins.name)
     if not clients or clients[0].incarnation != pins.incarnation:
         return None
-    client, source = int(clients[0].client_id), Source(pins.kind, int(clients[0].place_id))
+    client, source = int(clients[0].client_id), EntrySource(pins.kind, int(clients[0].place_id))
     opened = await fetch(connection, OPEN[source.kind], place=source.number)
     if not opened:
         return None
@@ -230,7 +230,7 @@ async def take_out(connection: AnyConnection, pins: Pins, lot: int) -> None:
     clients = await fetch(connection, client_statements.FIND, name=pins.name)
     pinned = await numbers(connection, pins, after=lot - 1, upto=lot)
     if clients and pinned:
-        source, client = Source(pins.kind, int(clients[0].place_id)), int(clients[0].client_id)
+        source, client = EntrySource(pins.kind, int(clients[0].place_id)), int(clients[0].client_id)
         await entries.remove(connection, source, client=client, claims=dict.fromkeys(pinned, lot))
 
 

@@ -25,9 +25,9 @@ from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, ProviderUnavailab
 from triggers.providers.sqljms.codec import decode, raw_fields
 from triggers.providers.sqljms.destinations import Destination, DestinationKind, find_or_make, subscribe
 from triggers.providers.sqljms.receiving import client_statements, clients, entries
-from triggers.providers.sqljms.receiving.clients import Client
+from triggers.providers.sqljms.receiving.clients import ReceivingClient
 from triggers.providers.sqljms.receiving.connection import ConsumerConnection
-from triggers.providers.sqljms.receiving.entries import Source
+from triggers.providers.sqljms.receiving.entries import EntrySource
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow, OddRow
 from triggers.providers.sqljms.sending.outbox import Outbox
 from triggers.providers.sqljms.settings import SqlJmsSettings
@@ -80,8 +80,8 @@ class SqlReceiver:
         self._name = name
         self._incarnation = incarnation
         self._left = left
-        self._client = Client(0, incarnation)
-        self._source = Source(name.destination.kind, 0)
+        self._client = ReceivingClient(0, incarnation)
+        self._source = EntrySource(name.destination.kind, 0)
         self._held: dict[int, int] = {}
         self._lost = self._unknown = self._closed = False
         self._times_replaced = 0
@@ -109,7 +109,7 @@ class SqlReceiver:
 
     async def _enter(self, connection: AnyConnection) -> None:
         row = await clients.take_name(connection, self._name.client_name, self._incarnation)
-        self._client = Client(int(row.client_id), self._incarnation)
+        self._client = ReceivingClient(int(row.client_id), self._incarnation)
         if row.place_id is not None:
             await clients.remove_dead(connection, [(self._client.number, row.place_id)])
         destination, owner = self._name.destination, self._client.number
@@ -125,7 +125,7 @@ class SqlReceiver:
                 durable=destination.durable,
                 retains=destination.retains,
             )
-        self._source = Source(destination.kind, number)
+        self._source = EntrySource(destination.kind, number)
         values = {"client": owner, "incarnation": self._incarnation, "place": number}
         await execute(connection, client_statements.LIVE, **values, lease=_milliseconds(self._settings.lease))
 

@@ -29,7 +29,7 @@ PIECE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRows:
     """Messages under their ids, as rows, which can be written twice without harm.
 
     They are written in as few statements as there are kinds of rows. On PostgreSQL one statement writes the
@@ -42,7 +42,7 @@ class Outgoing:
     properties: Sequence[Sequence[Any]]
 
     @classmethod
-    def of(cls, messages: Sequence[Message], first: int, destination: Destination) -> "Outgoing":
+    def of(cls, messages: Sequence[Message], first: int, destination: Destination) -> "OutgoingRows":
         """Give messages numbers from ``first`` and encode them.
 
         Raises:
@@ -66,7 +66,7 @@ class Posting:
     readers: set[int] = field(default_factory=set[int])
 
     async def post(
-        self, connection: AnyConnection, outgoing: Outgoing, *, in_transaction: bool = True
+        self, connection: AnyConnection, outgoing: OutgoingRows, *, in_transaction: bool = True
     ) -> bool:
         """Write messages; return whether anybody can read them, because otherwise nothing is written.
 
@@ -83,7 +83,7 @@ class Posting:
             self.number = await _prepare(connection, self.destination)
         return False
 
-    async def _write(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
+    async def _write(self, connection: AnyConnection, number: int, outgoing: OutgoingRows) -> Sequence[int]:
         """Write the rows; return the readers."""
         if connection.dialect.name == Dialect.SQLITE:
             return await self._write_each(connection, number, outgoing)
@@ -98,7 +98,9 @@ class Posting:
     def _place(self, number: int) -> dict[str, object]:
         return {"destination": number, "expected_name": self.destination.name}
 
-    async def _write_each(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
+    async def _write_each(
+        self, connection: AnyConnection, number: int, outgoing: OutgoingRows
+    ) -> Sequence[int]:
         reader_rows = await fetch(connection, READERS[self.destination.kind], **self._place(number))
         readers = [int(reader) for (reader,) in reader_rows]
         if not readers:
@@ -153,12 +155,13 @@ class Outbox:
             return names
         target = Destination.parse(destination)
         batches = [
-            Outgoing.of(piece, await self._link.block_ids(len(piece)), target) for piece in pieces(messages)
+            OutgoingRows.of(piece, await self._link.block_ids(len(piece)), target)
+            for piece in pieces(messages)
         ]
         await self._send_all(target, batches)
         return [name for outgoing in batches for name in outgoing.names]
 
-    async def _send_all(self, target: Destination, batches: Sequence[Outgoing]) -> None:
+    async def _send_all(self, target: Destination, batches: Sequence[OutgoingRows]) -> None:
         """Send in one statement if everything is known; else in a transaction that makes what is missing."""
         channel = await self._link.channel()
         number = self._numbers.get(target)
@@ -192,7 +195,7 @@ class Outbox:
         posting = Posting(target, self._numbers.get(target), await self._link.channel())
         names: list[str] = []
         for piece in pieces(messages):
-            outgoing = Outgoing.of(piece, await self._link.message_ids(connection, len(piece)), target)
+            outgoing = OutgoingRows.of(piece, await self._link.message_ids(connection, len(piece)), target)
             await posting.post(connection, outgoing)
             names += outgoing.names
         # The transaction may be rolled back: if the destination is then missing, the next send looks again.

@@ -15,7 +15,15 @@ from history.store import BatchOwner, PackedClaims
 from triggers.detection.table import Found
 from triggers.pipeline.finding import found_in
 from triggers.spark.batch.claims.ahead import one_ahead
-from triggers.spark.batch.claims.table import ADOPTED, AGAIN, KINDS, LEFT_OUT, Terms, Verdict, classes_of
+from triggers.spark.batch.claims.table import (
+    ADOPTED,
+    AGAIN,
+    KINDS,
+    LEFT_OUT,
+    ClaimTerms,
+    RowVerdict,
+    classes_of,
+)
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import close_history, history_at, patiently
 from triggers.spark.rows.arrow import (
@@ -48,7 +56,7 @@ class BulkClaim:
     time_to_live: timedelta
     lease: timedelta | None
     patience: timedelta
-    terms: Terms
+    terms: ClaimTerms
     run: BatchRun
     closes: bool
     compares: bool = False
@@ -58,7 +66,7 @@ class BulkClaim:
     @classmethod
     def of(cls, settings: BatchSettings, run: BatchRun) -> "BulkClaim":
         """Return the values that the tasks of a run need from the settings."""
-        terms = Terms(
+        terms = ClaimTerms(
             policy=settings.trigger.policy,
             asks=settings.resolver is not None,
             asks_replayed=settings.replay_resolver is not None,
@@ -86,7 +94,7 @@ class BulkClaim:
             same = named
             if self.compares:
                 same = named & ~bodies.unlike(keys, groups, numbers(prints[0]))
-            verdicts = np.where(named & ~same, Verdict.OTHER_BODY, Verdict.ASIDE).astype(np.int8)
+            verdicts = np.where(named & ~same, RowVerdict.OTHER_BODY, RowVerdict.ASIDE).astype(np.int8)
             claimed = first_of_groups(groups, same, begun=last_verdict is not None)
             if claimed.any():
                 classes = classes_of(numbers(counts)[claimed])
@@ -115,7 +123,7 @@ class BulkClaim:
         def judge(columns: tuple[Array, ...]) -> Numbers:
             nonlocal own
             keys, partitions = columns
-            verdicts = np.full(len(keys), Verdict.ASIDE, np.int8)
+            verdicts = np.full(len(keys), RowVerdict.ASIDE, np.int8)
             named = valid(keys)
             if named.any():
                 own = own._in_partition(numbers(partitions))
@@ -141,12 +149,12 @@ class BulkClaim:
         firsts_at = first_of_each(lines)
         asked = firsts_at == np.arange(len(lines))
         asked[asked] = ~met.has(lines[asked])
-        verdicts = np.full(len(lines), Verdict.NEW + AGAIN, np.int8)
+        verdicts = np.full(len(lines), RowVerdict.NEW + AGAIN, np.int8)
         if asked.any():
             mine = lines if asked.all() else lines[asked]
             counts = np.zeros(len(mine), np.int8)  # of the first class: no column has delivery counts
             verdicts[asked] = self._table[self._kinds(mine, lambda: texts(only(keys, asked))), counts]
-            met.add(lines[asked & (verdicts <= Verdict.ADOPTED)])
+            met.add(lines[asked & (verdicts <= RowVerdict.ADOPTED)])
         copies = ~asked & (firsts_at != np.arange(len(lines)))
         verdicts[copies] = verdicts[firsts_at[copies]] % AGAIN + AGAIN
         return verdicts
@@ -165,15 +173,15 @@ class BulkClaim:
         kinds = np.array([absent if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
         verdicts: Numbers = self._table[kinds, classes]
         own = np.array([self._own(entry) for entry in entries], np.int8)
-        return np.where((own == Verdict.ASIDE) & (verdicts > Verdict.ADOPTED), verdicts, own)
+        return np.where((own == RowVerdict.ASIDE) & (verdicts > RowVerdict.ADOPTED), verdicts, own)
 
-    def _own(self, entry: Entry | None) -> Verdict:
+    def _own(self, entry: Entry | None) -> RowVerdict:
         """Return the verdict on an entry that the run owns, and ASIDE for any other."""
         if entry is None or entry.state is not State.STARTED or not entry.batch:
-            return Verdict.ASIDE
+            return RowVerdict.ASIDE
         if entry.owner == self.run.resolved_owner.token:
-            return Verdict.RESOLVED
-        return Verdict.NEW if entry.owner == self._owner.token else Verdict.ASIDE
+            return RowVerdict.RESOLVED
+        return RowVerdict.NEW if entry.owner == self._owner.token else RowVerdict.ASIDE
 
     def _kinds(self, lines: Numbers, named: Callable[[], Sequence[str]]) -> Numbers:
         """Claim digests; return the finding for each, as an index of :data:`KINDS`.

@@ -10,7 +10,7 @@ from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, 
 from triggers.spark.rows.arrow import Numbers
 
 
-class Verdict(IntEnum):
+class RowVerdict(IntEnum):
     """The verdict on a row; rows from ASIDE on need a second look, with all their columns.
 
     ADOPTED is also NEW: an earlier run of the batch had claimed it, or an abandoned run. DONE is a duplicate
@@ -61,7 +61,7 @@ def classes_of(counts: Numbers) -> Numbers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class ClaimTerms:
     """The other inputs of the verdicts: the policy, whether there is a resolver, what comes again."""
 
     policy: Policy
@@ -72,13 +72,13 @@ class Terms:
     def table(self) -> Numbers:
         """Return the verdict on each kind of row, by the finding and the class of its delivery count."""
         table = [[self._verdict(finding, count) for count in _CLASSES] for finding in KINDS]
-        ends = [Verdict.LEFT_OUT] * len(_CLASSES), [Verdict.ADOPTED] * len(_CLASSES)
+        ends = [RowVerdict.LEFT_OUT] * len(_CLASSES), [RowVerdict.ADOPTED] * len(_CLASSES)
         return np.array([*table, *ends], np.int8)
 
     def _verdict(self, finding: tuple[Found, bool], count: Count) -> int:
         history, replayed = finding
         if replayed and history is Found.COMPLETED_OK:
-            return Verdict.DONE
+            return RowVerdict.DONE
         if replayed and self.executes_replayed:
             word = Word.NEW
         else:
@@ -86,13 +86,13 @@ class Terms:
         facts = Facts(count=count, history=HistoryUse.ON, found=history, word=word)
         decision = decide(facts, self.policy)
         if decision.ask:
-            return Verdict.REPLAYED if replayed else Verdict.ASKED
+            return RowVerdict.REPLAYED if replayed else RowVerdict.ASKED
         verdict = _verdict_of(decision)
-        return Verdict.ADOPTED if replayed and verdict is Verdict.NEW else verdict
+        return RowVerdict.ADOPTED if replayed and verdict is RowVerdict.NEW else verdict
 
 
-def _verdict_of(decision: Decision) -> Verdict:
+def _verdict_of(decision: Decision) -> RowVerdict:
     """Return the verdict for a decision, if the row needs no second look."""
     if decision.status is Status.NEW and decision.runs:
-        return Verdict.NEW
-    return Verdict.DUPLICATE if decision.status is Status.DUPLICATE else Verdict.ASIDE
+        return RowVerdict.NEW
+    return RowVerdict.DUPLICATE if decision.status is Status.DUPLICATE else RowVerdict.ASIDE

@@ -14,7 +14,7 @@ from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch_info import BatchInfo, given_info
 from triggers.spark.connections import history_at
 from triggers.spark.foreach_batch import ForeachBatch
-from triggers.testing.simulator.course import Choice, SimulatedDeath
+from triggers.testing.simulator.course import FaultChoice, SimulatedDeath
 from triggers.testing.simulator.process_memory import ProcessMemory
 from triggers.testing.simulator.script import Fault, Point, traced
 
@@ -98,7 +98,7 @@ def _forget_everything(database: Path) -> None:
 class BatchCourse:
     """One run of a script. It is made, run once, and then read."""
 
-    def __init__(self, rules: BatchRules, choice: Choice, batches: Sequence[Sequence[Row]]) -> None:
+    def __init__(self, rules: BatchRules, choice: FaultChoice, batches: Sequence[Sequence[Row]]) -> None:
         self.rules = rules
         self.choice = choice
         self.points: list[Point] = []

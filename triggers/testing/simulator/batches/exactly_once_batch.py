@@ -17,11 +17,11 @@ from triggers.spark.connections import close_history
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row
 from triggers.testing.simulator import exactly_once as simulations
 from triggers.testing.simulator.batches.course import HEAD, BatchCourse, BatchRules, Row
-from triggers.testing.simulator.course import Choice
-from triggers.testing.simulator.effects import UNNAMED, Beginning, Effects
+from triggers.testing.simulator.course import FaultChoice
+from triggers.testing.simulator.effects import UNNAMED, Effects, EffectsBeginning
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.report import Finding, Report, Search
-from triggers.testing.simulator.script import Memory, Point, Script
+from triggers.testing.simulator.script import FaultScript, Memory, Point
 from triggers.testing.simulator.surroundings import quiet
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
     def run(wanted: str | None) -> Report:
         chance = simulations.default_seed if seed is None else seed
         with tempfile.TemporaryDirectory(prefix="doubtless-") as folder, quiet():
-            beginning = Beginning(effects, reset)
+            beginning = EffectsBeginning(effects, reset)
             world = (effects, beginning, keep)
             rules = _rules(function, frame, world, Path(folder) / "history.db", deliveries)
             ledger = effects if isinstance(effects, Effects) else None
@@ -100,7 +100,7 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
                 if wanted is None:
                     simulation.try_all(crashes)
                 else:
-                    simulation.points_of(Script.parse(wanted))
+                    simulation.points_of(FaultScript.parse(wanted))
                 return simulation.report(run)
             finally:
                 close_history(rules.history)
@@ -156,7 +156,7 @@ _LOCAL = {
 def _rules(
     subject: ForeachBatch,
     frame: Callable[[Sequence[Row]], Any],
-    world: tuple[Any, Beginning, Sequence[object]],
+    world: tuple[Any, EffectsBeginning, Sequence[object]],
     database: Path,
     deliveries: int,
 ) -> BatchRules:
@@ -181,11 +181,13 @@ class _BatchSimulation(Search):
     _by_row: dict[str, Counter[Hashable]] | None = None
     _parked_anyway: set[str] = field(default_factory=set[str])
 
-    def run(self, script: Script, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
+    def run(
+        self, script: FaultScript, batches: Sequence[Sequence[Row]]
+    ) -> tuple[BatchCourse, Counter[Hashable]]:
         """Run a script from the beginning; return it, and the effects that happened."""
         self.rules.memory.begin()
         self.beginning.reach()
-        course = BatchCourse(self.rules, Choice(script), batches)
+        course = BatchCourse(self.rules, FaultChoice(script), batches)
         if self.ledger is not None:
             self.ledger.run = course
         course.run()
@@ -210,7 +212,7 @@ class _BatchSimulation(Search):
             self.due = together  # each row has separate effects, so a batch removed the effects of another
 
     def _undisturbed(self, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
-        course, had = self.run(Script(), batches)
+        course, had = self.run(FaultScript(), batches)
         if course.failure is not None:
             raise ConfigurationError(
                 "function",
@@ -222,9 +224,9 @@ class _BatchSimulation(Search):
     def try_all(self, crashes: int) -> None:
         """Run every script of few faults, the shortest first, until something is found."""
         kinds: Sequence[Memory] = ("dies", "stays") if self.rules.memory.ambiguous else ("dies",)
-        self.search([Script(memory=memory) for memory in kinds], crashes, MOST_SCRIPTS)
+        self.search([FaultScript(memory=memory) for memory in kinds], crashes, MOST_SCRIPTS)
 
-    def points_of(self, script: Script) -> Sequence[Point]:
+    def points_of(self, script: FaultScript) -> Sequence[Point]:
         """Run one script, and judge its result."""
         course, had = self.run(script, self.batches)
         self.count(course.parked, course.unfinished, course.warnings)

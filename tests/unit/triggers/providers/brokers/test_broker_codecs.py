@@ -64,7 +64,7 @@ def through_0_9_1(message: Message, **told: Any) -> Message:
 
 def through_1_0(message: Message) -> Message:
     """Encode and decode, through proton's bytes."""
-    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    origin = amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM)
     return amqp_codec.decode(amqp_codec.encode(message), origin)
 
 
@@ -135,7 +135,7 @@ def test_a_count_that_is_none_is_not_guessed(told: Any) -> None:
 def test_the_count_over_amqp_1_0(
     profile: TrustProfile, before: int, first_count: FirstCount, count: int, *, redelivered: bool
 ) -> None:
-    origin = amqp_codec.Origin(destination="orders", profile=profile, first_count=first_count)
+    origin = amqp_codec.AmqpOrigin(destination="orders", profile=profile, first_count=first_count)
 
     assert origin.count(before, redelivered=redelivered) == count
 
@@ -199,7 +199,7 @@ def test_only_a_newer_rabbitmq_is_told_not_to_limit_deliveries() -> None:
     ],
 )
 def test_an_id_of_any_type_of_amqp_is_the_same_at_each_delivery(given: Any, known_as: str) -> None:
-    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    origin = amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM)
     encoded = ProtonMessage(body=b"x", inferred=True, id=given, correlation_id=given).encode()
 
     first, second = amqp_codec.decode(encoded, origin), amqp_codec.decode(encoded, origin)
@@ -210,7 +210,7 @@ def test_an_id_of_any_type_of_amqp_is_the_same_at_each_delivery(given: Any, know
 
 def test_a_message_of_amqp_1_0_that_expires_after_all_calendars_never_does() -> None:
     """As Azure Service Bus says that one lives for ever."""
-    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    origin = amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM)
     encoded = ProtonMessage(body=b"x", inferred=True, expiry_time=253_402_300_800, creation_time=1).encode()
 
     message = amqp_codec.decode(encoded, origin)
@@ -220,7 +220,7 @@ def test_a_message_of_amqp_1_0_that_expires_after_all_calendars_never_does() -> 
 
 
 def test_any_bytes_are_a_message_of_amqp_1_0_or_undecodable() -> None:
-    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    origin = amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM)
     dice = dice_of(20)
     for sent in over_amqp.deliveries(200, 20):
         encoded = bytearray(sent.encode())
@@ -246,7 +246,7 @@ def test_json_may_begin_with_a_byte_order_mark() -> None:
 
 
 def test_a_body_that_is_nested_without_end_is_undecodable() -> None:
-    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    origin = amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM)
     depth = 60_000
     lists = [b"\xd0" + struct.pack(">II", 9 * inner + 1 + 4, 1) for inner in reversed(range(depth))]
     value = b"".join(lists) + b"\x40"
@@ -304,4 +304,4 @@ def test_what_others_send_over_amqp_1_0_may_be_no_message(name: str) -> None:
     encoded = ProtonMessage(**{"body": body, "inferred": True, **words}).encode()
 
     with pytest.raises(UndecodableError):
-        amqp_codec.decode(encoded, amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM))
+        amqp_codec.decode(encoded, amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM))

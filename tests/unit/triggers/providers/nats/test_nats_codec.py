@@ -7,7 +7,7 @@ import pytest
 from history.message import Message, Uuid
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.nats.codec import (
-    Delivered,
+    NatsDelivered,
     decode,
     delivered,
     encode,
@@ -18,8 +18,8 @@ from triggers.providers.nats.codec import (
 STORED = 1_700_000_000_123_456_789
 
 
-def came(payload: bytes = b"x", headers: dict[str, str] | None = None, count: int = 1) -> Delivered:
-    return Delivered("orders", "$JS.ACK.x", payload, headers or {}, "ORDERS", 17, count, STORED)
+def came(payload: bytes = b"x", headers: dict[str, str] | None = None, count: int = 1) -> NatsDelivered:
+    return NatsDelivered("orders", "$JS.ACK.x", payload, headers or {}, "ORDERS", 17, count, STORED)
 
 
 class TestForeignMessages:

@@ -6,7 +6,7 @@ import pytest
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.providers.rabbitmq.later import LONGEST, Slot, slots_of
+from triggers.providers.rabbitmq.later import LONGEST, DelaySlot, slots_of
 
 NOW = datetime(2026, 3, 1, 12, 30, 15, 123_000, tzinfo=UTC)
 
@@ -17,7 +17,7 @@ DELAYS = [0.001, 0.05, 0.4, 1.0, 1.999, 2.0, 30.0, 3600.0, 86_400.0, 10 * 86_400
 def test_a_slot_ends_soon_after_its_messages_are_due(seconds: float) -> None:
     due = NOW + timedelta(seconds=seconds)
 
-    slot = Slot.of(due, NOW)
+    slot = DelaySlot.of(due, NOW)
 
     late = slot.end - due.timestamp() * 1000
     assert 0 <= late <= max(50, seconds * 1000 / 20)
@@ -26,7 +26,7 @@ def test_a_slot_ends_soon_after_its_messages_are_due(seconds: float) -> None:
 
 @pytest.mark.parametrize("seconds", DELAYS)
 def test_a_queue_outlives_each_message_in_it(seconds: float) -> None:
-    slot = Slot.of(NOW + timedelta(seconds=seconds), NOW)
+    slot = DelaySlot.of(NOW + timedelta(seconds=seconds), NOW)
 
     expires = slot.arguments("orders", "", quorum=True)["x-expires"]
 
@@ -35,7 +35,7 @@ def test_a_queue_outlives_each_message_in_it(seconds: float) -> None:
 
 def test_a_queue_is_declared_alike_whenever_it_is() -> None:
     due = NOW + timedelta(seconds=30)
-    before, after = Slot.of(due, NOW), Slot.of(due, NOW + timedelta(seconds=3))
+    before, after = DelaySlot.of(due, NOW), DelaySlot.of(due, NOW + timedelta(seconds=3))
 
     assert before == after
     assert before.arguments("a", "", quorum=False) == after.arguments("a", "", quorum=False)
@@ -44,17 +44,17 @@ def test_a_queue_is_declared_alike_whenever_it_is() -> None:
 def test_a_few_queues_hold_many_messages() -> None:
     dues = [NOW + timedelta(seconds=60, milliseconds=number) for number in range(10_000)]
 
-    assert len({Slot.of(due, NOW) for due in dues}) <= 8
+    assert len({DelaySlot.of(due, NOW) for due in dues}) <= 8
 
 
 def test_what_is_further_ahead_than_rabbitmq_counts_is_refused() -> None:
-    Slot.of(NOW + timedelta(milliseconds=LONGEST - 1), NOW)
+    DelaySlot.of(NOW + timedelta(milliseconds=LONGEST - 1), NOW)
     with pytest.raises(ConfigurationError, match=r"^delivery_time: .*RabbitMQ delays for 12"):
-        Slot.of(NOW + timedelta(milliseconds=LONGEST + 1000), NOW)
+        DelaySlot.of(NOW + timedelta(milliseconds=LONGEST + 1000), NOW)
 
 
 def test_each_destination_has_queues_of_its_own_however_long_its_name() -> None:
-    slot = Slot.of(NOW + timedelta(seconds=1), NOW)
+    slot = DelaySlot.of(NOW + timedelta(seconds=1), NOW)
     names = {slot.queue(name) for name in ("orders", "queue:orders", "x" * 240, "x" * 239 + "y", "ü" * 127)}
 
     assert len(names) == 5

@@ -8,13 +8,13 @@ import pytest
 from history.message import Message, Uuid
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import Limits
-from triggers.providers.sqs.codec import Attributes, Delivered, decode, encode, letter_of
+from triggers.providers.sqs.codec import Attributes, SqsDelivered, decode, encode, letter_of
 
 ALLOWED = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 
-def came(body: str = "x", attributes: Attributes | None = None, count: int = 1) -> Delivered:
-    return Delivered("orders", "receipt", "m-1", body, attributes or {}, count, 1_700_000_000_123, None)
+def came(body: str = "x", attributes: Attributes | None = None, count: int = 1) -> SqsDelivered:
+    return SqsDelivered("orders", "receipt", "m-1", body, attributes or {}, count, 1_700_000_000_123, None)
 
 
 def text(value: str) -> dict[str, Any]:
