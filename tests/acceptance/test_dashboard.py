@@ -14,7 +14,7 @@ from threading import Event, Thread
 from typing import Any, Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.sync_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
 from playwright.sync_api import Browser, FloatRect, Page, Route, expect, sync_playwright
 
 from history.beside.charts import Step, charts_of
@@ -233,8 +233,8 @@ def park(store: HistoryStore, uuid: str, parked_at: datetime, **more: object) ->
 
 def violations_of(page: Page) -> list[dict[str, Any]]:
     """Return what axe-core has to say against a page."""
-    response: dict[str, Any] = Axe().run(page).response
-    violations: list[dict[str, Any]] = response["violations"]
+    axe: Any = Axe()
+    violations: list[dict[str, Any]] = axe.run(page).response["violations"]
     return violations
 
 

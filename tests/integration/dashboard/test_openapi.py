@@ -66,7 +66,8 @@ class Client:
     def validate(self, schema: dict[str, Any], value: Any) -> None:
         """Check a value by a schema of the document."""
         whole = {**schema, "components": self.document["components"]}
-        Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(value)
+        validator: Any = Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER)
+        validator.validate(value)
 
     def _operation(self, name: str) -> tuple[str, str, dict[str, Any]]:
         (found,) = [
