@@ -57,7 +57,7 @@ def why(
             state.note(
                 f"looking into {local_parking_file()}, too: what this user's services parked on this machine"
             )
-        told = stories(
+        rows = stories(
             store,
             uuid,
             lambda name: judging.get(name, usual),
@@ -65,13 +65,13 @@ def why(
             lots=[] if local is None else [local],
             lines_of=lambda name: _lines_of(state, journals, name, uuid),
         )
-        if not told:
+        if not rows:
             refuse_unknown_trigger(store, trigger, triggers=triggers, journals=journals)
     if state.as_json:
-        state.document(told)
-    for row in told:
+        state.document(rows)
+    for row in rows:
         _print(state, row)
-    if not told:
+    if not rows:
         verdict = explain(next_decision(None, judging.get(trigger or "", usual)))
         state.say(f"nothing is known of {uuid}; next delivery: {verdict}")
         raise typer.Exit(1)

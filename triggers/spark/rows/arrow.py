@@ -74,7 +74,10 @@ def _over_arrow(columns: Callable[[Iterator[tuple[Array, ...]]], Iterator[Number
             yield _arrow.array(column, _arrow.int8())
 
     # Spark reads the kind of the function from its annotations.
-    batches.__annotations__ = {"given": Iterator[tuple[_arrow.Array, ...]], "return": Iterator[_arrow.Array]}
+    batches.__annotations__ = {
+        "columns_of_batches": Iterator[tuple[_arrow.Array, ...]],
+        "return": Iterator[_arrow.Array],
+    }
     batches.__name__ = name
     return cast("Any", functions).arrow_udf(batches, ByteType())
 

@@ -29,7 +29,7 @@ def over_pandas(work: Callable[[Iterator[tuple[Any, ...]]], Iterator[Any]], name
             yield pandas.Series(column)
 
     batches.__annotations__ = {
-        "given": Iterator[tuple[pandas.Series, ...]],
+        "columns_of_batches": Iterator[tuple[pandas.Series, ...]],
         "return": Iterator[pandas.Series],
     }
     batches.__name__ = name

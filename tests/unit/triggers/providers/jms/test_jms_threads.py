@@ -8,9 +8,9 @@ from tests import ROOT
 #: A provider for asyncio that is closed before anything was asked of it.
 UNUSED = """
 import threading
-from triggers.providers.jms.asyncio import DriverThread
+from triggers.providers.jms.asyncio import JmsDriverThread
 
-DriverThread("doubtless-jms").end()
+JmsDriverThread("doubtless-jms").end()
 for thread in threading.enumerate():
     if thread.name == "doubtless-jms":
         thread.join()
