@@ -1,6 +1,7 @@
 """The parking lot in a SQL database, beside the history."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -40,6 +41,9 @@ from history.support.spoilt import UNREADABLE, readable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
+#: How long the answer counts that no older version has parked messages, in seconds: it counts all of them.
+NONE_OLDER_FOR = 60.0
+
 #: A number above the number of every decision.
 _LAST = 2**63 - 1
 
@@ -55,6 +59,7 @@ class SqlParking:
     def __init__(self, database: Database, cipher: Cipher | None = None) -> None:
         self.database = database
         self.cipher = cipher
+        self._none_older_until = 0.0
         self._run = AddedTables(
             database,
             look=_exist,
@@ -102,10 +107,19 @@ class SqlParking:
         wanted = encodable(uuid)
         find = partial(fetch, statement=statements.LABELS_OF_UUID, digest=digest(wanted), trigger=trigger)
         labels = [await self._label(row) for row in await self._run("looking for a parked message", find)]
-        older = partial(fetch, statement=statements.ARE_OLDER)
-        if (await self._run("looking for older parked messages", older))[0][0]:
+        if await self._has_older():
             labels += await all_labels(self, trigger)
         return oldest_first(label for label in labels if label.uuid == wanted)
+
+    async def _has_older(self) -> bool:
+        """Whether an older version has parked messages, without the digest of their uuid."""
+        if time.monotonic() < self._none_older_until:
+            return False
+        count = partial(fetch, statement=statements.ARE_OLDER)
+        (row,) = await self._run("looking for older parked messages", count)
+        if not row[0]:
+            self._none_older_until = time.monotonic() + NONE_OLDER_FOR
+        return bool(row[0])
 
     async def _label(self, row: AnyRow) -> ParkedLabel:
         if row.label is None:
