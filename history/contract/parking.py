@@ -70,6 +70,7 @@ class ParkingContract:
             destination="queue://ördërs",
             evidence=Evidence(delivery_count=3, owner="worker-1", started_at=datetime.now(UTC), fence=42),
             error_class="ValueError",
+            error_place="größe/orders.py:7 in book",
             error_message="naïve '\"\\\n\0🧾",
         )
 
@@ -128,7 +129,12 @@ class ParkingContract:
     async def test_labels_say_what_is_parked(self, store: HistoryStore) -> None:
         evidence = Evidence(delivery_count=3, owner="host:7:abc", started_at=datetime.now(UTC), fence=42)
         long = parked(
-            1, reason="r" * 9000, error_message="e" * 9000, error_class="KeyError", evidence=evidence
+            1,
+            reason="r" * 9000,
+            error_message="e" * 9000,
+            error_class="KeyError",
+            error_place="shop.py:7 in book",
+            evidence=evidence,
         )
         await store.parking.park([long, parked(2, kind=ParkedKind.REJECTED, trigger_name="another")])
 
@@ -140,6 +146,7 @@ class ParkingContract:
         assert labels[1].parked_at == long.parked_at
         assert labels[1].reason == "r" * LABEL_TEXT
         assert labels[1].error_message == "e" * LABEL_TEXT
+        assert [label.error_place for label in labels] == [None, "shop.py:7 in book"]
 
     async def test_a_walk_through_the_labels_meets_all_in_pages(self, store: HistoryStore) -> None:
         mine = [parked(number) for number in range(450)]

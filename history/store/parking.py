@@ -78,8 +78,9 @@ class Parked(BaseModel):
     ``message`` is None in two cases. For an unreadable delivery, ``raw`` has its bytes, field by field. For
     an encrypted message without its key here, ``raw`` has the ciphertext, and ``error_message`` says so.
     ``reason`` is in the words of the decision table. ``error_trace`` is the traceback of the user code that
-    failed, without our own frames at its beginning; a long one is cut in the middle. ``copies`` counts how
-    often it was parked: copies that a publisher sent twice, and redeliveries, share one record.
+    failed, without our own frames at its beginning; a long one is cut in the middle. ``error_place`` is where
+    in the user's code the error was raised: ``file:line in function``. ``copies`` counts how often it was
+    parked: copies that a publisher sent twice, and redeliveries, share one record.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -96,6 +97,7 @@ class Parked(BaseModel):
     error_class: EncodableText | None = None
     error_message: EncodableText | None = None
     error_trace: EncodableText | None = None
+    error_place: EncodableText | None = None
     parked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
     copies: int = 1
 
@@ -117,6 +119,7 @@ class ParkedLabel(BaseModel):
     evidence: Evidence = Evidence()
     error_class: str | None = None
     error_message: str | None = None
+    error_place: str | None = None
     parked_at: AwareDatetime
     copies: int = 1
 

@@ -5,8 +5,8 @@ An encrypted parked message is a JSON object that begins with ``{"encrypted":``,
     {"encrypted": "AGRidGUB...", "label": {"id": ..., "trigger_name": ..., "reason": ...}}
 
 In its label, the facts for lists and look-ups stay unencrypted: the trigger, the id, the uuid, the
-destination, the kind, the reason, the class of the error, the evidence and the time. The text of the error is
-encrypted in the label as well.
+destination, the kind, the reason, the class of the error and its place in the code, the evidence and the
+time. The text of the error is encrypted in the label as well.
 """
 
 import base64

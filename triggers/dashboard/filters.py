@@ -22,8 +22,8 @@ class Filter:
     """Filters of parked messages.
 
     ``text`` occurs in the uuid or the id; in the reason or the error only if ``sees_texts``, because a search
-    would tell what is in them. ``error`` occurs in the class of the error. A message was parked longer ago
-    than ``older``, or within ``newer``. ``given`` are the filters as an address has them.
+    would tell what is in them. ``error`` occurs in the class of the error or in its place. A message was
+    parked longer ago than ``older``, or within ``newer``. ``given`` are the filters as an address has them.
     """
 
     text: str | None = None
@@ -70,7 +70,8 @@ class Filter:
             raise ConfigurationError(
                 "error", "groups by host have many errors", "group by cause, or leave it out"
             )
-        if self.error is not None and self.error not in (group.error_class or "").casefold():
+        error = f"{group.error_class or ''}\n{group.error_place or ''}".casefold()
+        if self.error is not None and self.error not in error:
             return None
         lines = group.lines.matching(self._lets_through)
         return replace(group, lines=lines, count=len(lines), oldest=lines[0].parked_at) if lines else None

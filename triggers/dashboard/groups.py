@@ -128,6 +128,7 @@ class Group:
     oldest: datetime
     lines: Lines
     host: str | None = None
+    error_place: str | None = None
 
     @property
     def example(self) -> Line | None:
@@ -150,6 +151,7 @@ class Group:
             evidence=Evidence(owner=line.owner, fence=line.fence),
             error_class=self.error_class,
             error_message=line.error,
+            error_place=self.error_place,
             parked_at=line.parked_at,
             copies=line.copies,
         )
@@ -197,8 +199,8 @@ def hosts_of(groups: Iterable[Group]) -> list[Host]:
 
 _LAST = datetime.max.replace(tzinfo=UTC)
 
-#: Trigger, kind, row and class of the error.
-_Facts = tuple[str, ParkedKind, int | None, str | None]
+#: Trigger, kind, row, class and place of the error.
+_Facts = tuple[str, ParkedKind, int | None, str | None, str | None]
 
 
 @dataclass(slots=True)
@@ -223,7 +225,7 @@ class _Heap:
 
 @dataclass(slots=True)
 class _Texts:
-    """The messages of one row and error by their texts; if there are too many texts, in one heap.
+    """The messages of one row, error and place by their texts; if there are too many texts, in one heap.
 
     All texts of that heap begin with the ``common`` parts of sentences.
     """
@@ -277,7 +279,7 @@ class Counting:
     def add(self, label: ParkedLabel) -> bool:
         """Count a message; False if it was counted before."""
         cause = cause_of(label.reason)
-        facts = label.trigger_name, label.kind, cause.row, label.error_class
+        facts = label.trigger_name, label.kind, cause.row, label.error_class, label.error_place
         heap = self._causes[facts].heap(cause.text)
         if label.id in heap.lines:
             return False
@@ -304,7 +306,7 @@ class Counting:
         )
 
     def _groups(self, facts: _Facts, texts: _Texts) -> Iterator[Group]:
-        trigger, kind, row, error_class = facts
+        trigger, kind, row, error_class, place = facts
         for text, heap in texts.heaps.items():
             if texts.common is None:
                 reasons = {reason for *_, reason, _ in heap.lines.values()}
@@ -313,7 +315,7 @@ class Counting:
                 beginning = "".join(f"{part}; " for part in texts.common)
                 reason = _in_row(f"{beginning}…", row)
             key = (*facts, text if texts.common is None else None)
-            yield self._group(key, (trigger, kind), reason, heap, error_class=error_class)
+            yield self._group(key, (trigger, kind), reason, heap, error_class=error_class, error_place=place)
 
     def _group(
         self,
@@ -323,10 +325,11 @@ class Counting:
         heap: _Heap,
         *,
         error_class: str | None = None,
+        error_place: str | None = None,
         host: str | None = None,
     ) -> Group:
         lines = Lines(_sorted(heap.lines, self._rest))
-        return Group(_key(facts), *of, reason, error_class, heap.count, heap.oldest, lines, host)
+        return Group(_key(facts), *of, reason, error_class, heap.count, heap.oldest, lines, host, error_place)
 
 
 def _sorted(kept: Mapping[str, _Kept], rest: Callable[[], None]) -> Sequence[_Kept]:

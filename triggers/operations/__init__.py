@@ -7,7 +7,7 @@
 ``pacing.py``      limits how many messages run in a second
 ``resolving.py``   asks a trigger's resolver now, and changes nothing
 ``stories.py``     the facts about one message; ``entries.py``: its entry as it is shown
-``messages.py``    parked and other messages as they are printed
+``messages.py``    parked and other messages as they are printed; ``comparing.py``: their difference
 ``status.py``      what consumers report, and commands for them
 ``guarantees.py``  which of the three levels a trigger reaches
 ``journals.py``    where journals are; it also refuses unknown names

@@ -67,7 +67,8 @@ class Selection:
     def lets_through(self, label: ParkedLabel) -> bool:
         """Whether a message matches."""
         age = self.now - label.parked_at
-        texts = f"{label.reason}\n{label.error_class or ''}\n{label.error_message or ''}"
+        error = (label.error_class, label.error_message, label.error_place)
+        texts = "\n".join([label.reason, *(text for text in error if text is not None)])
         return (
             (self.kind is None or label.kind is _KINDS[self.kind])
             and (self.uuid is None or fnmatchcase(label.uuid or "", self.uuid))

@@ -26,6 +26,7 @@ def row_of(label: ParkedLabel) -> dict[str, Any]:
         "reason": "; ".join([": ".join([label.reason, *error]), *again]),
         "error_class": label.error_class,
         "error_message": label.error_message,
+        "error_place": label.error_place,
         "owner": label.evidence.owner,
         "copies": label.copies,
     }

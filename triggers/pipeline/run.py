@@ -23,6 +23,7 @@ from triggers.pipeline.finding import NOT_ASKED, UNREACHABLE, Finding, found_in
 from triggers.service.failures import own_error
 from triggers.service.identity import Identify
 from triggers.service.outcome import Outcome
+from triggers.service.places import place_of
 
 if TYPE_CHECKING:
     from triggers.service.binding import Binding
@@ -269,6 +270,7 @@ class Run:
             error_class=None if self.error is None else class_of(self.error),
             error_message=None if self.error is None else self.text_of(self.error),
             error_trace=self.trace,
+            error_place=None if self.error is None else place_of(self.error, without=MACHINERY),
         )
 
     def _parked_id(self, trigger: str) -> str:

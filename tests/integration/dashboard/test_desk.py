@@ -10,7 +10,9 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import Evidence, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
+from triggers.dashboard.access.roles import Role
 from triggers.dashboard.pages.parked import LINES
+from triggers.operations.comparing import MOST_COPIES
 
 
 def test_what_is_parked_stands_in_groups_with_counts_the_largest_first(site: Site, operator: Browser) -> None:
@@ -240,3 +242,66 @@ def test_an_address_that_leads_nowhere_says_so(site: Site, operator: Browser, as
     site.park("order-1")
 
     assert operator.get(asked).status_code < 500
+
+
+def copies(site: Site, *bodies: object) -> list[str]:
+    """Park copies of one uuid, and return their ids."""
+    return [
+        site.park("order-1", body, minutes=number, id=f"{number:024x}").id
+        for number, body in enumerate(bodies)
+    ]
+
+
+def diff_of(page: str) -> str:
+    """Return the text of the difference on a page, without the marks of HTML."""
+    return text_of(page.split('class="diff"')[1].partition("</pre>")[0])
+
+
+def test_copies_of_one_uuid_with_different_bodies_are_compared(site: Site, operator: Browser) -> None:
+    first, later = copies(site, {"id": "order-1", "qty": 2}, {"qty": "<b>3", "id": "order-1"})
+
+    pages = [operator.page(f"/message?trigger=book&id={id_}") for id_ in (first, later)]
+
+    for page in pages:
+        shown = diff_of(page)
+        assert '\n -  "qty": 2' in shown
+        assert '\n +  "qty": "<b>3"' in shown
+        assert '\n -  "id"' not in shown
+        assert "<b>3" not in page
+    assert f"id={later}" in pages[0]
+
+
+def test_only_some_of_many_copies_are_compared(site: Site, operator: Browser) -> None:
+    first, *others = copies(site, *({"qty": number} for number in range(MOST_COPIES + 3)))
+
+    page = operator.page(f"/message?trigger=book&id={first}")
+
+    assert page.count('class="diff"') == MOST_COPIES
+    assert f"{len(others) - MOST_COPIES} more copies" in page
+
+
+def test_a_copy_that_differs_only_in_its_properties_or_is_too_large_has_no_difference(
+    site: Site, operator: Browser
+) -> None:
+    first, *_ = copies(site, {"id": "order-1"}, {"id": "order-1"}, "x" * 70_000)
+
+    page = operator.page(f"/message?trigger=book&id={first}")
+
+    assert 'class="diff"' not in page
+    assert page.count("<h2>Compared") == 2
+
+
+def test_a_role_that_sees_no_bodies_sees_no_difference(site: Site) -> None:
+    first, _ = copies(site, {"qty": "first-secret"}, {"qty": "later-secret"})
+
+    page = site.signed_in(Role.VIEWER).page(f"/message?trigger=book&id={first}")
+
+    assert "secret" not in page
+    assert "Compared" not in page
+
+
+def test_a_message_without_other_copies_is_compared_with_nothing(site: Site, operator: Browser) -> None:
+    alone = site.park("order-1")
+    site.park("order-2")
+
+    assert "Compared" not in operator.page(f"/message?trigger=book&id={alone.id}")

@@ -64,6 +64,32 @@ def test_texts_that_say_different_things_are_different_groups(site: Site, operat
     assert len(keys_of(operator.page("/parked"))) == 3
 
 
+def test_two_places_with_the_same_class_of_error_are_two_groups(site: Site, operator: Browser) -> None:
+    places = ("shop/orders.py:7 in book", "shop/orders.py:9 in book", None)
+    for number in range(6):
+        site.park(
+            f"order-{number}",
+            kind=ParkedKind.REJECTED,
+            reason=f"FAILED: order {number} has no price; parked (row 7)",
+            error_class="shop.NoPriceError",
+            error_message=f"order {number} has no price",
+            error_place=places[number % 3],
+        )
+
+    desk, filtered = operator.page("/parked"), operator.page("/parked?error=orders.py:9")
+    pages = [operator.page(f"/group?key={key}") for key in keys_of(desk)]
+
+    assert len(keys_of(desk)) == len(places)
+    assert len(keys_of(filtered)) == 1
+    for place, first, second in (("py:7", 0, 3), ("py:9", 1, 4), (" at ", 2, 5)):
+        (page,) = (one for one in map(text_of, pages) if f"order-{first}" in one)
+        assert f"order-{second}" in page, "numbers in a text make no groups"
+        assert "2 messages" in page
+        assert (f"shop/orders.{place} in book" in page) == (place != " at ")
+    for shown in (text_of(desk), operator.page(f"/message?trigger=book&id={site.ids()[0]}")):
+        assert places[0] in shown
+
+
 def test_a_group_shows_why_each_of_its_messages_is_there(site: Site, operator: Browser) -> None:
     for number in range(2):
         site.park(f"order-{number}", reason=f"{STARTED}; resolver: seen {number} times (row 11)")

@@ -30,6 +30,7 @@ FAILED = parked(
     error_class="ValueError",
     error_message=f"bad card {CARD}",
     error_trace=f"ValueError: bad card {CARD}",
+    error_place="shop/orders.py:7 in book",
 )
 
 
@@ -56,10 +57,21 @@ def test_an_encrypted_message_comes_back_whole_and_shows_only_its_label(cipher: 
     label = json.loads(document)["label"]
     assert (label["uuid"], label["destination"], label["reason"]) == ("u1", "orders", FAILED.reason)
     assert (label["error_class"], label["error_message"]) == ("ValueError", None)
+    assert label["error_place"] == "shop/orders.py:7 in book"
 
 
 def test_a_message_that_was_stored_in_plain_is_read(cipher: Cipher) -> None:
     assert read(FAILED.model_dump_json(), cipher) == FAILED
+
+
+def test_a_message_that_was_stored_without_a_place_is_read() -> None:
+    older = FAILED.model_copy(update={"error_place": None})
+
+    document = json.dumps({k: v for k, v in FAILED.model_dump(mode="json").items() if k != "error_place"})
+    label = json.dumps({k: v for k, v in json.loads(label_of(FAILED, None)).items() if k != "error_place"})
+
+    assert read(document, None) == older
+    assert read_label(label, None) == ParkedLabel.of(older)
 
 
 @pytest.mark.parametrize("has_other_key", [False, True])

@@ -33,6 +33,7 @@ _MESSAGE: Mapping[str, Any] = {
     "reason": "IN DOUBT: an earlier run did not finish; parked (row 10)",
     "error_class": None,
     "error_message": None,
+    "error_place": None,
     "owner": "host-1:42:9f3a",
     "copies": 1,
     "headers": {"JMSMessageID": "ID:order-1"},

@@ -38,6 +38,9 @@ class ParkedMessage(Schema):
     reason: str
     error_class: str | None = None
     error_message: str | None = None
+    error_place: str | None = Field(
+        default=None, description="where in your code the error was raised: file:line in function"
+    )
     owner: str | None = Field(default=None, description="the worker that ran it: host, process and a token")
     copies: int = Field(description="how often it was parked")
     headers: dict[str, Any] | None = None

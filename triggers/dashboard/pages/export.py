@@ -35,7 +35,7 @@ PIECE = 100
 #: The columns of CSV; the last ones only for users who see bodies.
 COLUMNS = (
     *("id", "trigger", "kind", "uuid", "destination", "parked_at", "reason"),
-    *("error_class", "error_message", "owner", "copies"),
+    *("error_class", "error_message", "error_place", "owner", "copies"),
 )
 WHOLE = ("headers", "body-kind", "body", "raw", "locked")
 

@@ -17,6 +17,7 @@ from triggers.dashboard.pages.parked import decisions_about, why_not_run
 from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
+from triggers.operations.comparing import Comparison, compared
 from triggers.operations.decisions import decided_about
 from triggers.operations.entries import state_of
 from triggers.operations.messages import comments_about
@@ -81,6 +82,7 @@ def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -
         headers=parked.message.headers() if whole and parked.message is not None else None,
         body=body_of(parked.message) if whole and parked.message is not None else None,
         raw=parked.raw if whole and locked is None else None,
+        comparison=compared(store.parking, parked) if whole else Comparison(),
         locked=locked,
         decisions=decisions_about(visit, trigger, parked.kind),
         not_run=why_not_run(visit, trigger, parked.kind),
