@@ -28,11 +28,11 @@ _WORKER = """
 import sys
 from pathlib import Path
 from triggers.demo.ground import Ground
-from triggers.demo.job import Job
+from triggers.demo.job import DemoJob
 
 folder = Path(sys.argv[1])
 ground = Ground.redis(folder, "redis://127.0.0.1:1/0")
-with Job(folder=folder, ground=ground, orders=folder / "orders.jsonl", say=print)._worker() as worker:
+with DemoJob(folder=folder, ground=ground, orders=folder / "orders.jsonl", say=print)._worker() as worker:
     print(worker.pid, flush=True)
     sys.stdin.read()
 """

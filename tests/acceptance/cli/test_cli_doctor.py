@@ -230,6 +230,7 @@ def test_what_the_account_may_not_do_is_named_with_the_remedy(
     assert set(problems) == {
         ("provider", "it may not receive from orders"),
         ("history of book", "it may not park messages and decide about them"),
+        ("history of book", "it may not report to operators and take their orders"),
         ("history of book", "it may not keep results"),
     }
     parking = problems["history of book", "it may not park messages and decide about them"]

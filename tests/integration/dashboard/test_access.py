@@ -23,6 +23,10 @@ from triggers.dashboard.security import HEADERS
 
 CHANGES: Mapping[str, Mapping[str, str]] = {
     "/decide": {"decision": "discard", "trigger": "book", "reason": "because"},
+    "/cancel": {"key": "none"},
+    "/continue": {"key": "none"},
+    "/comment": {"trigger": "book", "text": "looked"},
+    "/letters": {"provider": "memory://", "from": "orders.dlq", "trigger": "book"},
     "/resolve": {"trigger": "book"},
     "/order": {"order": "disable", "name": "book", "reason": "because"},
     "/sign-out": {},

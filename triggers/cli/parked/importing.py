@@ -9,7 +9,6 @@ from history.store.security import SecurityEvent
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import HISTORY_OPTION, ONLY_OPTION, PROVIDER_OPTION, connected, opened
 from triggers.cli.shared.output import State
 from triggers.configuration.limits import LARGEST
@@ -41,7 +40,8 @@ def import_(
     A message is acknowledged there after it is parked. Messages keep their uuids, so a message that has run
     is a duplicate. The exit code is 1 if messages stay there, because no trigger of the module is theirs.
     """
-    from triggers.operations.importing import Import  # noqa: PLC0415  (the others import nothing)
+    from triggers.cli.shared.loading import collect  # noqa: PLC0415  (the other commands need no trigger)
+    from triggers.operations.importing import Import  # noqa: PLC0415  (as above)
 
     state = State.of(context)
     triggers = collect(module, only, configuration=configuration_of(state), tasks=True)
