@@ -1,7 +1,7 @@
 """``doubtless patchbay``: run, check and convert the wiring of a Patch Bay."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,11 @@ _HISTORY: Any = typer.Option(
     "--history",
     help="URL of the history. By default: the history in the files, else DOUBTLESS_HISTORY. "
     f"Forms: {HISTORY_URLS}",
+)
+
+#: The places of providers that XML does not contain.
+PLACES_OPTION: Any = typer.Option(
+    None, "--provider", help="Where a provider is, as name=URL. May be repeated."
 )
 
 
@@ -139,26 +144,15 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
 def convert(
     context: typer.Context,
     file: Path = typer.Argument(help="A dynamoMessagingSystem.xml of ATG's Patch Bay."),
-    provider: list[str] | None = typer.Option(
-        None, "--provider", help="Where a provider is, as name=URL. May be repeated."
-    ),
+    provider: list[str] | None = PLACES_OPTION,
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Write the TOML to this file, not to standard output."
     ),
 ) -> None:
     """Write XML of ATG's Patch Bay as TOML. Standard error lists the parts that cannot be taken over."""
     state = State.of(context)
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError("FILE", f"cannot be read: {error}", "name a readable file") from error
-    (wiring,) = combined([from_xml(text, str(file))])
-    urls = dict(_name_and_url(option) for option in provider or [])
-    guesses = wiring.guesses(SQL_PROVIDER)
-    notes = [*wiring.notes, *guess_notes(guesses, urls)]
-    head = {key: wiring.raw[key] for key in ("patchbay",) if key in wiring.raw}
-    providers = {name: {"url": url} for name, url in (guesses | urls).items()}
-    toml = to_toml({**head, "providers": providers, **wiring.raw})
+    raw, notes = converted([file], places(provider), argument="FILE")
+    toml = to_toml(raw)
     if state.as_json:
         state.document({"toml": toml, "notes": notes})
     elif output is None:
@@ -168,6 +162,50 @@ def convert(
         output.write_text(toml, "utf-8")
     for note in notes if not state.as_json else ():
         state.note(note)
+
+
+def converted(
+    files: Sequence[Path], urls: Mapping[str, str], *, argument: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Return XML files as the content of one TOML file, and notes about what is left out or presumed.
+
+    ``urls`` are the places of providers by their names. ``argument`` is the name of the files in errors.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or is not a ``dynamo-message-system``.
+    """
+    guesses: dict[str, str] = {}
+    notes: list[str] = []
+    head: dict[str, Any] = {}
+    lists: dict[str, list[Any]] = {}
+    for wiring in combined([from_xml(_text(file, argument), str(file)) for file in files]):
+        guesses |= wiring.guesses(SQL_PROVIDER)
+        notes += wiring.notes
+        for key, value in wiring.raw.items():
+            if key == "patchbay":
+                head = {key: value}
+            else:
+                lists.setdefault(key, []).extend(value)
+    providers = {name: {"url": url} for name, url in (guesses | dict(urls)).items()}
+    return {**head, "providers": providers, **lists}, [*notes, *guess_notes(guesses, urls)]
+
+
+def _text(file: Path, argument: str) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise ConfigurationError(argument, f"cannot be read: {error}", "name a readable file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(str(file), f"is not UTF-8: {error}", "name an XML file") from error
+
+
+def places(options: Sequence[str] | None) -> dict[str, str]:
+    """Return the places of providers, from options of the form name=URL.
+
+    Raises:
+        ConfigurationError: an option has another form.
+    """
+    return dict(_name_and_url(option) for option in options or [])
 
 
 def _name_and_url(option: str) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from triggers.configuration.durations import Duration
 from triggers.configuration.layers import INTO, PREFIX
 from triggers.configuration.limits import wrong_value
 from triggers.configuration.nearest import nearest
-from triggers.detection.table import FailurePolicy
+from triggers.detection.table import FailurePolicy, HistoryErrorPolicy
 from triggers.service.options import TriggerOptions
 
 #: Returns the name of a key in its source.
@@ -130,6 +130,7 @@ class DefaultKeys(BaseModel):
     retry: RetryKeys = RetryKeys()
     redelivery: RedeliveryKeys = RedeliveryKeys()
     on_retry_failure: FailurePolicy = "throw"
+    on_history_error: HistoryErrorPolicy = "suspend"
     suspend_on_error: bool = False
     monitor_interval: Duration | None = None
     redelivery_horizon: Duration | None = None
@@ -196,6 +197,12 @@ def _unknown(where: str, path: list[str]) -> ConfigurationError:
     *above, name = path
     if above[:1] == ["defaults"] and name in TriggerKeys.model_fields:
         return ConfigurationError(where, "is not a default", f"write {name} in [triggers.NAME]")
+    if above and name == "on_rollback":
+        remedy = (
+            'write on_retry_failure = "suspend" for "suspend_and_recover", or "throw" for "recover": '
+            "for a transacted trigger, they mean the same"
+        )
+        return ConfigurationError(where, "has another name here", remedy)
     if above and name in TriggerOptions.__annotations__:
         return ConfigurationError(where, "is said in the code only", f"write {name}= in @trigger")
     return ConfigurationError(where, "there is no such key", nearest(name, _table(above).model_fields))

@@ -43,6 +43,9 @@ QUICK: Mapping[str, Sequence[str]] = {
     "yes": ["--yes"],
 }
 
+#: Commands whose files are XML.
+READ_XML = {("patchbay", "convert"), ("migrate", "atg")}
+
 #: Those that every command has.
 GENERAL = {"json", "verbose", "config"}
 
@@ -78,7 +81,7 @@ class Parameter:
                     [f"{self.shown}={value}"] if is_option else [value]
                 )
             elif other.param_type_name == "argument" and other.required:
-                arguments += ["bay.xml"] if self.path == ("patchbay", "convert") else USUAL[other.name]
+                arguments += ["bay.xml"] if self.path in READ_XML else USUAL[other.name]
             elif other.required:
                 options += USUAL[other.name]
             elif other.name != "every" or self.option.name != "numbers":

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.crash.brokers.test_kafka import PARTITIONS
-from tests.crash.conftest import empty_database
+from tests.crash.conftest import Once, empty_database
 from tests.crash.helpers.aftermath import Left
-from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledAtRandom
+from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledAtRandom, KilledWhileItSends
 from tests.crash.helpers.deaths import DEATHS, Death
+from tests.crash.helpers.sends import SendsLeft
 from tests.crash.victims.booking_service import NAME
+from tests.crash.victims.sending_victim import DESTINATIONS, cases_of
 from tests.fixtures.servers.apache_kafka import KINDS
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer, KafkaUrls
@@ -93,11 +95,24 @@ def deaths_left(
         return broker_on(server, url).deaths(folder, history)
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def sends_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, once: Once
+) -> SendsLeft:
+    def run() -> SendsLeft:
+        folder = tmp_path_factory.mktemp("share-group-sends")
+        senders = [case.name for case in cases_of("kafka://", "sqlite://")]
+        with forgetful(request.param, folder, *senders, *DESTINATIONS) as (server, url):
+            return broker_on(server, url).sends(folder)
+
+    return once(f"share group sends {request.param}", run)
+
+
 @pytest.fixture(params=KINDS)
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     with forgetful(request.param, tmp_path, NAME) as (server, url):
         yield broker_on(server, url)
 
 
-class TestShareGroups(KilledAtAnyStep, KilledAtRandom):
+class TestShareGroups(KilledAtAnyStep, KilledWhileItSends, KilledAtRandom):
     pass

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from history.errors import ConfigurationError
-from history.support.private_files import make_private
+from history.support.private_files import create_private, make_private
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 
@@ -68,9 +68,16 @@ def _say(state: State, folder: Path, written: list[Path]) -> None:
 
 
 def write_new(
-    folder: Path, texts: Mapping[str, str], *, others: Collection[Path] = (), argument: str = "--to"
+    folder: Path,
+    texts: Mapping[str, str],
+    *,
+    others: Collection[Path] = (),
+    private: Collection[str] = (),
+    argument: str = "--to",
 ) -> Sequence[Path]:
     """Write files into a folder, which is made; ``others`` may not be there either. Return their paths.
+
+    Only this user may read files with a name in ``private``.
 
     Raises:
         ConfigurationError: one is there already, or the folder cannot be written to; naming ``argument``.
@@ -83,7 +90,9 @@ def write_new(
             raise ConfigurationError(argument, problem, "name an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
-            with file.open("x", encoding="utf-8") as new:
+            if is_private := file.name in private:
+                create_private(file)
+            with file.open("w" if is_private else "x", encoding="utf-8") as new:
                 new.write(text)
     except OSError as error:
         problem = f"{error.filename or folder}: {error.strerror}"

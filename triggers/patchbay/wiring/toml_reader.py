@@ -116,7 +116,19 @@ def read_with_notes(*files: Path | str) -> tuple[PatchBayFile, Sequence[str]]:
     """
     if not files:
         raise ConfigurationError("files", "there is none", "name the file with the wiring")
-    pages = _whole([_read(Path(file)) for file in files])
+    return _checked(_whole([_read(Path(file)) for file in files]))
+
+
+def read_text(text: str, name: str) -> tuple[PatchBayFile, Sequence[str]]:
+    """Read the text of one TOML file like :func:`read_with_notes`; ``name`` is for errors.
+
+    Raises:
+        ConfigurationError: the same as :func:`read_patchbay`.
+    """
+    return _checked([_Page(Path(name), text, tomllib.loads(text))])
+
+
+def _checked(pages: Sequence[_Page]) -> tuple[PatchBayFile, Sequence[str]]:
     for page in pages:
         _validated(page)
     merged = PatchBayFile.model_validate(_merge(pages))

@@ -14,7 +14,7 @@ import pytest
 
 from history.errors import ConfigurationError
 from tests import ROOT
-from triggers import Redelivery, Retry, trigger
+from triggers import Joined, Redelivery, Retry, trigger
 from triggers.configuration import Configuration, Found, override, read_configuration
 from triggers.configuration.durations import written
 from triggers.configuration.hiding import hidden
@@ -162,6 +162,23 @@ def test_on_rollback_in_the_code_is_a_word_for_what_a_default_says(configured: R
     assert suspended.settings.policy.on_retry_failure == "suspend"
 
 
+def test_one_line_says_what_all_triggers_do_while_their_history_is_away(configured: Reading) -> None:
+    @trigger("orders", name="own", on_history_error="suspend")
+    def own(order: dict[str, Any]) -> None: ...
+
+    @trigger(["orders", "payments"], name="joined", join="all")
+    def joined(both: Joined) -> None: ...
+
+    line = '[defaults]\non_history_error = "resolve"\n'
+    every = override([book, own], configured(line))
+    but = override([book, joined], configured(f'{line}[triggers.joined]\non_history_error = "suspend"'))
+
+    assert [made.settings.policy.on_history_error for made in every] == ["resolve", "suspend"]
+    assert [made.settings.policy.on_history_error for made in but] == ["resolve", "suspend"]
+    with pytest.raises(ConfigurationError, match=r"or say it in \[triggers\.joined\]"):
+        override([book, joined], configured(line))
+
+
 @pytest.mark.parametrize("value", ["true", '"sqlite:///journal.db"'])
 def test_a_journal_is_for_one_trigger_or_for_all_that_have_none(configured: Reading, value: str) -> None:
     @trigger("orders", name="kept", journal="sqlite:///own.db")
@@ -241,6 +258,18 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
         ),
         ("[defaults]\nhistory = 'sqlite:///h.db'", "defaults.history: is not a default; write history in"),
         ("[defaults]\nresolver = 'a:b'", "defaults.resolver: is said in the code only; write resolver= in"),
+        (
+            "[defaults]\non_rollback = 'recover'",
+            'defaults.on_rollback: has another name here; write on_retry_failure = "suspend"',
+        ),
+        (
+            "[triggers.book-order]\non_rollback = 'recover'",
+            'book-order.on_rollback: has another name here; write on_retry_failure = "suspend"',
+        ),
+        (
+            "[defaults]\non_history_error = 'wait'",
+            "defaults.on_history_error: must be 'suspend' or 'resolve'",
+        ),
         ("[defaults]\nconcurency = 2", "defaults.concurency: there is no such key; did you mean conc"),
         ("[defaults.redelivery]\nmax_attempts = 2", "max_attempts: there is no such key; "),
         ("[defaults]\nconcurrency = 0", "defaults.concurrency: must be 1 or more, not 0; use a whole number"),

@@ -4,11 +4,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
+from triggers.cli.patchbay import PLACES_OPTION, places, to_toml
 from triggers.cli.setup.init import write_new
+from triggers.cli.setup.migration.atg import (
+    COMPONENTS,
+    WIRING,
+    components_of,
+    noted,
+    read_wiring,
+    report_of_wiring,
+)
 from triggers.cli.setup.migration.jms_triggers import Exported, find_triggers
 from triggers.cli.setup.migration.mapping import (
     Fit,
@@ -19,7 +28,7 @@ from triggers.cli.setup.migration.mapping import (
     parameters_of,
     quoted,
 )
-from triggers.cli.setup.migration.reporting import left_out_table, notes_table
+from triggers.cli.setup.migration.reporting import left_out_table, notes_table, plain
 from triggers.cli.setup.migration.statements import links_of, read_statements, report_of
 from triggers.cli.shared.arguments import reading
 from triggers.cli.shared.general_options import with_general_options
@@ -29,6 +38,8 @@ app = typer.Typer(no_args_is_help=True, help="Make triggers from the definitions
 
 #: The module with the services, and the file of the configuration.
 SERVICES, CONFIGURATION, REPORT = "jms_services", "doubtless.toml", "report.md"
+
+_TO: Any = typer.Option(Path(), "--to", "--into", help="The folder to write to. By default: this folder.")
 
 #: The settings of links.
 LINKS: Final = "links.toml"
@@ -66,7 +77,7 @@ def webmethods(
     folder: Path = typer.Argument(
         metavar="DIR", help="A folder with packages of Integration Server, unpacked."
     ),
-    to: Path = typer.Option(Path(), "--to", help="The folder to write to. By default: this folder."),
+    to: Path = _TO,
 ) -> None:
     """Make a module of triggers from the JMS triggers in exported packages (node.ndf files).
 
@@ -93,7 +104,7 @@ def webmethods(
 def sqlremote(
     context: typer.Context,
     file: Path = typer.Argument(metavar="FILE", help="A file with the SQL statements of one database."),
-    to: Path = typer.Option(Path(), "--to", help="The folder to write to. By default: this folder."),
+    to: Path = _TO,
 ) -> None:
     """Make the settings of links from the statements of SQL Remote.
 
@@ -112,6 +123,33 @@ def sqlremote(
     }
     state.show("migrated", list(row), [row])
     state.note(f"written: {', '.join(str(file) for file in files)}; read {to / REPORT} first")
+
+
+@app.command()
+@with_general_options
+def atg(
+    context: typer.Context,
+    files: list[Path] = typer.Argument(
+        metavar="FILES",
+        help="Files dynamoMessagingSystem.xml of ATG, in the order of the configuration path.",
+    ),
+    provider: list[str] | None = PLACES_OPTION,
+    to: Path = _TO,
+) -> None:
+    """Make a wiring and its components from XML of ATG's Patch Bay.
+
+    The command writes patchbay.toml, jms_components.py with a stub for each component, and report.md. The
+    report lists what is the same here, safer, to be checked or missing. The command overwrites no file.
+    """
+    state = State.of(context)
+    wiring = read_wiring(files, places(provider))
+    files_here = {WIRING: to_toml(wiring.raw), f"{COMPONENTS}.py": components_of(wiring)}
+    report = report_of_wiring(wiring)
+    written = write_new(to, {**files_here, REPORT: report}, private=[WIRING])  # URLs may hold passwords
+    counts = Counter(note.kind for _, notes in noted(wiring) for note in notes)
+    row = {"components": len(wiring.file.components), **{str(fit): counts[fit] for fit in Fit}}
+    state.show("migrated", list(row), [row])
+    state.note(f"written: {', '.join(str(file) for file in written)}; read {to / REPORT} first")
 
 
 def files_of(triggers: Sequence[Mapped], packages: Exported) -> Mapping[str, str]:
@@ -141,7 +179,7 @@ def _module(alias: str, module: str, triggers: Sequence[Mapped], services: Names
     used = [name for name in ("Joined", "Message", "Retry") if re.search(rf"\b{name}\b", text)]
     imports = ["from datetime import timedelta\n"] if "timedelta(" in text else []
     imports.append(f"from doubtless import {', '.join([*used, 'trigger'])}")
-    head = _MODULE.format(alias=_plain(alias), module=module, imports="\n".join(imports), services=SERVICES)
+    head = _MODULE.format(alias=plain(alias), module=module, imports="\n".join(imports), services=SERVICES)
     return f"{head}\n\n{text}"
 
 
@@ -158,7 +196,7 @@ def _trigger(made: Mapped, functions: Names, services: Names) -> Iterator[str]:
     yield from (f"    {line}," for line in _filter(last))
     yield ")"
     yield f"def {name}({parameter}: {annotation}) -> None:"
-    yield f'    """{_plain(made.source.name)}: {_plain(last.service)}."""'
+    yield f'    """{plain(made.source.name)}: {plain(last.service)}."""'
     yield f"    {SERVICES}.{services.of(last.service)}({parameter})"
     yield "\n"
     for number, rule in enumerate(made.rules[:-1], start=1):
@@ -169,7 +207,7 @@ def _trigger(made: Mapped, functions: Names, services: Names) -> Iterator[str]:
         yield ")"
         function = functions.of(f"{made.source.name}:{number}:{rule.service}")
         yield f"def {function}({parameter}: {annotation}) -> None:"
-        yield f'    """{_plain(rule.service)}."""'
+        yield f'    """{plain(rule.service)}."""'
         yield f"    {SERVICES}.{route}({parameter})"
         yield "\n"
 
@@ -197,7 +235,7 @@ def _services(triggers: Sequence[Mapped], services: Names) -> str:
         (_MONITOR, [made.monitor for made in triggers]),
     ):
         some = [service for service in dict.fromkeys(asked) if service is not None]
-        text += [template.format(name=services.of(service), service=_plain(service)) for service in some]
+        text += [template.format(name=services.of(service), service=plain(service)) for service in some]
     if any(rule.original is not None for made in triggers for rule in made.rules):
         text.append(_UNTRANSLATED)
     body = "\n\n".join(part.strip("\n") + "\n" for part in text)
@@ -211,7 +249,7 @@ def _services(triggers: Sequence[Mapped], services: Names) -> str:
 def _service(service: str, name: str, parameter: str, annotation: str) -> str:
     return f'''
 def {name}({parameter}: {annotation}) -> None:
-    """{_plain(service)}."""
+    """{plain(service)}."""
     raise _missing({quoted(service)})
 '''
 
@@ -245,8 +283,3 @@ def _report(triggers: Sequence[Mapped], packages: Exported) -> str:
     for made in triggers:
         lines += [f"## {made.source.name}", "", f"From `{made.source.file}`.", "", *notes_table(made.notes)]
     return "\n".join(lines)
-
-
-def _plain(text: str) -> str:
-    """Return text for a docstring: it comes from a file of somebody else, and must not end it."""
-    return " ".join(text.replace("\\", "/").replace('"', "'").split())

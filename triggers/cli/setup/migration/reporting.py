@@ -1,4 +1,4 @@
-"""The parts of reports in Markdown that every migration has."""
+"""The parts of reports and modules that several migrations have."""
 
 from collections.abc import Iterable, Iterator
 
@@ -24,3 +24,8 @@ def left_out_table(of: str, left_out: Iterable[tuple[object, str]]) -> Iterator[
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def plain(text: str) -> str:
+    """Return text for a docstring: it comes from a file of somebody else, and must not end it."""
+    return " ".join(text.replace("\\", "/").replace('"', "'").split())

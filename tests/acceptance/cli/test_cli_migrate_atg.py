@@ -1,0 +1,112 @@
+"""``doubtless migrate atg``: XML of ATG becomes a wiring that is accepted as it is, and runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.in_process import InProcess
+from tests.unit.triggers.patchbay.test_xml import XML
+
+#: Another file of the configuration path: a second sink of the same topic, and one at a provider of MQSeries.
+MORE = """<dynamo-message-system><patchbay>
+<message-sink><nucleus-name>/mail/OrderFulfiller</nucleus-name>
+  <input-port><input-destination><destination-name>Fulfillment/SubmitOrder</destination-name>
+    <destination-type>Topic</destination-type><durable-subscriber-name>Mail</durable-subscriber-name>
+  </input-destination></input-port>
+</message-sink>
+<message-sink><nucleus-name>/mail/Bounce</nucleus-name>
+  <input-port><input-destination><provider-name>MQSeries</provider-name>
+    <destination-name>jms/bounces</destination-name><destination-type>Queue</destination-type>
+  </input-destination></input-port>
+</message-sink></patchbay></dynamo-message-system>
+"""
+
+#: The components with something to do: the source sends one order, and the sinks note what they got.
+WRITTEN = """
+def _note(component: str, message: Message) -> None:
+    import json
+    from pathlib import Path
+
+    with Path(__file__).with_name("ran.jsonl").open("a") as ran:
+        ran.write(json.dumps([component, message.uuid]) + "\\n")
+"""
+
+
+@pytest.fixture
+def migrated(tmp_path: Path) -> Path:
+    """The folder that the command writes, from two files."""
+    (tmp_path / "bay.xml").write_text(XML)
+    (tmp_path / "more.xml").write_text(MORE)
+    answer = InProcess(tmp_path)("migrate", "atg", "bay.xml", "more.xml", "--into", "out", "--json")
+    assert (answer.code, answer.json[0]["components"]) == (0, 5)
+    return tmp_path / "out"
+
+
+def test_the_wiring_is_accepted_as_it_is_and_a_message_passes_through_the_written_components(
+    migrated: Path,
+) -> None:
+    here = InProcess(migrated)
+
+    wired = here("patchbay", "check", "patchbay.toml", "--json").json["wires"]
+    write_components(migrated / "jms_components.py")
+    ran = here("patchbay", "run", "patchbay.toml", "--until-idle", "2", "--json")
+
+    assert [wire["component"] for wire in wired if wire["direction"] == "in"] == [
+        "/shop/OrderFulfiller",
+        "/mail/OrderFulfiller",
+        "/mail/Bounce",
+        "/shop/2Price",
+    ]
+    assert ran.code == 0
+    seen = [json.loads(line) for line in (migrated / "ran.jsonl").read_text().splitlines()]
+    assert sorted(seen) == [["/mail/OrderFulfiller", "o-1"], ["/shop/OrderFulfiller", "o-1"]]
+
+
+def test_the_report_lists_what_patchbay_check_lists_and_marks_what_is_missing(
+    migrated: Path,
+) -> None:
+    wiring = InProcess(migrated)("patchbay", "check", "patchbay.toml", "--json").json
+
+    report = (migrated / "report.md").read_text()
+
+    assert wiring["limbo"]
+    assert wiring["notes"] == []
+    assert "| missing | bay.xml, line 23 | Fulfillment/SubmitOrder: no-local left out" in report
+    assert "| missing | bay.xml, line 6 | provider sqldms: supports-transactions left out" in report
+    assert "| check | provider MQSeries | its url sqlite:///MQSeries.db is a guess" in report
+    assert "| safer | redelivery: 3 attempts, then FulfillmentError |" in report
+    assert "| same | durable-subscriber-name Mail |" in report
+
+
+def test_a_wiring_that_cannot_work_is_refused_before_a_file_is_written(tmp_path: Path) -> None:
+    port = "<port-name>FulfillmentError</port-name>"
+    (tmp_path / "bay.xml").write_text(XML.replace(port, "<port-name>Other</port-name>"))
+
+    answer = InProcess(tmp_path)("migrate", "atg", "bay.xml", "--to", "out")
+
+    assert answer.code == 2
+    assert "failure_port FulfillmentError is not a redelivery_port of /shop/OrderFulfiller" in answer.error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_password_in_the_url_of_a_provider_is_in_the_private_wiring_only(tmp_path: Path) -> None:
+    (tmp_path / "bay.xml").write_text(XML)
+    url = "postgresql://shop:s3cret@db/shop"
+
+    InProcess(tmp_path)("migrate", "atg", "bay.xml", "--provider", f"sqldms={url}", "--to", "out")
+
+    holding = [file.name for file in (tmp_path / "out").iterdir() if "s3cret" in file.read_text()]
+    assert holding == ["patchbay.toml"]
+    assert (tmp_path / "out" / "patchbay.toml").stat().st_mode & 0o077 == 0
+
+
+def write_components(file: Path) -> None:
+    """Write the components that get a message, and the source."""
+    text = file.read_text().replace(
+        'raise _missing("/shop/SubmitOrder")',
+        'context.send("DEFAULT", "{}", uuid="o-1", type="order", properties={"total": 5})',
+    )
+    for sink in ("/shop/OrderFulfiller", "/mail/OrderFulfiller"):
+        text = text.replace(f'raise _missing("{sink}")', f'_note("{sink}", message)')
+    file.write_text(text + WRITTEN)
