@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from history.store.control import Counts, Trouble, TroubleKind
+from triggers.service.places import is_ours, package_of
 
 #: The share of failed runs above which messages count as failing; the alert has the same.
 SHARE = 0.1
@@ -26,9 +27,6 @@ PASSED = 300.0
 #: From which age on a call counts as one that does not end, in seconds, and how many times as long as a mean
 #: run of the service it takes at least.
 LONG, TIMES = 5.0, 10.0
-
-#: The beginnings of our modules' names.
-_OURS = ("triggers.", "history.", "resolvers.")
 
 
 class Begun(NamedTuple):
@@ -59,10 +57,10 @@ class Begun(NamedTuple):
     def where(self) -> str:
         """Return the line of the user's function that it has reached, as well as that can be known."""
         frames = list(_of_thread(self.thread) if self.task is None else _of_task(self.task))
-        ours = [number for number, frame in enumerate(frames) if _is_ours(frame)]
+        ours = [number for number, frame in enumerate(frames) if is_ours(frame)]
         inner = frames[ours[0] :] if ours else frames
-        users = next((frame for frame in inner if not _is_ours(frame) and not _is_of_python(frame)), None)
-        frame = users or next((frame for frame in reversed(inner) if _is_ours(frame)), None)
+        users = next((frame for frame in inner if not is_ours(frame) and not _is_of_python(frame)), None)
+        frame = users or next((frame for frame in reversed(inner) if is_ours(frame)), None)
         if frame is None:
             return "nobody knows where"
         return f"{frame.f_code.co_qualname} ({PurePath(frame.f_code.co_filename).name}:{frame.f_lineno})"
@@ -151,13 +149,5 @@ def _of_task(task: "asyncio.Task[Any]") -> Iterator[FrameType]:
         waits = getattr(waits, "cr_await", None)
 
 
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return _module(frame).startswith(_OURS)
-
-
 def _is_of_python(frame: FrameType) -> bool:
-    return _module(frame).partition(".")[0] in sys.stdlib_module_names
+    return package_of(frame) in sys.stdlib_module_names

@@ -42,7 +42,7 @@ def place_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | No
         if own:
             return _written(own[-1])
     called = [found for found in _frames(error, without) if _is_installed(found.tb_frame)]
-    same = [found for found in called if _package(found.tb_frame) == _package(called[0].tb_frame)]
+    same = [found for found in called if package_of(found.tb_frame) == package_of(called[0].tb_frame)]
     return _written(same[-1]) if same else None
 
 
@@ -75,11 +75,11 @@ def _frames(error: BaseException, without: tuple[str, ...] = ()) -> Iterator[Tra
 
 
 def _is_own(frame: FrameType) -> bool:
-    return _has_file(frame) and not _is_of_library(frame.f_code.co_filename) and not _is_ours(frame)
+    return _has_file(frame) and not _is_of_library(frame.f_code.co_filename) and not is_ours(frame)
 
 
 def _is_installed(frame: FrameType) -> bool:
-    return _has_file(frame) and _is_in_packages(frame.f_code.co_filename) and not _is_ours(frame)
+    return _has_file(frame) and _is_in_packages(frame.f_code.co_filename) and not is_ours(frame)
 
 
 def _has_file(frame: FrameType) -> bool:
@@ -87,11 +87,13 @@ def _has_file(frame: FrameType) -> bool:
     return not frame.f_code.co_filename.startswith("<")
 
 
-def _is_ours(frame: FrameType) -> bool:
-    return _package(frame) in OURS
+def is_ours(frame: FrameType) -> bool:
+    """Whether the code is of doubtless."""
+    return package_of(frame) in OURS
 
 
-def _package(frame: FrameType) -> str:
+def package_of(frame: FrameType) -> str:
+    """Return the first part of the name of a frame's module."""
     return _module(frame).partition(".")[0]
 
 
