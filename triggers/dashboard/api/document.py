@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from triggers.dashboard.api.operation import AS_TEXT, COMMON, Answer, Operation, Parameter
+from triggers.dashboard.api.operation import AS_TEXT, Answer, Operation, Parameter
 from triggers.dashboard.api.schemas import Problem
 
 #: Where the document's schemas are.
@@ -62,7 +62,7 @@ def _operation(one: Operation) -> dict[str, Any]:
         "x-role": one.role.word,
         "responses": {
             str(one.answer.status): _answer(one.answer),
-            **{str(status): _problem(status, why) for status, why in (COMMON | {**one.problems}).items()},
+            **{str(status): _problem(status, why) for status, why in one.refusals.items()},
         },
     }
     if one.parameters:

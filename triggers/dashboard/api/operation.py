@@ -42,8 +42,7 @@ class Answer:
 class Operation:
     """A method of an address: its page, the role that it needs, and its description.
 
-    ``problems`` are the statuses of requests that it refuses, and why. Every operation also has those of
-    :data:`COMMON`.
+    ``problems`` are the statuses of requests that it refuses, and why; see :attr:`refusals` for all of them.
     """
 
     method: str
@@ -59,6 +58,11 @@ class Operation:
     form_example: Mapping[str, Any] | None = None
     problems: Mapping[int, str] = field(default_factory=dict[int, str])
 
+    @property
+    def refusals(self) -> Mapping[int, str]:
+        """All statuses of refused requests: of any operation, of any form, and its own, which count most."""
+        return {**COMMON, **({} if self.form is None else OF_FORMS), **self.problems}
+
 
 #: The statuses of requests that any operation refuses, and why. The first two are plain text.
 COMMON = {
@@ -66,6 +70,13 @@ COMMON = {
     429: "Too many wrong tokens came from this address. The header Retry-After has the seconds to wait.",
     403: "The role of the token is too low.",
     503: "The history does not answer. Try again.",
+}
+
+#: How any operation refuses a form that it cannot read.
+OF_FORMS = {
+    400: "The form is invalid.",
+    408: "The form did not arrive in time.",
+    413: "The form is too large.",
 }
 
 #: Those that are answered before a token is known: as text.

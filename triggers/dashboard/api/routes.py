@@ -71,17 +71,14 @@ _DECISION: Mapping[str, Any] = {
 
 _NO_SUCH_TRIGGER = "No trigger has this name."
 
-#: How an operation refuses a form that it cannot read.
-_OF_FORMS: Mapping[int, str] = {
-    400: "The form is invalid.",
-    408: "The form did not arrive in time.",
-    413: "The form is too large.",
-}
-
 
 def openapi(visit: Visit) -> Response:
     """Answer with the OpenAPI document."""
     return visit.data(document_of(OPERATIONS))
+
+
+def _progress(about: str) -> Answer:
+    return Answer(status=303, about=about, location="the address of its progress: showJob")
 
 
 #: All addresses for programs.
@@ -167,11 +164,8 @@ OPERATIONS = (
         about="Two requests with the same decision are safe: a message is decided once.",
         form=Decision,
         form_example=_DECISION,
-        answer=Answer(
-            status=303, about="The decision has begun.", location="the address of its progress: showJob"
-        ),
+        answer=_progress("The decision has begun."),
         problems={
-            **_OF_FORMS,
             400: f"The form is invalid, or the decision is impossible. Use {', '.join(DecisionKind)}.",
             404: _NO_SUCH_TRIGGER,
             409: "None of these messages is parked any more.",
@@ -187,10 +181,8 @@ OPERATIONS = (
         summary="Cancel a decision",
         about="Messages that have not had their turn stay parked. The others are not changed.",
         form=JobKey,
-        answer=Answer(
-            status=303, about="The decision is cancelled.", location="the address of its progress: showJob"
-        ),
-        problems={**_OF_FORMS, 409: "This decision is not being carried out any more."},
+        answer=_progress("The decision is cancelled."),
+        problems={409: "This decision is not being carried out any more."},
     ),
     Operation(
         method="POST",
@@ -201,10 +193,8 @@ OPERATIONS = (
         summary="Continue a cancelled decision",
         about="The new decision is about the messages that have not had their turn.",
         form=JobKey,
-        answer=Answer(
-            status=303, about="The decision has begun.", location="the address of its progress: showJob"
-        ),
-        problems={**_OF_FORMS, 409: "Every message of this decision has had its turn."},
+        answer=_progress("The decision has begun."),
+        problems={409: "Every message of this decision has had its turn."},
     ),
     Operation(
         method="POST",
@@ -218,7 +208,6 @@ OPERATIONS = (
             status=303, about="The comment is stored.", location="the address of the message: showMessage"
         ),
         problems={
-            **_OF_FORMS,
             400: "The form is invalid: it has no comment and no change of the assignment, or is too long.",
             404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more.",
         },
@@ -233,7 +222,7 @@ OPERATIONS = (
         about="One request parks at most 1,000 messages. It ends when no message has come for three seconds.",
         form=DeadLetters,
         answer=Answer(about="The letters are parked.", body=ParkedLetters),
-        problems={**_OF_FORMS, 400: "The form is invalid, or a trigger receives from this destination."},
+        problems={400: "The form is invalid, or a trigger receives from this destination."},
     ),
     Operation(
         method="GET",
