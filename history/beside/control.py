@@ -60,7 +60,7 @@ ATTEMPTS = 100
 
 
 class Former(BaseModel):
-    """The counts of a trigger that are in no stored report, less those that were cleared."""
+    """The counts of a trigger by former consumers, without the counts that were cleared."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 

@@ -173,7 +173,7 @@ class Side:
             }
 
     def restore(self, backup: dict[str, list[dict[str, Any]]]) -> None:
-        """Put the whole database back to what it was, and start the process anew."""
+        """Put the whole database back to what it was, and start the process again."""
         self.leave()
         tables = MetaData()
         tables.reflect(self.engine)
