@@ -1,23 +1,23 @@
-# Everything a fresh machine needs is set up by the targets themselves.
+# The targets themselves set up everything that a fresh machine needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The package with what the demo needs, and what the tests, style and types need besides.
+# The first file exists if the demo's packages are installed, the second if those of tests and checks are, too.
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
-# The bytecode of all tests, and of what they import.
+# This file exists if the tests and their imports are compiled.
 COMPILED := $(VENV)/.compiled
-# Many tests wait for real servers and for processes that they kill: more workers than cores.
+# Many tests wait for servers and killed processes, so there are more workers than cores.
 EVERYDAY := $(BIN)/pytest -n 4 --dist loadgroup -m "everyday and not prove"
 
 .DEFAULT_GOAL := help
 
-# Tests are rewritten once and then read, not rewritten by every process of every run.
+# Pytest compiles each test once. All later runs read the bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup servers demo demo-redis demo-dashboard test test-all test-stress browser prove installs release lint audit site types bench soak clean
 
-help:  ## Say what there is
+help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(RUN): pyproject.toml .ci/setup
@@ -30,22 +30,22 @@ $(DEV): pyproject.toml .ci/setup
 
 setup: $(DEV)  ## Make the virtual environment with all tools
 
-servers:  ## Install Debian's servers for the tests where they are missing and we may
+servers:  ## Install the missing servers that tests need (as root, on Debian)
 	@.ci/setup servers
 
 demo: $(RUN)  ## Run the main job on one SQLite file: book orders once each, with duplicates and a crash
-	@.ci/setup java || true  # for the pipeline of Spark at its end, which is left out without it
+	@.ci/setup java || true  # without Java, the demo leaves out the Spark pipeline
 	@$(BIN)/doubtless demo
 
-demo-redis: $(RUN)  ## The same on Redis
+demo-redis: $(RUN)  ## Run the main job on Redis
 	@.ci/setup redis
 	@$(BIN)/doubtless demo --on redis
 
-demo-dashboard: $(RUN)  ## The same, then the dashboard over it: run what is In Doubt, until Ctrl-C
+demo-dashboard: $(RUN)  ## Run the main job on Redis, then the dashboard until Ctrl-C: decide what is In Doubt
 	@.ci/setup redis
 	@$(BIN)/doubtless demo --on redis --no-spark --dashboard
 
-# In a fresh clone each worker would do it, all at the same time. What is wrong with a test is said where it runs.
+# In a fresh clone, otherwise every worker would compile at the same time. An error shows when the test runs.
 $(COMPILED): $(DEV)
 	@echo "compiling the tests"
 	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
@@ -57,12 +57,12 @@ test: $(COMPILED) servers  ## Run the tests of every day: all units, stores on r
 test-all: $(COMPILED) servers  ## Run all other tests: each provider and guard, Spark, killed processes, a small form of each proof
 	$(BIN)/pytest -n 7 --dist loadgroup -m "not everyday and not prove"
 
-# As long as nothing fails: ten times beside two busy loops, and three times beside four.
-test-stress: $(COMPILED) servers  ## Run the tests of every day thirteen times on a machine that is busy with something else
+# Ten times beside two busy loops, then three times beside four. The first failure ends it.
+test-stress: $(COMPILED) servers  ## Run the tests of every day thirteen times on a busy machine
 	.ci/stress 10 2 $(EVERYDAY)
 	.ci/stress 3 4 $(EVERYDAY)
 
-browser: $(DEV) servers  ## Run the tests of the dashboard in a browser, which are a part of prove
+browser: $(DEV) servers  ## Test the dashboard in a browser; prove does this, too
 	@.ci/setup browser
 	$(BIN)/pytest tests/acceptance/test_dashboard.py
 
@@ -72,10 +72,10 @@ prove: $(COMPILED) servers  ## Run the long proofs: soaks, processes that are ki
 	@.ci/setup iceberg
 	$(BIN)/pytest -n 3 --dist loadgroup -m "prove or proof" --proof=docs/proof.md
 
-installs: $(DEV) servers  ## Install the wheel in empty environments, and do there what README and tutorial say
+installs: $(DEV) servers  ## Install the wheel in empty environments, and follow README and tutorial there
 	.ci/installs
 
-release: $(DEV)  ## Build sdist, wheel, bill of materials and checksums, in build/release; publishes nothing
+release: $(DEV)  ## Build sdist, wheel, bill of materials and checksums in build/release; publish nothing
 	.ci/release
 
 lint: $(DEV)  ## Style, import contracts, and plain English in README and docs
@@ -84,7 +84,7 @@ lint: $(DEV)  ## Style, import contracts, and plain English in README and docs
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/plain.py
 
-audit: $(DEV)  ## Look for known holes in the oldest and the newest versions that we allow, and in what is installed
+audit: $(DEV)  ## Look for known holes in the oldest and newest versions that we allow, and in the installed ones
 	.ci/audit
 
 site: $(DEV)  ## Build the documentation as a site, in build/site; a warning fails
@@ -102,11 +102,11 @@ soak: $(RUN)  ## 10,000 messages, 4 processes, 20 SIGKILLs; effects counted
 	@.ci/setup redis
 	$(BIN)/python -m benchmarks.soak
 
-soak-chaos: $(RUN)  ## 100,000 messages on each kind of servers that fail over, move, stop, jump in time and are restored
+soak-chaos: $(RUN)  ## 100,000 messages on servers that fail over, move, stop, jump in time and are restored
 	@.ci/setup redis
 	@.ci/setup faketime
 	@.ci/setup postgres
 	$(BIN)/python -m benchmarks.chaos
 
-clean:  ## Remove what the targets made
+clean:  ## Remove the files that the targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -22,7 +22,7 @@ Advisory = dict[str, Any]
 
 
 def declared(project: dict[str, Any]) -> Iterator[Requirement]:
-    """Return what the package and its extras for users ask for; its own tools and tests are installed."""
+    """Return the requirements of the package and of its extras for users; our tools are installed."""
     extras = project["optional-dependencies"]
     groups = [
         project["dependencies"],
@@ -67,7 +67,7 @@ def of_versions(
 
 
 def of_answer(where: str, answer: dict[str, Any], accepted: Iterable[str]) -> Iterator[str]:
-    """Return the holes that pip-audit's service has named, except for those that are accepted."""
+    """Return the holes that pip-audit reports, without the accepted ones."""
     known = set(accepted)
     for package in answer["dependencies"]:
         for hole in package.get("vulns", ()):

@@ -21,7 +21,7 @@ EXIT_CODES = (
     ("128 and more", "ended by a signal"),
 )
 
-#: Options that every command has, which are said once.
+#: Options that every command has: the page lists them once.
 GENERAL = {"--json", "--verbose", "--config"}
 
 FILES = (

@@ -13,13 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: The packages whose docstrings, comments and messages are looked at.
+#: The packages: their docstrings, comments and messages are checked.
 CODE = ("history", "resolvers", "triggers")
 
 #: The largest share of sentences that may be hard to read.
 MOST = 0.015
 
-#: What slows a reader down, whose first language may be another.
+#: Patterns that slow readers down, above all if English is not their first language.
 PATTERNS = {
     "clause as subject": r"^(What|Who|Whoever|Whatever|Whichever|Of what|Of whom|How far)\b.*[^?]$",
     "is no X": r"\b(is|are|was|were) no (?!longer\b|more\b|less\b|need\b|way\b)\w+",

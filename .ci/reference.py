@@ -1,4 +1,4 @@
-"""Write the pages of the public names, one a package, from the names' docstrings; ``site.py`` shows them."""
+"""Write a page for each package, with its public names and their docstrings; ``site.py`` shows the pages."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ from typing import Any
 #: The face that users import from, and the packages behind it.
 FACE, ROOTS = "doubtless", ("triggers", "history", "resolvers")
 
-#: What users meet first; the other names of a page follow in the order of the alphabet.
+#: Users meet these names first; the other names of a page follow in alphabetical order.
 FIRST = ("trigger", "Message", "Delivery", "Outcome", "Consumer", "Producer")
 
 #: Where the pages are, in the site.

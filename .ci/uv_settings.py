@@ -1,6 +1,6 @@
-"""Prints pip's indexes and certificates as exports for uv, which does not read pip's configuration.
+"""Print pip's indexes and certificates as exports for uv, because uv does not read pip's configuration.
 
-Called with the Python whose pip is asked: ``eval "$(.venv/bin/python .ci/uv_settings.py)"``.
+Run it with the Python that has this pip: ``eval "$(.venv/bin/python .ci/uv_settings.py)"``.
 """
 
 import ast
@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 
-#: pip's settings, what uv calls them, and what stands between the values of a list there.
+#: For each setting of pip: uv's name, and the separator of a list there.
 VARIABLES = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_INDEX", " "),
@@ -19,7 +19,7 @@ VARIABLES = {
     "client-cert": ("SSL_CLIENT_CERT", " "),
 }
 
-#: Where pip looks for a setting, the strongest first.
+#: The places where pip looks for a setting, the strongest first.
 SECTIONS = (":env:", "install", "global")
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     lines = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
     settings = dict(line.split("=", 1) for line in lines)
     if any(key.endswith(".no-index") for key in settings):
-        raise SystemExit("pip is to use no index: uv cannot be told so by its environment")
+        raise SystemExit("pip's settings forbid every index, and uv has no environment variable for that")
     for name, (variable, separator) in VARIABLES.items():
         found = [settings[key] for section in SECTIONS if (key := f"{section}.{name}") in settings]
         if found and variable not in os.environ:

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Order(BaseModel):
-    """What the body of a message must be."""
+    """The body of a message."""
 
     id: str
     amount: PositiveFloat

@@ -45,7 +45,7 @@ COUNTER_BOOK = Path(os.environ.get("COUNTER_BOOK", "counter.jsonl"))
 
 
 class Order(BaseModel):
-    """What the body of a message must be."""
+    """The body of a message."""
 
     id: str
     customer: str
