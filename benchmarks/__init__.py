@@ -1,1 +1,1 @@
-"""What this project costs, measured beside what it cannot be faster than."""
+"""The cost of doubtless, measured beside code that does the least possible work."""

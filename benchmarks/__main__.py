@@ -21,7 +21,7 @@ def main(
     json: Annotated[bool, typer.Option(help="Print JSON instead of a table.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Measure this row; may be given again.")] = None,
 ) -> None:
-    """Measure what a message costs beside what it cannot cost less than. Missing a budget is no error."""
+    """Measure the cost of a message beside its least possible cost. A missed budget is not an error."""
     known = [row.name for row in ROWS]
     if unknown := set(only or []) - set(known):
         raise typer.BadParameter(f"{', '.join(sorted(unknown))}: use one of {', '.join(known)}")

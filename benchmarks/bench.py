@@ -1,4 +1,4 @@
-"""What rows measure with: a private Redis, bare clients, idle triggers, and how long to measure."""
+"""The tools of all rows: a private Redis, bare clients, idle triggers, and how long to measure."""
 
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ FULL = Effort(rounds=200, messages=200, entries=1_000_000, full=True)
 
 @dataclass(kw_only=True)
 class Bench:
-    """What a row gets."""
+    """The tools that a row gets."""
 
     server: RedisServer
     effort: Effort
@@ -49,7 +49,7 @@ class Bench:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def rounds(self, messages: int | None = None, *, most: int | None = None) -> Rounds:
-        """Return how often to measure: rows whose rounds take long say how many rounds they want at most."""
+        """Return how often to measure; a row with long rounds gives the most rounds that it wants."""
         count = self.effort.rounds if most is None else min(self.effort.rounds, most)
         return Rounds(count=count, messages=messages or self.effort.messages, progress=self.progress)
 

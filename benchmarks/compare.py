@@ -36,7 +36,7 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """What became of it, in a word."""
+        """The verdict in one word."""
         if self.change is None:
             return "gone" if self.after is None else "new"
         if abs(self.change - 1) < NOISE:

@@ -37,10 +37,10 @@ NAME, ROWS = "load", 10
 #: How many seconds a week has.
 WEEK = 604_800
 
-#: How many batches are written at once.
+#: How many batches one call writes.
 _PIECE = 5_000
 
-#: Commands that take longer are told, in milliseconds.
+#: The report lists commands that take longer, in milliseconds.
 SLOW = 20.0
 
 #: Writes batches `first` to `last`: the one that is n seconds old is over in `life` - n seconds.

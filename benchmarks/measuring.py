@@ -1,4 +1,4 @@
-"""Timing that stands noise: what is compared takes turns, and the medians of the rounds are told."""
+"""Timing on noisy machines: competitors take turns, and the medians of the rounds count."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ T = TypeVar("T")
 #: Rounds at the start that do not count: they load scripts, open connections and fill caches.
 WARM_UP = 2
 
-#: What is timed: one pass over the round's material.
+#: The timed part: one pass over the round's material.
 Pass = Callable[[Sequence[T]], object]
 
 
@@ -47,7 +47,7 @@ class Rounds:
     clock: Callable[[], float] = time.perf_counter
 
     def run(self, what: str, make: Callable[[int], Sequence[T]], passes: Mapping[str, Pass[T]]) -> Times:
-        """Let competitors take turns on what ``make`` makes for each of them anew, in changing order."""
+        """Let competitors take turns in changing order; ``make`` makes new material for each."""
         times: dict[str, list[float]] = {name: [] for name in passes}
         for number in self.progress.track(range(self.count + self.warm_up), description=what):
             names = list(passes) if number % 2 else list(passes)[::-1]

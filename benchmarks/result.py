@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a ratio may be: at most or at least ``limit``; ``of`` says what the ratio is one of."""
+    """The allowed ratio: at most or at least ``limit``; ``of`` says what the ratio is one of."""
 
     limit: float
     of: str

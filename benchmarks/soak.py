@@ -46,7 +46,7 @@ PATIENCE = 60.0
 
 
 class Fate(StrEnum):
-    """What became of one message."""
+    """The end of one message."""
 
     EXECUTED = "executed once, completed"
     DUPLICATE = "duplicates"
@@ -57,7 +57,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What became of all messages; ``mistakes`` is empty when the promise was kept."""
+    """The end of each message; ``mistakes`` is empty if the promise was kept."""
 
     seed: int
     kills: int
@@ -186,7 +186,7 @@ class Soak:
         drive(close_settled(NAME, store, store.parking))
         # Copies of one document have one place there.
         parked = {one.uuid for one in drive(store.parking.list(trigger=NAME, limit=self.messages))}
-        # An effect that is no effect of this run makes nothing here a duplicate.
+        # An effect of another run makes nothing here a duplicate.
         completed = _completed(store, sorted({uuid for uuid, _, _ in lines}))
         drive(store.close())
         executed = {message_id for _, message_id, _ in lines}

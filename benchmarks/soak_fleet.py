@@ -23,7 +23,7 @@ _ROOT = Path(__file__).parents[1]
 
 
 class Effects(Protocol):
-    """What the services leave behind: uuid, JMSMessageID and process of each effect."""
+    """The effects of the services: uuid, JMSMessageID and process of each."""
 
     def count(self) -> int:
         """Count them."""
@@ -133,7 +133,7 @@ class Fleet:
         usual = "benchmarks.soak_service" if self.atomic is None else "benchmarks.soak_atomic_service"
         module = self.service or usual
         words = [sys.executable, "-m", module, self.provider, self.history]
-        # What cannot be parked on a server goes into a file of ours, and not of whoever runs this.
+        # Messages that cannot be parked on a server go into a file of this run, not of its user.
         ours = {EFFECTS: str(self._ledger.file), "XDG_STATE_HOME": str(self.folder / "state")}
         with (self.folder / "consumers.log").open("ab") as log:
             return subprocess.Popen(words, cwd=_ROOT, env={**os.environ, **ours}, stdout=log, stderr=log)

@@ -24,7 +24,7 @@ from benchmarks.chaos.redis_grounds import cluster_ground, sentinel_ground
 from benchmarks.chaos.soak import ChaosSoak
 from triggers.testing.redis_server import RedisServer
 
-#: What a soak may stand on, by name.
+#: The grounds of a soak, by name.
 GROUNDS: Mapping[str, Callable[[Path], AbstractContextManager[Ground]]] = {
     "sentinel": sentinel_ground,
     "sentinel-confirmed": partial(sentinel_ground, confirmed=True),

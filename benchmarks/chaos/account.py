@@ -1,4 +1,4 @@
-"""What became of all messages of a chaos soak, and what of it the servers' losses do not excuse."""
+"""The end of each message of a chaos soak, and the mistakes that the servers' losses do not excuse."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from benchmarks.chaos.remembering import Losses
 
 
 class Fate(StrEnum):
-    """What became of one message."""
+    """The end of one message."""
 
     EXECUTED = "executed once"
     DUPLICATE = "duplicates"
@@ -22,7 +22,7 @@ class Fate(StrEnum):
     LOST = "lost, with no excuse"
 
 
-#: What nothing excuses; and what is one more mistake where all is one transaction.
+#: Mistakes that nothing excuses; and one more mistake, if everything is one transaction.
 MISTAKES = (Fate.TWICE, Fate.LOST)
 NOT_ATOMIC = (Fate.PARKED_WITH_EFFECT, Fate.PARKED_WITHOUT_EFFECT)
 
@@ -56,7 +56,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What happened, what became of all messages, and what the servers lost."""
+    """The events, the end of each message, and the servers' losses."""
 
     ground: str
     rules: Rules
@@ -70,7 +70,7 @@ class Report:
 
     @property
     def mistakes(self) -> Sequence[str]:
-        """What is wrong; empty when the promise was kept."""
+        """The mistakes; empty if the promise was kept."""
         return tuple(self._mistakes())
 
     def _mistakes(self) -> Iterator[str]:

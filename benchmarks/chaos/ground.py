@@ -1,4 +1,4 @@
-"""What a chaos soak stands on: servers of one kind, and what may happen to them."""
+"""The ground of a chaos soak: servers of one kind, and the troubles that can happen to them."""
 
 import os
 import random
@@ -17,7 +17,7 @@ Trouble = Callable[[Fleet, random.Random, Sequence[str]], Losses]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What may be asked of a ground.
+    """The promises that hold on a ground.
 
     - ``loses``: what its servers lose excuses a message that ran twice or is gone; without, nothing does.
     - ``announces_all``: consumers announce each failover, whatever it lost.
@@ -30,11 +30,11 @@ class Rules:
 
 
 class Ground(Protocol):
-    """Servers that hold a document history; where it is atomic, messages and effects, too."""
+    """Servers that hold a document history. An atomic ground also holds messages and effects."""
 
     @property
     def rules(self) -> Rules:
-        """What may be asked of it."""
+        """The promises that hold here."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Ground(Protocol):
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        """What may happen here, by name."""
+        """The troubles that can happen here, by name."""
         ...
 
 
@@ -78,7 +78,7 @@ def fork_a_consumer(fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) 
     return Losses()
 
 
-#: What may happen on every ground.
+#: The troubles that can happen on every ground.
 EVERYWHERE: Mapping[str, Trouble] = {
     "consumer killed": kill_a_consumer,
     "consumer stopped": stop_a_consumer,

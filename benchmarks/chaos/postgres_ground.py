@@ -35,7 +35,7 @@ SPARED = 2
 
 @dataclass(slots=True)
 class PostgresGround:
-    """Two servers, of which ``primary`` takes writes and ``standby`` follows, and the pooler before it.
+    """Two servers: ``primary`` takes writes, ``standby`` follows it. A pooler is in front of the primary.
 
     Where the standby is ``synchronous``, a commit is answered when it has it. ``account`` is the superuser,
     whom both servers know.
@@ -50,7 +50,7 @@ class PostgresGround:
 
     @property
     def rules(self) -> Rules:
-        """What may be asked of it: effects in the database are lost with what was lost."""
+        """The promises that hold here: if the database loses rows, it also loses the effects in them."""
         return Rules(loses=not self.synchronous and not self.atomic, announces_all=True, atomic=self.atomic)
 
     @property
@@ -69,7 +69,7 @@ class PostgresGround:
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        """What may happen here."""
+        """The troubles that can happen here, by name."""
         return {
             "failover": self._fail_over,
             "failover that loses": self._fail_over_and_lose,

@@ -29,7 +29,7 @@ UNNOTICED = 0.8
 #: For how long a replica is cut off before its master dies, in seconds.
 CUT_OFF = 0.4
 
-#: How far the servers' clocks jump, in seconds; a lease of the soak is one second.
+#: The jumps of the servers' clocks, in seconds; a lease of the soak is one second.
 JUMP = 20
 
 
@@ -48,7 +48,7 @@ class SentinelGround:
 
     @property
     def rules(self) -> Rules:
-        """What may be asked of it."""
+        """The promises that hold here."""
         return Rules(loses=not self.confirmed)
 
     @property
@@ -63,7 +63,7 @@ class SentinelGround:
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        """What may happen here."""
+        """The troubles that can happen here, by name."""
         known: dict[str, Trouble] = {
             "failover": self._fail_over,
             "failover that loses": self._fail_over_and_lose,
@@ -165,7 +165,7 @@ def _moved_by(library: Path | None, clock: Path) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterGround:
-    """Three masters without replicas, each of which writes to disk."""
+    """Three masters without replicas; each writes to disk."""
 
     servers: Sequence[RedisServer]
 
@@ -176,7 +176,7 @@ class ClusterGround:
 
     @property
     def rules(self) -> Rules:
-        """What may be asked of it."""
+        """The promises that hold here."""
         return Rules()
 
     @property
@@ -186,12 +186,12 @@ class ClusterGround:
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        """What may happen here."""
+        """The troubles that can happen here, by name."""
         return {"slot move": self._move, "node killed": self._kill, "stalled node": self._stall}
 
     def _move(self, _fleet: Fleet, _chance: random.Random, _uuids: Sequence[str]) -> Losses:
         """Move the trigger's slot to another node, key by key, while it is used."""
-        # A client of its own: one that saw an earlier move may still take the old node for the slot's.
+        # A new client: a client that saw an earlier move may still take the old node for the slot's.
         with contextlib.closing(cluster_client(self.servers[0].port)) as client:
             move = SlotMove(client, f"doubtless:{{{NAME}}}:history")
             move.begin()

@@ -1,4 +1,4 @@
-"""What a document history remembers, and what of it a server lost."""
+"""The entries that a document history remembers, and those that a server lost."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ from history.entry import Entry
 from history.opening import open_history
 from history.store import HistoryStore
 
-#: How many uuids are asked for at once.
+#: How many uuids one call looks up.
 _PIECE = 5000
 
 
 @dataclass(slots=True)
 class Losses:
-    """The uuids of which a server forgot something, and those of the parked messages that it forgot.
+    """The uuids whose entries or parked messages a server forgot.
 
-    Of ``forgotten`` entries nothing is left at all.
+    ``forgotten``: nothing is left of the entry.
     """
 
     uuids: set[str] = field(default_factory=set[str])
@@ -26,7 +26,7 @@ class Losses:
     forgotten: int = 0
 
     def add(self, other: Self) -> None:
-        """Count another loss, too."""
+        """Add another loss."""
         self.uuids |= other.uuids
         self.parked |= other.parked
         self.forgotten += other.forgotten
@@ -74,7 +74,7 @@ def _entries(store: HistoryStore, uuids: Sequence[str]) -> Iterable[tuple[str, E
 def _is_lost(entry: Entry, later: Entry | None) -> bool:
     """Tell whether ``later`` does not know what ``entry`` knew: who was granted it, or that it has ended."""
     # Redis keeps the low bits of a completed entry's fence, and guesses the rest by the last one it granted:
-    # two servers, of which one has stepped over fences, show the same entry with another guess.
+    # if one of two servers has skipped fences, both show the same entry with different guesses.
     if later is None or (later.fence - entry.fence) % _FENCES:
         return True
     return entry.outcome is not None and later.outcome is not entry.outcome

@@ -25,7 +25,7 @@ from triggers.providers.opening import open_provider
 
 T = TypeVar("T")
 
-#: What a consumer's log says when its history has forgotten something.
+#: A consumer logs this if its history has forgotten something.
 ANNOUNCEMENT = "are NEW again"
 
 #: How many messages are sent after a loss, so that every consumer claims something.
@@ -61,7 +61,7 @@ class GroundEffects:
 class ChaosSoak:
     """So many messages at ``provider``, which has no trouble, with their history on a ground that has.
 
-    Where the ground is atomic, ``provider`` is the Redis that nobody uses: the messages are there, too.
+    If the ground is atomic, it also holds the messages, and nobody uses ``provider``.
     """
 
     folder: Path

@@ -25,7 +25,7 @@ def main(
     data: Annotated[Path | None, typer.Option(help="Write the numbers into this JSON file.")] = None,
     entries: Annotated[int, typer.Option(min=1_000_000, help="How many entries at most.")] = 10_000_000,
 ) -> None:
-    """Measure each curve on a Redis of its own: about eight minutes."""
+    """Measure each curve on its own Redis: about eight minutes."""
     console = Console()
     curves: list[Curve] = []
     for curve in _measured(entries):

@@ -18,7 +18,7 @@ from history.redis import RedisHistory
 from history.store import CLAIM_BATCH
 from triggers import Consumer, Trigger, open_provider, trigger
 
-#: What grows.
+#: The number that grows.
 ENTRIES = (1_000_000, 2_000_000, 5_000_000, 10_000_000)
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 PROCESSES = (1, 2, 3, 4)
@@ -63,7 +63,7 @@ def _remember(history: RedisHistory, numbers: Iterator[int]) -> int:
 
 
 def batches(url: str, sizes: Sequence[int] = BATCHES) -> Curve:
-    """Let ``handle_batch`` work on more and more messages at once."""
+    """Let ``handle_batch`` work on longer and longer lists of messages."""
     idle = _idle(url)
     points = [(size, _speed(partial(_handle, idle, size))) for size in sizes]
     return Curve(title="handle_batch(), service does nothing", grows="messages in a batch", points=points)

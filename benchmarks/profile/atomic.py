@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.profile.atomic`` runs the consumer of the bench's atomic row, with ten messages fetched
 at once, and asks Python's own profiler, with the clock of the worker's thread, what the parts of a message
-took of it. What waits for the server is not counted. The profiler makes small functions look greater
+took of it. Waiting for the server does not count. The profiler makes small functions look greater
 than they are.
 """
 

@@ -2,7 +2,7 @@
 
 Each layer is called by itself, and does what the layer below it does and more: an empty command, the scripts
 sent and answered, the history, ``handle()``. They take turns in rounds, and a part is the difference of two
-layers. Of each layer the quickest round counts: what other programs take of the machine is no part of it.
+layers. The quickest round of each layer counts, without the time that other programs take.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""An atomic trigger on SQL-JMS, one message at a time, beside the loop that one would write by hand.
+"""An atomic trigger on SQL-JMS, one message at a time, beside the loop that people write by hand.
 
 Both take a message from a table of the same server, remember its uuid, write one row and remove the message,
 in one transaction a message, with ten messages fetched at once by ours.
@@ -20,7 +20,7 @@ from triggers import Message, Trigger, trigger
 #: How many messages a worker does in a round.
 MESSAGES = 400
 
-#: How many messages ours fetches at once.
+#: How many messages our trigger fetches together.
 PREFETCH = 10
 
 #: The tables of the loop written by hand.
@@ -55,7 +55,7 @@ class NaiveLoop:
         self.sent += count
 
     def work(self, count: int) -> float:
-        """Do so many of them, and return the seconds that one took."""
+        """Work on so many messages, and return the seconds for each."""
         begin = time.perf_counter()
         for _ in range(count):
             self._one()

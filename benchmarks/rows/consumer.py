@@ -1,6 +1,6 @@
-"""A consumer on Redis Streams, one message at a time, beside the loops that one would write by hand.
+"""A consumer on Redis Streams, one message at a time, beside the loops that people write by hand.
 
-What is timed is the steady state: from the first message that is worked on to the last. The loops read,
+The steady state is timed: from the first message that is worked on to the last. The loops read,
 note the uuid with SET NX, and acknowledge; one reads a message at a time, the other ten, as the consumer
 does. They do not note that a message is completed, so what a crash leaves behind is lost to them.
 """
@@ -23,7 +23,7 @@ from triggers.providers.redis_streams import RedisStreams
 #: How many messages a round has, for each message of the other rows.
 SHARE = 5
 
-#: How many are read at once.
+#: How many messages one call reads.
 PREFETCH = 10
 
 

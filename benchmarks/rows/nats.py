@@ -1,4 +1,4 @@
-"""A consumer on NATS JetStream, one message at a time, beside the loop that one would write by hand.
+"""A consumer on NATS JetStream, one message at a time, beside the loop that people write by hand.
 
 The loop fetches ten, notes each uuid with SET NX, and acknowledges each, with nats-py, and waits for no
 answer to that. It does not note that a message is completed, so what a crash leaves behind is lost to it.

@@ -16,7 +16,7 @@ _WHAT = "handle() of a new message, again"
 
 
 class _Context:
-    """What Powertools asks a Lambda's context for."""
+    """The part of a Lambda's context that Powertools reads."""
 
     def get_remaining_time_in_millis(self) -> int:
         return 60_000

@@ -1,6 +1,6 @@
 """SQL-JMS on PostgreSQL beside procrastinate and PgQueuer: the same jobs, waiting in the same server.
 
-What is timed is the steady state: from the first call of a worker's job to the last, less what the first
+The steady state is timed: from the first call of a worker's job to the last, less what the first
 call took on. Each worker is used as its documentation advises: ours takes a hundred messages at once,
 procrastinate runs 20 jobs at a time, PgQueuer fetches a hundred.
 """
@@ -54,7 +54,7 @@ class Jobs(Protocol):
         ...
 
     def work(self, count: int) -> float:
-        """Do so many of them, and return the seconds that one took."""
+        """Work on so many messages, and return the seconds for each."""
         ...
 
 

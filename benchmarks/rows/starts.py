@@ -14,7 +14,7 @@ from benchmarks.result import TIME, Budget, Result
 
 BARE, LIBRARIES = "python -c pass", "importing pydantic and typer"
 
-#: What is started, as the words after ``python -c``.
+#: The programs to start, as ``python -c`` takes them.
 STARTS: Mapping[str, Sequence[str]] = {
     BARE: ["pass"],
     LIBRARIES: ["import typer; from pydantic import BaseModel"],
@@ -22,7 +22,7 @@ STARTS: Mapping[str, Sequence[str]] = {
     "doubtless --help": ["from triggers.cli import main; main()", "--help"],
 }
 
-#: What is asked of a start, beside which floor; the other ratios inform.
+#: The budget of a start, and its floor; the other ratios inform.
 BUDGETS: Mapping[tuple[str, str], Budget] = {
     ("import triggers", BARE): Budget(3, TIME),
     ("doubtless --help", LIBRARIES): Budget(2, TIME),

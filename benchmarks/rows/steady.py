@@ -26,7 +26,7 @@ class Steady:
 
     @property
     def seconds(self) -> float:
-        """What one message took."""
+        """The time of one message."""
         return (self.times[-1] - self.times[0]) / (len(self.times) - 1)
 
 
@@ -45,7 +45,7 @@ W = TypeVar("W", bound=Filled)
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """So many rounds, of so many messages for each competitor, after those that do not count."""
+    """The number of rounds that count, and of messages for each competitor in a round."""
 
     bench: Bench
     what: str
@@ -53,7 +53,7 @@ class Turns:
     messages: int
 
     def run(self, make: Callable[[], W], passes: Mapping[str, Callable[[W, int], None]]) -> Times:
-        """Let competitors take turns, each on a destination that ``make`` makes for it anew."""
+        """Let competitors take turns; ``make`` makes a new destination each time."""
         rounds: dict[str, list[float]] = {name: [] for name in passes}
         for number in self.bench.progress.track(range(self.rounds + WARM_UP), description=self.what):
             for name, run in passes.items():

@@ -1,8 +1,8 @@
-"""A thousand services at a time in one process, beside the tasks that one would start by hand.
+"""A thousand services at a time in one process, beside tasks that people start by hand.
 
-Each service waits for 50 ms, as for a database or a payment service. By hand a loop reads as many messages as
-tasks are free, and each task notes its uuid with SET NX, waits, and acknowledges. What is timed is the steady
-state: from the first end of a service to the last.
+Each service waits for 50 ms, as for a database or a payment service. By hand, a loop reads as many messages
+as tasks are free, and each task notes its uuid with SET NX, waits, and acknowledges. The steady state is
+timed: from the first end of a service to the last.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from benchmarks.rows.consumer import Work
 from benchmarks.rows.steady import Turns, compared
 from triggers import AsyncConsumer, trigger
 
-#: How many services run at once, and how long each of them waits, in seconds.
+#: How many services run at the same time, and how long each of them waits, in seconds.
 CONCURRENCY, WAIT = 1000, 0.05
 
 #: How many connections the tasks by hand share.

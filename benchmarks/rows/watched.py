@@ -1,4 +1,4 @@
-"""What a dashboard that somebody watches takes of the history's server, and so of its consumers at most."""
+"""The share of the history's server that an open dashboard uses: its consumers lose at most this share."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What one message costs a server, measured on this machine: processor time, and bytes that stay."""
+"""The cost of one message on a server, measured on this machine: processor time, and bytes that stay."""
 
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -25,7 +25,7 @@ from triggers.testing.redis_server import RedisServer
 class Costs:
     """Seconds of one core, and bytes, for each message that is new.
 
-    ``call`` is what the calls cost Redis besides the message; ``batched`` and ``single`` are a claim and
+    ``call`` is the cost of a call for Redis, without the message; ``batched`` and ``single`` are a claim and
     a completion, in batches of 200 and one at a time. ``postgres_*`` are those of the server and its client
     together, which take turns. ``entry`` and ``postgres_entry`` are the bytes of a completed entry.
     """
@@ -39,7 +39,7 @@ class Costs:
 
     @property
     def call(self) -> float:
-        """Return what a call costs besides its message, in seconds."""
+        """Return the cost of a call without its message, in seconds."""
         return max(0.0, self.single - self.batched)
 
 

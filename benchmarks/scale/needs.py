@@ -26,7 +26,7 @@ EXECUTOR_CORES, SPARK_ROW = 4, 9e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a load needs, in numbers of servers; ``memory`` and ``disk`` are bytes of seven days."""
+    """The servers that a load needs; ``memory`` and ``disk`` are bytes of seven days."""
 
     messages: float
     shards_batched: int

@@ -29,7 +29,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The share of its time asked of a shard (above 1: too much), and what a call took, in seconds."""
+    """The load of a shard (above 1: too much), and the duration of a call, in seconds."""
 
     shards: int
     mean_busy: float
