@@ -44,11 +44,7 @@ class CommandLine:
     """Runs commands in ``folder``: this checkout's, or ``program`` with the variables of ``environment``."""
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        program: Sequence[str] = OURS,
-        environment: Mapping[str, str] | None = None,
+        self, folder: Path, *, program: Sequence[str] = OURS, environment: Mapping[str, str] | None = None
     ) -> None:
         self.folder = folder
         self._program = program

@@ -13,7 +13,6 @@ from tests.acceptance.in_process import InProcess
 
 @pytest.fixture
 def doubtless(tmp_path: Path) -> InProcess:
-    """The command line, in an empty folder."""
     return InProcess(tmp_path)
 
 

@@ -5,9 +5,8 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
-from history.message import Message
 from resolvers import Evidence, Resolution
-from triggers import FatalError, trigger
+from triggers import FatalError, Message, trigger
 
 #: Nobody sets it.
 NEVER = threading.Event()
@@ -20,7 +19,6 @@ def look_up(uuid: str, trigger_name: str, message: Message, evidence: Evidence) 
 
 
 def work(order: dict[str, str]) -> None:
-    """Do what an order says."""
     if order["do"] == "fail":
         raise FatalError("no such customer")
     if order["do"] == "hang":

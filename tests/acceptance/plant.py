@@ -19,14 +19,13 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener, ur
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import JsonValue
 
+from history import Message, Uuid, open_history
 from history.bridge import drive
-from history.message import Message, Uuid
-from history.opening import open_history
 from tests.acceptance.command_line import CommandLine
 from tests.acceptance.rules import Samples
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import text_of
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 from triggers.testing.redis_server import RedisServer, free_port
 
 #: How often messages are sent, in seconds, and how many at once to each trigger.
@@ -111,7 +110,6 @@ class Plant:
 
     @property
     def disk(self) -> Path:
-        """The folder in which the trigger bill parks."""
         return self.folder / "disk"
 
     def send(self, place: str, body: JsonValue, uuid: str) -> None:
@@ -142,13 +140,11 @@ class Plant:
         }
 
     def overview(self) -> str:
-        """Return the page Overview."""
         with self._browser.open(self.address, timeout=60) as answer:
             page: str = answer.read().decode()
         return page
 
     def problems(self) -> list[Shown]:
-        """Return the problems that Overview shows."""
         return [_shown(row) for row in self.overview().split("<tr data-problem=")[1:]]
 
     def _works(self) -> bool:
@@ -216,5 +212,4 @@ def _shown(row: str) -> Shown:
 
 
 def is_root() -> bool:
-    """Whether this process may mount a small disk."""
     return os.geteuid() == 0

@@ -19,16 +19,14 @@ from playwright.sync_api import Browser, FloatRect, Page, Route, expect, sync_pl
 
 from history.beside.charts import Step, charts_of
 from history.bridge import drive
-from history.message import Message
-from history.store import HistoryStore
-from history.store.control import Counts, Report, TriggerState
+from history.store import Counts, HistoryStore, Report, TriggerState
 from history.store.journal import JournalLine, journal_of
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from history.store.progress import BatchState, Beginning, begin, change
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.needed import missing
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers.providers.opening import open_provider
+from triggers import Message, open_provider
 
 pytestmark = pytest.mark.prove
 
@@ -604,8 +602,7 @@ def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page:
     for path in ("parked", "triggers", "trigger?name=book", *MORE):
         page.goto(start + path)
         heads = page.eval_on_selector_all(
-            ".stacked td.number",
-            "(cells) => cells.map((cell) => getComputedStyle(cell, '::before').content)",
+            ".stacked td.number", "(cells) => cells.map((cell) => getComputedStyle(cell, '::before').content)"
         )
         numbers += len(heads)
         nameless += [path for head in heads if head == "none"]

@@ -39,7 +39,6 @@ def instructions() -> dict[str, str]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A service as ``doubtless init`` writes it."""
     subprocess.run([DOUBTLESS, "init", tmp_path / "shop"], check=True, capture_output=True)
     return tmp_path / "shop"
 
@@ -69,7 +68,6 @@ class Container(NamedTuple):
         return self.path(instructions()["VOLUME"])
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of its processes."""
         pairs = (pair.split("=", 1) for pair in shlex.split(instructions()["ENV"]))
         ours = {name: str(self.path(value)) for name, value in pairs}
         return {**os.environ, **ours, "PYTHONPATH": f"{ours['PYTHONPATH']}{os.pathsep}{ROOT}"}

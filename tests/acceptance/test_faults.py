@@ -56,7 +56,6 @@ def fired(plant: Plant, healthy: Samples) -> set[tuple[str, str]]:
 
 
 def kinds(plant: Plant) -> list[tuple[str, str]]:
-    """Return the problems on Overview, each with its triggers."""
     return [(one.kind, one.trigger) for one in plant.problems()]
 
 

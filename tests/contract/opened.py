@@ -5,9 +5,8 @@ from typing import ClassVar
 
 import pytest
 
+from triggers.providers import Provider, open_provider
 from triggers.providers.contract.common import ContractTools
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider
 
 
 class OpenedContract(ContractTools):
@@ -17,11 +16,9 @@ class OpenedContract(ContractTools):
 
     @property
     def url(self) -> str:
-        """The URL of both providers."""
         raise NotImplementedError
 
     def opened(self) -> Provider:
-        """Open a provider."""
         provider = open_provider(self.url)
         return provider.for_asyncio() if self.asyncio else provider
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from history.bridge import drive, settled
-from history.errors import ConfigurationError
-from triggers.providers.opening import open_provider
+from triggers import ConfigurationError, open_provider
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.sqlremote.carriers.carrier import (
     Carrier,

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from history import MemoryHistory, Parked, RedisHistory, open_history
 from history.contract import HistoryContract
 from history.contract.claims import ClaimContract
 from history.contract.common import TRIGGER
@@ -19,13 +20,9 @@ from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
 from history.contract.races import RaceContract
 from history.contract.rollback import Restore
-from history.memory import MemoryHistory
-from history.opening import open_history
-from history.redis.history import RedisHistory
 from history.sql.statements.dialects import Dialect
 from history.sql.tables.script import history_script
 from history.store import HistoryStore
-from history.store.parking import Parked
 from tests.contract.beside.charts import ChartContract
 from tests.contract.beside.comments import CommentContract
 from tests.contract.beside.fingerprints import FingerprintContract

@@ -15,13 +15,7 @@ __all__ = ["redis_server"]
 pytestmark = [pytest.mark.crash, pytest.mark.prove]
 
 #: Of each kind, by ground: so many that each happens.
-TROUBLES = {
-    "sentinel": 10,
-    "sentinel-confirmed": 8,
-    "cluster": 8,
-    "postgres": 10,
-    "postgres-atomic": 10,
-}
+TROUBLES = {"sentinel": 10, "sentinel-confirmed": 8, "cluster": 8, "postgres": 10, "postgres-atomic": 10}
 
 #: A trouble of PostgreSQL lasts longer than one of Redis, and its messages do not wait for it.
 MESSAGES = {"sentinel": 5000, "cluster": 5000}

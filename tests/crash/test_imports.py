@@ -9,21 +9,18 @@ from uuid import uuid4
 
 import pytest
 
+from history import Message, Uuid, open_history
 from history.bridge import drive
-from history.message import Message, Uuid
-from history.opening import open_history
-from history.store.decisions import DecisionKind, OperatorDecision
-from history.store.parking import ParkedLabel
+from history.store import DecisionKind, OperatorDecision, ParkedLabel
 from tests import ROOT
 from tests.crash.victims.importing_victim import POINTS
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.rabbitmq_queues import raw
-from triggers import trigger
+from triggers import open_provider, trigger
 from triggers.operations.importing import Import
 from triggers.operations.running import planned, run_each
 from triggers.pipeline.parking.decisions import Outcomes
-from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("rabbitmq")]
 

@@ -9,18 +9,14 @@ from typing import Any, cast
 
 import pytest
 
+from history import EntryOutcome, Message, Parked, ParkedKind, Uuid, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.message import Message, Uuid
-from history.opening import open_history
-from history.store.parking import Parked, ParkedKind
 from tests.crash.helpers.joining_fleet import JoiningFleet
 from tests.crash.victims.joining_service import DESTINATIONS, NAME, effects_of
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.redis import connected
-from triggers.pipeline.joining.composite import Joined
+from triggers import Joined, open_provider
 from triggers.pipeline.parking.sweep import close_settled
-from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(400)]
 

@@ -62,12 +62,7 @@ def rabbitmq(request: pytest.FixtureRequest) -> Ground:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        redis_streams,
-        sqljms,
-        pytest.param(rabbitmq, marks=pytest.mark.xdist_group("rabbitmq")),
-    ],
+    "make", [redis_streams, sqljms, pytest.param(rabbitmq, marks=pytest.mark.xdist_group("rabbitmq"))]
 )
 def test_each_order_is_booked_once_whatever_happens_to_the_lines(
     make: Callable[[pytest.FixtureRequest], Ground],

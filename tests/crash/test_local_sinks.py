@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from history import ParkedKind, open_history
 from history.bridge import drive
-from history.opening import open_history
-from history.store.parking import ParkedKind
 from tests.fixtures.proof import Proved
 from tests.fixtures.waiting import PATIENCE
 

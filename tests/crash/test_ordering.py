@@ -30,11 +30,7 @@ def is_done(client: Any) -> bool:
 
 
 def run(
-    folder: Path,
-    url: str,
-    history: str,
-    hits: int,
-    hit: Callable[[OrderingFleet, Popen[bytes]], None],
+    folder: Path, url: str, history: str, hits: int, hit: Callable[[OrderingFleet, Popen[bytes]], None]
 ) -> Left:
     """Send, and hit the active process so often; return what is left."""
     # from the seed that pytest prints

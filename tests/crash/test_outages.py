@@ -14,9 +14,8 @@ from typing import cast
 
 import pytest
 
+from history import EntryOutcome, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.opening import open_history
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.waiting import eventually
@@ -39,7 +38,6 @@ class Target:
         self._socket.bind(("127.0.0.1", 0))  # bound, and nobody listens: connections are refused
 
     def come_back(self) -> None:
-        """Answer from now on."""
         self._socket.listen(128)
         threading.Thread(target=self._answer, daemon=True).start()
 
@@ -59,7 +57,6 @@ class Target:
             raise
 
     def close(self) -> None:
-        """End it."""
         self._socket.close()
 
     def _answer(self) -> None:

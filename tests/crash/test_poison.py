@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from history import Message, ParkedKind
 from history.bridge import drive
-from history.message import Message
-from history.store.parking import ParkedKind
 from tests.crash.helpers.aftermath import DEADLINE, FAST
 from tests.crash.victims.poison_service import LIMIT, TRIGGERS
 from tests.fixtures.ledger import Ledger
 from tests.integration.helpers.consumers import is_drained, parked_in
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 
 pytestmark = pytest.mark.crash
 

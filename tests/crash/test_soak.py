@@ -115,7 +115,6 @@ class Looks:
 
     @property
     def effects(self) -> Counter[str]:
-        """How many effects each process had."""
         return self._seen[-1][0]
 
     @property

@@ -16,7 +16,6 @@ TABLES = ("dms_msg", "dms_msg_properties", "dms_queue_entry", "dms_topic_entry")
 
 
 def rows_left(url: str) -> Counter[str]:
-    """Return how many rows each table of messages has."""
     return Counter({table: count_rows(url, f"SELECT COUNT(*) FROM {table}") for table in TABLES})  # noqa: S608
 
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from history import Message, ParkedKind
 from history.bridge import drive
-from history.message import Message
-from history.store.parking import ParkedKind
 from tests.crash.helpers.aftermath import FAST, die_and_finish
 from tests.crash.victims.turning_victim import DOOMED, POINTS, UUIDS, effects_of
 from tests.fixtures.servers.redis import connected
 from tests.integration.helpers.consumers import is_drained, parked_in
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 from triggers.testing.redis_server import RedisServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("turns")]

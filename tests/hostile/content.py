@@ -38,7 +38,6 @@ NAMES = [
 
 
 def dice_of(seed: int) -> random.Random:
-    """Return what throws the same for the same seed."""
     return random.Random(seed)  # noqa: S311  (nothing is secret here)
 
 

@@ -32,7 +32,6 @@ def deliveries(count: int, seed: int) -> Sequence[Any]:
 
 
 def in_charset(charset: str) -> Any:
-    """Return a text message of a charset."""
     kind = _proton.symbol(f"text/plain; charset={charset}")
     return _proton.Message(body=b"x", inferred=True, content_type=kind, durable=True)
 

@@ -16,7 +16,6 @@ Hostile = Callable[[Any], Any]
 
 
 def deliveries(count: int, seed: int) -> Sequence[Hostile]:
-    """Return what makes so many messages of a session."""
     return [_Maker(seed * count + number) for number in range(count)]
 
 
@@ -110,7 +109,6 @@ class _Maker:
         return short(self._dice).decode("latin-1")
 
     def _half(self) -> Any:
-        """Return a text with half of a surrogate pair."""
         return jms_jvm.load("java.lang.StringBuilder", setting="test")().appendCodePoint(0xD83D).toString()
 
 

@@ -32,7 +32,6 @@ def with_headers(table: bytes, **texts: bytes) -> bytes:
 
 
 def header(name: str, kind: bytes, value: bytes) -> bytes:
-    """Return one header."""
     return _short(name.encode()) + kind + value
 
 
@@ -59,7 +58,6 @@ def send(server: RabbitmqServer, queue: str, hostile: Sequence[Hostile]) -> None
 
 
 def _encoded(properties: bytes) -> Any:
-    """Return properties that are encoded already."""
     made = driver.BasicProperties()
     made.encode = lambda: [properties]
     return made
@@ -155,7 +153,6 @@ def _value(dice: random.Random, depth: int) -> bytes:
 
 
 def _nested(depth: int) -> bytes:
-    """Return arrays in arrays."""
     value = b"V"
     for _ in range(depth):
         value = b"A" + _long(value)

@@ -10,13 +10,11 @@ Hostile = dict[bytes, bytes]
 
 
 def deliveries(count: int, seed: int) -> Sequence[Hostile]:
-    """Return so many entries."""
     dice = dice_of(seed)
     return [_hostile(dice) for _ in range(count)]
 
 
 def send(client: Any, stream: str, hostile: Sequence[Hostile]) -> None:
-    """Add them."""
     for one in hostile:
         client.xadd(stream, one)
 

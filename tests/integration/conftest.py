@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from history import Message, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
 from history.store import HistoryStore
 from tests.fixtures.servers.redis import connected
 from tests.integration.helpers.consumers import Lane
@@ -37,7 +36,6 @@ def steering(tmp_path: Path) -> Iterator[Steering]:
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def form(request: pytest.FixtureRequest) -> str:
-    """Run the test through ``handle``, and again through ``ahandle``."""
     return cast("str", request.param)
 
 

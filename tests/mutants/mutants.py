@@ -64,12 +64,7 @@ MUTANTS = (
     Mutant(
         _ENTRY, "entry is None or entry.expires_at <= now", "entry is None or entry.expires_at < now", _TURNS
     ),
-    Mutant(
-        _ENTRY,
-        "if entry.read_at == now:",
-        "if entry.read_at:",
-        _TURNS,
-    ),
+    Mutant(_ENTRY, "if entry.read_at == now:", "if entry.read_at:", _TURNS),
     Mutant(
         _ENTRY,
         "lease_until=None if terms.lease is None else now + terms.lease",
@@ -78,17 +73,9 @@ MUTANTS = (
     ),
     Mutant(_ENTRY, "expires_at=now + terms.time_to_live", "expires_at=now + 2 * terms.time_to_live", _TURNS),
     Mutant(_ENTRY, "return entry.fence == fence and owner in {None, entry.owner}", "return True", _TURNS),
+    Mutant(_ENTRY, "    if entry.fence != fence:\n        return entry, False\n", "", _TURNS),
     Mutant(
-        _ENTRY,
-        "    if entry.fence != fence:\n        return entry, False\n",
-        "",
-        _TURNS,
-    ),
-    Mutant(
-        _ENTRY,
-        "        return entry, entry.outcome == outcome\n",
-        "        return entry, True\n",
-        _TURNS,
+        _ENTRY, "        return entry, entry.outcome == outcome\n", "        return entry, True\n", _TURNS
     ),
     Mutant(_ENTRY, "        return None, outcome is None\n", "        return None, True\n", _TURNS),
     Mutant(
@@ -150,12 +137,7 @@ MUTANTS = (
         "then held = fence end",
         f"{_STORES}::test_who_holds_the_same_fence_twice_is_told_apart[redis]",
     ),
-    Mutant(
-        _CLAIM,
-        "lease < 0 and 0 or now + lease",
-        "0",
-        f"{_STORES}::test_a_lease_ends[redis]",
-    ),
+    Mutant(_CLAIM, "lease < 0 and 0 or now + lease", "0", f"{_STORES}::test_a_lease_ends[redis]"),
     Mutant(
         _CLAIM,
         "last_fence = last_fence + 1",
@@ -413,18 +395,8 @@ MUTANTS = (
             "TestALostBucket::test_what_stood_there_is_not_new"
         ),
     ),
-    Mutant(
-        _PACE,
-        "if seconds > LONGEST:",
-        "if False:",
-        "tests/unit/triggers/pipeline/test_pace.py",
-    ),
-    Mutant(
-        _PACE,
-        "and monotonic() >= self._rests_until",
-        "",
-        "tests/unit/triggers/pipeline/test_pace.py",
-    ),
+    Mutant(_PACE, "if seconds > LONGEST:", "if False:", "tests/unit/triggers/pipeline/test_pace.py"),
+    Mutant(_PACE, "and monotonic() >= self._rests_until", "", "tests/unit/triggers/pipeline/test_pace.py"),
     Mutant(
         _RIDERS,
         "for text in riders.texts(before):\n                carrier.execute(text)",

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
+from history import Claim, EntryOutcome, HistoryUnavailableError, MemoryHistory, Settlement, State
 from history.bridge import drive
-from history.entry import Claim, EntryOutcome, Settlement, State
-from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory
 from history.message import UNDEFINED_COUNT, Uuid
 from resolvers import Resolution
 from tests.unit.helpers.in_memory import (

@@ -90,13 +90,7 @@ def test_an_extra_that_allows_an_affected_version_is_refused(project: Path, aske
 
 @pytest.mark.parametrize(
     "asked",
-    [
-        "some-parser>=2.4.1",
-        "some-parser>=1.5,<2",
-        "some-parser>=2.3,!=2.3.*,!=2.4.0",
-        "old-one",
-        "another",
-    ],
+    ["some-parser>=2.4.1", "some-parser>=1.5,<2", "some-parser>=2.3,!=2.3.*,!=2.4.0", "old-one", "another"],
 )
 def test_an_extra_that_allows_no_affected_version_is_not(project: Path, asked: str) -> None:
     allow(project, asked)

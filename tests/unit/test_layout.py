@@ -34,7 +34,6 @@ PACKAGES = ("doubtless", "history", "resolvers", "triggers")
 
 
 def folders_of(package: str) -> list[Path]:
-    """Return the folders of a package, itself first."""
     top = ROOT / package
     return [top, *(one for one in sorted(top.rglob("*")) if one.is_dir() and one.name != "__pycache__")]
 
@@ -76,6 +75,5 @@ def test_every_package_names_the_modules_and_packages_in_it(package: str) -> Non
 
 
 def rooms_of(folder: Path) -> list[Path]:
-    """Return the modules and packages in a folder."""
     modules = [one for one in folder.glob("*.py") if one.name not in COUNTED_NOT]
     return [*modules, *(one.parent for one in folder.glob("*/__init__.py"))]

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from history.bridge import drive
-from history.store import HistoryStore
-from history.store.control import Counts, Report, TriggerState, Verb
+from history.store import Counts, HistoryStore, Report, TriggerState, Verb
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import is_drained, parked_in, send, with_store
@@ -67,7 +66,6 @@ def operator(doubtless: InProcess, history_url: str) -> Operator:
 
 @pytest.fixture
 def words(redis_url: str, history_url: str) -> list[str]:
-    """How the consumers are started."""
     return ["--trigger", NAME, "--provider", redis_url + FAST, "--history", history_url]
 
 
@@ -75,10 +73,7 @@ class TestRunningConsumers:
     def test_suspend_reaches_them_and_resume_drains_what_stayed_with_the_provider(
         self, steering: Steering, operator: Operator, words: list[str], redis_url: str
     ) -> None:
-        with (
-            steering.serve(*words, "--name", "one"),
-            steering.serve(*words, "--name", "two"),
-        ):
+        with steering.serve(*words, "--name", "one"), steering.serve(*words, "--name", "two"):
             eventually(lambda: operator.sees(one="RUNNING", two="RUNNING"))
             answers = operator.tell("suspend", "block*", "--reason", "maintenance")
             send(redis_url, NAME, "a", "b")

@@ -78,10 +78,7 @@ def test_what_is_wrong_is_said_in_one_line(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (
-            [],
-            "--history: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3",
-        ),
+        ([], "--history: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3"),
         (["--history", "sqlite:///gone.db"], "--history: there is no file gone.db"),
     ],
 )

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from history import EntryOutcome, Message, Parked, ParkedKind
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.message import Message
 from history.store import HistoryStore
-from history.store.parking import Parked, ParkedKind
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
-from triggers.declaration.decorator import trigger
+from triggers import trigger
 
 
 @pytest.fixture
@@ -186,12 +184,7 @@ def test_forget_makes_a_uuid_new_again(doubtless: InProcess, history: str, store
     ],
 )
 def test_forget_asks_first(
-    doubtless: InProcess,
-    history: str,
-    store: HistoryStore,
-    typed: str,
-    code: int,
-    told: str,
+    doubtless: InProcess, history: str, store: HistoryStore, typed: str, code: int, told: str
 ) -> None:
     answer = doubtless("history", "forget", "u2", "-t", "book", "--history", history, stdin=typed)
 

@@ -23,17 +23,7 @@ NUMBERS = ["", "x", "nan", "inf", "1e400", HUGE, f"-{HUGE}", "922337203685477580
 TIMES = ["", "x", "nan", "inf", "-inf", "1e400", "1e308", "1e18", "-1", HUGE]
 CHOICES = ["", "x", "a\0b", "A" * 1_000]
 
-DURATIONS = [
-    "1e400d",
-    "-1d",
-    "nand",
-    "infs",
-    "1.5h",
-    f"{HUGE}d",
-    "999999999d",
-    "0001-01-01",
-    "10000-01-01",
-]
+DURATIONS = ["1e400d", "-1d", "nand", "infs", "1.5h", f"{HUGE}d", "999999999d", "0001-01-01", "10000-01-01"]
 
 #: What no value of some options can be, besides.
 WORSE = {

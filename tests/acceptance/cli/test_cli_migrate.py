@@ -10,8 +10,7 @@ import pytest
 
 from history.bridge import drive
 from tests.acceptance.in_process import InProcess
-from triggers import Message
-from triggers.providers.opening import open_provider
+from triggers import Message, open_provider
 
 COUNT = 40
 
@@ -196,10 +195,7 @@ def test_a_package_of_forty_triggers_runs_a_thousand_messages(
 
 
 def kind_of(uuid: str) -> dict[str, str]:
-    return {
-        "kind": "cancel" if uuid.endswith("4") else "order",
-        "activation": uuid.removesuffix("-b"),
-    }
+    return {"kind": "cancel" if uuid.endswith("4") else "order", "activation": uuid.removesuffix("-b")}
 
 
 def service_of(queue: str, uuid: str) -> str:

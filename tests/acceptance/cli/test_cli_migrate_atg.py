@@ -63,9 +63,7 @@ def test_the_wiring_is_accepted_as_it_is_and_a_message_passes_through_the_writte
     assert sorted(seen) == [["/mail/OrderFulfiller", "o-1"], ["/shop/OrderFulfiller", "o-1"]]
 
 
-def test_the_report_lists_what_patchbay_check_lists_and_marks_what_is_missing(
-    migrated: Path,
-) -> None:
+def test_the_report_lists_what_patchbay_check_lists_and_marks_what_is_missing(migrated: Path) -> None:
     wiring = InProcess(migrated)("patchbay", "check", "patchbay.toml", "--json").json
 
     report = (migrated / "report.md").read_text()

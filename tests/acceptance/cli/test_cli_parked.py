@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
+from history import Claim, EntryOutcome, Message, open_history
 from history.bridge import drive
-from history.entry import Claim, EntryOutcome
-from history.message import Message
-from history.opening import open_history
 from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from tests.acceptance.in_process import InProcess
@@ -42,7 +40,6 @@ def ids_in(store: HistoryStore) -> list[str]:
 
 
 def done(doubtless: InProcess) -> list[str]:
-    """Return what the services did."""
     file = doubtless.folder / "done.txt"
     return file.read_text().splitlines() if file.exists() else []
 

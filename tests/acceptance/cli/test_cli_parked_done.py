@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
+from history import EntryOutcome, Evidence, Message, ParkedKind, State, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.message import Message
-from history.opening import open_history
 from history.store import HistoryStore
-from history.store.parking import Evidence, ParkedKind
 from tests.acceptance.cli.test_cli_parked import aside, ids_in, park, park_locally, start
 from tests.acceptance.in_process import InProcess
 from triggers import Status, trigger

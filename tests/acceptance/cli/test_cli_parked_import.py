@@ -9,10 +9,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
+from history import Message, Uuid
 from history.bridge import drive
-from history.message import Message, Uuid
-from history.store import HistoryStore
-from history.store.parking import ParkedKind
+from history.store import HistoryStore, ParkedKind
 from history.store.security import SecurityEvent, security_log_of
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
@@ -24,9 +23,8 @@ from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.servers.sqs_server import SqsServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rabbitmq_queues import raw
+from triggers.providers import Provider, open_provider
 from triggers.providers.contract.common import take
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider
 
 BODY = b'{"id": "N-1", "amount": 100200300400500.0123}'
 

@@ -12,10 +12,9 @@ from datetime import datetime
 
 import pytest
 
+from history import Message, ParkedKind
 from history.bridge import drive
-from history.message import Message
 from history.store import HistoryStore
-from history.store.parking import ParkedKind
 from tests.acceptance.command_line import finish
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.monitoring import ask
@@ -308,7 +307,6 @@ def test_each_process_has_metrics_at_a_port_of_its_own(doubtless: InProcess, red
 
 
 def messages(port: int) -> float:
-    """Return how many messages a process has counted."""
     counted = re.findall(r"^doubtless_messages_total\{.*\} (\S+)$", ask(port, "/metrics")[1], re.MULTILINE)
     return sum(map(float, counted))
 

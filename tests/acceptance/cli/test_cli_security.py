@@ -17,7 +17,6 @@ from tests.acceptance.in_process import InProcess
 
 
 def records(store: HistoryStore) -> Sequence[SecurityRecord]:
-    """Return all records, the oldest first."""
     log = security_log_of(store)
     assert log is not None
     return drive(log.read()).records[::-1]

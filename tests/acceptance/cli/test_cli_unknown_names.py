@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from history import Evidence, Message, Parked, ParkedKind, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
-from history.store import HistoryStore
-from history.store.control import Report
-from history.store.parking import Evidence, Parked, ParkedKind
+from history.store import HistoryStore, Report
 from tests.acceptance.in_process import InProcess
 from triggers import send, trigger
 

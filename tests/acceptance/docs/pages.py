@@ -28,7 +28,6 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return README, and every page of docs and examples."""
     folders = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
     return [ROOT / "README.md", *sorted(folders)]
 
@@ -109,7 +108,6 @@ def _run(command: str, folder: Path, settings: Mapping[str, str]) -> str:
 
 
 def in_path(programs: Path) -> str:
-    """Return a PATH on which ``programs`` come first."""
     return f"{programs}{os.pathsep}{os.environ['PATH']}"
 
 

@@ -13,17 +13,15 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
+from history import DoubtlessError, Message, open_history
 from history.bridge import drive
-from history.errors import DoubtlessError
-from history.message import Message
-from history.opening import open_history
 from tests import ROOT
 from tests.acceptance.docs.pages import Block, blocks, pages
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.sqs_server import SqsServer
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 
 pytestmark = pytest.mark.prove
 
@@ -72,12 +70,7 @@ def addresses(request: pytest.FixtureRequest, page: Path) -> Iterator[dict[str, 
 
 @pytest.mark.parametrize(("page", "block"), SHOWN, ids=[f"{page.stem}-{block.line}" for page, block in SHOWN])
 def test_the_consumer_of_a_page_books_a_message(
-    page: Path,
-    block: Block,
-    addresses: dict[str, str],
-    redis_url: str,
-    postgres_url: str,
-    tmp_path: Path,
+    page: Path, block: Block, addresses: dict[str, str], redis_url: str, postgres_url: str, tmp_path: Path
 ) -> None:
     shop = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
     with shop.begin() as connection:

@@ -10,7 +10,6 @@ pytestmark = pytest.mark.crash
 
 @pytest.fixture
 def site(doubtless: CommandLine, redis_url: str) -> Site:
-    """An empty folder, and an empty Redis."""
     return Site(doubtless, redis_url)
 
 

@@ -9,17 +9,15 @@ from typing import Any, cast
 import pytest
 import typer.main
 
+from history import Message, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
 from history.sql.tables.history import METADATA
 from history.store import BatchOwner
 from tests import ROOT
 from tests.acceptance.docs.pages import blocks
 from tests.fixtures.servers.redis import connected
-from triggers import Redelivery, on_retrieval_failure, trigger
+from triggers import Consumer, Redelivery, on_retrieval_failure, trigger
 from triggers.cli import app
-from triggers.consumer import Consumer
 from triggers.pipeline.pipeline import Step
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.sqljms.limbo.tables import LIMBO_BODY

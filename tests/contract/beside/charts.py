@@ -7,8 +7,7 @@ import pytest
 
 from history.beside.charts import CHARTS, HOURS, RecordedCharts, Step, charts_of
 from history.contract.common import TRIGGER
-from history.store import HistoryStore
-from history.store.control import Counts
+from history.store import Counts, HistoryStore
 from history.store.records import Put, Record, records_of
 
 _NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

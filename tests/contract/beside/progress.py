@@ -6,14 +6,7 @@ import pytest
 
 from history.contract.common import TRIGGER
 from history.store import HistoryStore
-from history.store.progress import (
-    KEPT_BATCHES,
-    BatchState,
-    Beginning,
-    StaleRunError,
-    begin,
-    change,
-)
+from history.store.progress import KEPT_BATCHES, BatchState, Beginning, StaleRunError, begin, change
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,13 +11,7 @@ import pytest
 
 from tests.crash.conftest import Once
 from tests.crash.helpers.aftermath import Left
-from tests.crash.helpers.books import (
-    KILLS,
-    MESSAGES,
-    MOST_IN_DOUBT,
-    fleet_of,
-    kill_now_and_then,
-)
+from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, fleet_of, kill_now_and_then
 from tests.crash.helpers.brokers import Broker, KilledAtAnyStep, KilledWhileItSends, KilledWithTheBroker
 from tests.crash.helpers.deaths import Death
 from tests.crash.helpers.sends import SendsLeft

@@ -12,14 +12,7 @@ import pytest
 
 from tests.crash.conftest import Once
 from tests.crash.helpers.aftermath import Left
-from tests.crash.helpers.books import (
-    KILLS,
-    MESSAGES,
-    MOST_IN_DOUBT,
-    PROCESSES,
-    end,
-    fleet_of,
-)
+from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, PROCESSES, end, fleet_of
 from tests.crash.helpers.brokers import Broker, BrokerIsAway, KilledAtAnyStep, KilledWhileItSends
 from tests.crash.helpers.deaths import Death
 from tests.crash.helpers.rebalancing import GUESTS, Shares, Turmoil

@@ -45,7 +45,6 @@ def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database."""
     if request.param == "postgresql":
         return empty_database(request.getfixturevalue("postgres_server"))
     return f"sqlite:///{tmp_path}/shop.sqlite3"

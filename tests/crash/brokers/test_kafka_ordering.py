@@ -33,11 +33,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyKafka]:
 
 
 def run(
-    folder: Path,
-    kafka: AnyKafka,
-    history: str,
-    hits: int,
-    hit: Callable[[OrderingFleet, Popen[bytes]], None],
+    folder: Path, kafka: AnyKafka, history: str, hits: int, hit: Callable[[OrderingFleet, Popen[bytes]], None]
 ) -> Left:
     """Send, and hit the process that runs longest so often; return what is left."""
     # from the seed that pytest prints

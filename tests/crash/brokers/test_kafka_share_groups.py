@@ -24,11 +24,7 @@ from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServ
 from tests.fixtures.servers.kafka_server import KafkaServer, KafkaUrls
 from tests.fixtures.waiting import patience
 
-pytestmark = [
-    pytest.mark.crash,
-    pytest.mark.timeout(1800),
-    pytest.mark.xdist_group("kafka"),
-]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 
 #: More deliveries than there will be on the mock, which counts one for all members whenever a connection
 #: ends. Apache Kafka takes no more than 25.
@@ -78,9 +74,7 @@ def apache_kafka(folder: Path, names: Iterable[str]) -> Generator[ApacheKafkaSer
 
 def broker_on(server: AnyKafka, url: str) -> Broker:
     return Broker(
-        url=url,
-        depth=lambda _: 0,
-        make=lambda name: server.create(name, PARTITIONS if name == NAME else 1),
+        url=url, depth=lambda _: 0, make=lambda name: server.create(name, PARTITIONS if name == NAME else 1)
     )
 
 

@@ -11,18 +11,16 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, text
 
+from history import EntryOutcome, Parked, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.opening import open_history
 from history.store import HistoryStore
 from history.store.journal import journal_of
-from history.store.parking import Parked
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, patiently, too_long
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 
 #: A silent consumer counts as dead soon, so that the tests need not wait.
 FAST = "?claim_idle=0.5&reclaim_interval=0.1"
@@ -65,7 +63,6 @@ class Left:
 
     @property
     def is_settled(self) -> bool:
-        """Whether each message has been settled."""
         return self.completed >= set(UUIDS) - {DOOMED} and (self.unanswered, self.unaccounted) == (0, [])
 
     @property

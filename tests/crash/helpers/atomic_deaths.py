@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, create_engine, text
 
+from history import Message, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
 from tests.crash.helpers.aftermath import die_and_finish
 from tests.crash.victims.atomic_victim import POINTS, TABLE, UUIDS, name_of
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,6 @@ class AtomicDeaths:
         return Counter((str(death), str(uuid)) for death, uuid in rows)
 
     def check(self) -> None:
-        """Assert that each message has had one effect."""
         assert self.effects == {(name_of(point), uuid): 1 for point in POINTS for uuid in UUIDS}
 
     def check_history(self) -> None:

@@ -52,7 +52,6 @@ class Books:
         return booked | {one.uuid for one in self.parked} >= set(ORDERS) and self.drained()
 
     def drained(self) -> bool:
-        """Whether nothing waits in the queue."""
         return self.depth() == 0
 
     def check(self, most_in_doubt: int) -> str:
@@ -135,5 +134,4 @@ def kill_both(fleet: Fleet, books: Books, kill_broker: Callable[[], object]) -> 
 
 
 def _spread(number: int, many: int) -> int:
-    """Return after how many effects something is to happen."""
     return MESSAGES * (number + 1) // (many + 2)

@@ -44,18 +44,15 @@ class Broker:
     room: int | None = None
 
     def books(self, folder: Path, history: str) -> Books:
-        """Return the booked orders."""
         self.make(NAME)
         return Books(folder, self.url, history, partial(self.depth, NAME))
 
     def deaths(self, folder: Path, history: str | None = None) -> dict[Death, Left]:
-        """Run the crash matrix."""
         for death in DEATHS:
             self.make(death.name)
         return run_matrix(folder, self.url, history or f"sqlite:///{folder}/history.sqlite3", self.depth)
 
     def sends(self, folder: Path) -> SendsLeft:
-        """Run the crash matrix of services that send."""
         return run_sends(folder, self.url, f"sqlite:///{folder}/sends.sqlite3", self.depth, self.make)
 
     def producer(self) -> threading.Thread:

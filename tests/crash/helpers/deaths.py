@@ -66,7 +66,6 @@ class Death:
 
     @property
     def name(self) -> str:
-        """The trigger's and the stream's name."""
         point = self.point.name if isinstance(self.point, Step) else self.point
         return f"{self.path} {point}".replace(" ", "-").lower()
 

@@ -66,7 +66,6 @@ class Fleet:
         self.join()
 
     def join(self) -> subprocess.Popen[bytes]:
-        """Start one more process."""
         self.running.append(self._start())
         return self.running[-1]
 
@@ -85,7 +84,6 @@ class Fleet:
             assert patiently(one.wait) in (0, -signal.SIGTERM), self.tail()
 
     def tail(self) -> str:
-        """Return the end of the processes' output."""
         return (self.folder / "log").read_text(errors="replace")[-3000:]
 
     def _start(self) -> subprocess.Popen[bytes]:

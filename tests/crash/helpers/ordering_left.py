@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from history import Message, Parked, ParkedKind, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
-from history.store.parking import Parked, ParkedKind
 from tests.crash.victims.ordering_service import DESTINATION, NAME, begun_in, effects_of
 from tests.fixtures.scale import sized
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 
 GROUPS, LENGTH = 20, sized(40, full=100)
 

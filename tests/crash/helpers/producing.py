@@ -4,12 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from history.bridge import drive
-from history.errors import UnavailableError
-from history.message import Message
 from tests.crash.helpers.books import MESSAGES, ORDERS
 from tests.crash.victims.booking_service import NAME
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider
+from triggers import Message, UnavailableError, open_provider
+from triggers.providers import Provider
 
 #: How many are sent in one call; a fifth of them again with the next batch.
 BATCH = 50

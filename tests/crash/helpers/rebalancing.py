@@ -37,11 +37,9 @@ class Shares:
         return {partition for process, partition in had if process in {one.pid for one in processes}}
 
     def owners(self) -> int:
-        """Count the owners of partitions, one after the other."""
         return sum(len(partitions) for _, partitions, came in self._said() if came)
 
     def given_up(self) -> int:
-        """Count the partitions that a living process gave up."""
         return sum(len(partitions) for _, partitions, came in self._said() if not came)
 
 

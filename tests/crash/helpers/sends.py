@@ -5,19 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from history import Message, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
 from tests.crash.helpers.aftermath import die_and_finish, impatient
-from tests.crash.victims.sending_victim import (
-    DESTINATIONS,
-    FAILURES,
-    Case,
-    cases_of,
-    effects_of,
-    left_by,
-)
-from triggers.providers.opening import open_provider
+from tests.crash.victims.sending_victim import DESTINATIONS, FAILURES, Case, cases_of, effects_of, left_by
+from triggers import open_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +31,7 @@ class SendsLeft:
 
 
 def run_sends(
-    folder: Path,
-    server: str,
-    history: str,
-    depth: Callable[[str], int],
-    make: Callable[[str], object],
+    folder: Path, server: str, history: str, depth: Callable[[str], int], make: Callable[[str], object]
 ) -> SendsLeft:
     """Let every process die, and let another one finish.
 

@@ -36,12 +36,7 @@ MOST_STEPS, MOST_SECONDS = 12, 3.0
 
 def keys_of(batch: int) -> list[bytes]:
     """Return the keys that come with a batch for the first time."""
-    return [
-        *(b"u%d-%d" % (batch, n) for n in range(8)),
-        b"x%d" % batch,
-        b"y%d" % batch,
-        b"\xff%d" % batch,
-    ]
+    return [*(b"u%d-%d" % (batch, n) for n in range(8)), b"x%d" % batch, b"y%d" % batch, b"\xff%d" % batch]
 
 
 def started_by_others(batches: int) -> list[bytes]:
@@ -50,7 +45,6 @@ def started_by_others(batches: int) -> list[bytes]:
 
 
 def fill(folder: Path, batches: int) -> None:
-    """Write the stream."""
     stream = FileStream(None, folder, SCHEMA)  # type: ignore[arg-type]
     for batch in range(batches):
         keys = [*keys_of(batch), keys_of(batch)[0], *keys_of(max(batch - 1, 0))[3:]]
@@ -68,12 +62,10 @@ def some_are_new(
 
 
 def one_is_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
-    """Say the same of one row."""
     return some_are_new([uuid], trigger_name, [message])[0]
 
 
 def die() -> None:
-    """Kill all processes of this driver."""
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 

@@ -72,7 +72,6 @@ class Place:
         )
 
     def made(self, recipe: str) -> ForeachBatch | AtomicSink:
-        """Return what a recipe makes."""
         made: ForeachBatch | AtomicSink = self._run_block(*RECIPES[recipe])[recipe]
         return made
 

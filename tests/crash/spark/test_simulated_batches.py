@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from history.errors import ConfigurationError
 from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK
-from triggers import Message
+from triggers import ConfigurationError, Message
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.testing import Effects, Report, exactly_once_batch
 

@@ -15,10 +15,8 @@ import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from sqlalchemy import create_engine, text
 
-from history import open_history
+from history import EntryOutcome, ParkedKind, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.store.parking import ParkedKind
 from tests.crash.spark.spark_marathon import fill, keys_of, started_by_others
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark

@@ -12,20 +12,15 @@ from functools import partial
 
 from sqlalchemy import Connection, text
 
+from history import open_history
 from history.bridge import drive
-from history.opening import open_history
 from tests.crash.helpers.deaths import DOOMED, Inside, Point
 from tests.crash.victims.victim import HOPELESS, fork_all
-from triggers import Message, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Message, Trigger, open_provider, trigger
 from triggers.pipeline.pipeline import Step
-from triggers.providers.opening import open_provider
 
 #: Where a process dies; nothing of an atomic trigger that works is published or parked.
-POINTS: list[Point] = [
-    *(step for step in Step if step not in {Step.PUBLISHED, Step.PARKED}),
-    *Inside,
-]
+POINTS: list[Point] = [*(step for step in Step if step not in {Step.PUBLISHED, Step.PARKED}), *Inside]
 
 #: The messages of each death, in this order.
 UUIDS = ("first", DOOMED, "last")
@@ -40,7 +35,6 @@ Reach = Callable[[Point], None]
 
 
 def name_of(point: Point) -> str:
-    """Return the name of a death's trigger and stream."""
     return f"atomic-{point.name}".lower()
 
 
@@ -76,7 +70,6 @@ def die(provider: str, history: str, scheme: str, point: Point) -> None:
 
 
 def named(history: str) -> str | None:
-    """Return the history that a consumer is given."""
     return None if history == BROUGHT else history
 
 

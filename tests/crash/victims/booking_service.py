@@ -9,8 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from tests.fixtures.ledger import Ledger
-from triggers import Message, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Message, Trigger, trigger
 
 #: The queue, and the trigger's name.
 NAME = "orders-from-java"

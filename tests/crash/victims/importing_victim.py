@@ -6,11 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from history import open_history
 from history.bridge import drive
-from history.opening import open_history
-from triggers import Message, trigger
+from triggers import Message, open_provider, trigger
 from triggers.operations.importing import Import
-from triggers.providers.opening import open_provider
 
 #: Before and after each of the steps that an import makes for some letters.
 POINTS = ("before park", "after park", "after acknowledge")
@@ -28,7 +27,6 @@ class Dying:
         self._inner, self._method, self._when = inner, method, when
 
     def __getattr__(self, name: str) -> Any:
-        """Return a part of it."""
         found = getattr(self._inner, name)
         return self._doomed(found) if name == self._method else found
 
@@ -48,7 +46,6 @@ class Beside:
         self._inner, self.parking = inner, parking
 
     def __getattr__(self, name: str) -> Any:
-        """Return a part of the history."""
         return getattr(self._inner, name)
 
 

@@ -11,8 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.fixtures.ledger import Ledger
-from triggers import Delivery, Joined, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Delivery, Joined, Trigger, trigger
 from triggers.consumer import crew as sweeper
 from triggers.pipeline.joining import joins
 

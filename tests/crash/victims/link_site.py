@@ -16,8 +16,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.bridge import drive
-from triggers import trigger
-from triggers.consumer import AsyncConsumer, Consumer
+from triggers import AsyncConsumer, Consumer, trigger
 from triggers.providers.sqlremote.links import Links
 from triggers.providers.sqlremote.publication.publication import Publication
 

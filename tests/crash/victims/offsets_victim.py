@@ -16,7 +16,6 @@ FAILS = 20
 
 @trigger(ORDERS, name="book", transacted=True, concurrency=2)
 def book(body: bytes, connection: Connection) -> None:
-    """Book an order."""
     connection.execute(text("INSERT INTO booked VALUES (:number)"), {"number": int(body)})
     if random.randrange(FAILS) == 0:  # noqa: S311  (no secret)
         raise TransientError("for now")

@@ -11,8 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.fixtures.ledger import Ledger
-from triggers import Message, TransientError, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Message, TransientError, Trigger, trigger
 from triggers.consumer.ordering import active, workers
 
 NAME = DESTINATION = "orders"

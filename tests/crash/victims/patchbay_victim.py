@@ -14,8 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event, text
 
-from history.message import Message
-from triggers import TransientError
+from triggers import Message, TransientError
 from triggers.consumer import worker
 from triggers.patchbay import MessageContext, PatchBay, read_patchbay, redelivery
 

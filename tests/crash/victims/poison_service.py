@@ -8,8 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from tests.fixtures.ledger import Ledger
-from triggers import Message, RetrievalFailureEvent, on_retrieval_failure, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Message, RetrievalFailureEvent, on_retrieval_failure, trigger
 
 #: After so many deliveries a message is rejected.
 LIMIT = 3

@@ -17,16 +17,14 @@ from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Connection
 
+from history import open_history
 from history.bridge import drive
-from history.opening import open_history
 from resolvers import Resolution
 from tests.crash.victims.victim import HOPELESS, fork_all
 from tests.fixtures.ledger import Ledger
-from triggers import Message, Producer, Redelivery, TransientError, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Message, Producer, Redelivery, TransientError, Trigger, open_provider, trigger
 from triggers.pipeline.pipeline import Step
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider
+from triggers.providers import Provider
 
 LEASE = timedelta(seconds=1)
 QUICKLY = Redelivery(timedelta(milliseconds=50), 1.0)
@@ -56,12 +54,10 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The trigger's and the destination's name."""
         return f"sends-{self.kind}-{self.point}"
 
     @property
     def orders(self) -> Sequence[str]:
-        """The uuids of its messages."""
         return ("order-1", "order-2") if self.kind == "batch" else ("order-1",)
 
 
@@ -98,7 +94,6 @@ class Leaving:
         return getattr(self._inner, name)
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
-        """Send, and perhaps die."""
         names = await self._inner.send(destination, messages)
         self._leave()
         return names

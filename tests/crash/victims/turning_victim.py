@@ -14,14 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from history import RedisHistory, open_history
 from history.bridge import drive
-from history.opening import open_history
-from history.redis import RedisHistory
 from tests.crash.helpers.deaths import Inside
 from tests.crash.victims.victim import HOPELESS, fork_all
 from tests.fixtures.ledger import Ledger
-from triggers import Delivery, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Delivery, Trigger, trigger
 from triggers.pipeline.pipeline import Step
 
 #: The uuids of each stream; all are fetched at once.

@@ -14,13 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from history import open_history
 from history.bridge import drive
-from history.opening import open_history
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, DOOMED_PLACE, Death, Inside, Point
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.waiting import PATIENCE
 from triggers import (
+    Consumer,
     Delivery,
     FatalError,
     Message,
@@ -29,9 +30,8 @@ from triggers import (
     on_retrieval_failure,
     trigger,
 )
-from triggers.consumer import Consumer
 from triggers.pipeline.pipeline import Step
-from triggers.providers.opening import open_provider
+from triggers.providers import open_provider
 
 #: After so many seconds without a message a process that is to die gives up: it was not killed.
 HOPELESS = PATIENCE / 2

@@ -34,10 +34,7 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
         lambda: open_sink("postgresql://h/d?table=t"),
         lambda: sql_row_exists("postgresql://h/d", "SELECT 1"),
     ],
-    "http": [
-        lambda: open_sink("https://h/x"),
-        lambda: http_resource_exists("https://h/{uuid}"),
-    ],
+    "http": [lambda: open_sink("https://h/x"), lambda: http_resource_exists("https://h/{uuid}")],
     "spark": [
         lambda: import_module("triggers.spark"),
         lambda: import_module("triggers.spark.sources"),

@@ -15,8 +15,7 @@ from typing import Any
 # What parks in a local file: loaded before, so that loading it does not count as growth.
 import history.sql.history  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from tests.fixtures.ledger import Ledger
-from triggers import Message, Trigger, trigger
-from triggers.consumer import AsyncConsumer, Consumer
+from triggers import AsyncConsumer, Consumer, Message, Trigger, trigger
 
 #: The streams, and the names of their triggers.
 DESTINATIONS = ("orders", "invoices")

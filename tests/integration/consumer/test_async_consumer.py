@@ -7,15 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from history.entry import State
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
+from history import ConfigurationError, MemoryHistory, State
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.consumers import entry_in, is_drained, send
-from triggers import Message, TransientError, trigger
-from triggers.consumer import Consumer
-from triggers.consumer.core import AsyncConsumer
+from triggers import AsyncConsumer, Consumer, Message, TransientError, trigger
 from triggers.providers.memory import MemoryProvider
 
 

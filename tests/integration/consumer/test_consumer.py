@@ -7,18 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from history import ConfigurationError, State
 from history.bridge import drive
-from history.entry import State
-from history.errors import ConfigurationError
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import (
-    Lane,
-    entry_in,
-    is_drained,
-    send,
-    with_store,
-)
+from tests.integration.helpers.consumers import Lane, entry_in, is_drained, send, with_store
 from triggers import Message
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer

@@ -9,13 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import create_engine, text
 
+from history import MemoryHistory, Verb, open_history
 from history.beside.control import RecordedControl
 from history.bridge import drive
-from history.memory import MemoryHistory
-from history.opening import open_history
 from history.redis.connection.client import keys_of
-from history.store import HistoryStore
-from history.store.control import Beat, Counts, Heard, Overview, Report, TriggerState, Verb
+from history.store import Beat, Counts, Heard, HistoryStore, Overview, Report, TriggerState
 from history.store.records import NO_TRIGGER
 from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
@@ -209,10 +207,7 @@ class TestSlowHistory:
         assert running.counts == {"orders": {}}
 
     def test_it_does_not_keep_a_consumer_from_starting_or_ending(
-        self,
-        lane: Lane,
-        waits_for: Callable[[threading.Event, float], None],
-        monkeypatch: pytest.MonkeyPatch,
+        self, lane: Lane, waits_for: Callable[[threading.Event, float], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("triggers.consumer.orders.FIRST_ORDERS_PATIENCE", 0.1)
         monkeypatch.setattr("triggers.consumer.core.HOUSEKEEPING_PATIENCE", 0.1)

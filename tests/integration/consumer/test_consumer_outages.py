@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from history.redis import RedisHistory
-from history.store.parking import ParkedKind
+from history import ParkedKind, RedisHistory
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -93,11 +92,7 @@ class TestProviderAway:
         assert running.counts["orders"]["ok"] >= 5
 
     def test_an_acknowledgement_that_cannot_be_sent_makes_a_duplicate(
-        self,
-        lane: Lane,
-        redis_url: str,
-        network_before: NetworkBefore,
-        caplog: pytest.LogCaptureFixture,
+        self, lane: Lane, redis_url: str, network_before: NetworkBefore, caplog: pytest.LogCaptureFixture
     ) -> None:
         ran: list[str | None] = []
         network = network_before(redis_url)

@@ -140,7 +140,6 @@ def is_at_work(steering: Steering, pid: int) -> bool:
 
 
 def line_of(log: str, words: str) -> str:
-    """Return the line of a log with these words."""
     return next(line for line in log.splitlines() if words in line)
 
 

@@ -34,11 +34,7 @@ def test_the_monitor_is_asked_until_it_agrees_and_one_that_raises_does_not(
             raise TransientError
 
     orders = lane.trigger(
-        "orders",
-        work,
-        on_retry_failure="suspend",
-        monitor=monitor,
-        monitor_interval=timedelta(seconds=0.2),
+        "orders", work, on_retry_failure="suspend", monitor=monitor, monitor_interval=timedelta(seconds=0.2)
     )
     send(redis_url, "orders", "a")
 

@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import pytest
 
+from history import Message, ParkedKind
 from history.bridge import drive
-from history.message import Message
-from history.store.parking import ParkedKind
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
@@ -22,7 +21,7 @@ from tests.integration.helpers.consumers import Lane, parked_in
 from tests.integration.helpers.jms_queues import depth as depth_in_activemq
 from tests.integration.helpers.rabbitmq_queues import depth as depth_in_rabbitmq
 from tests.integration.helpers.rabbitmq_queues import subscribe
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 from triggers.providers.rabbitmq.settings import queue_of
 
 #: How many hostile deliveries come between two good messages, and the seed.
@@ -56,7 +55,6 @@ class Front:
 
 @pytest.fixture
 def hostile(request: pytest.FixtureRequest) -> int:
-    """How many hostile deliveries there are."""
     return int(getattr(request, "param", BETWEEN))
 
 

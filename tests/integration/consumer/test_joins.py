@@ -12,24 +12,16 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from history import Message, Uuid, open_history
 from history.bridge import drive
-from history.message import Message, Uuid
-from history.opening import open_history
 from history.sql.tables.history import JOIN_TABLES
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import (
-    Lane,
-    Running,
-    is_drained,
-    parked_in,
-    with_store,
-)
-from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
+from tests.integration.helpers.consumers import Lane, Running, is_drained, parked_in, with_store
+from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, open_provider, trigger
 from triggers.consumer import crew as sweeper
 from triggers.consumer.options import AnyTrigger
 from triggers.pipeline.joining import joins
-from triggers.providers.opening import open_provider
 from triggers.testing.redis_server import RedisServer
 
 NAME = "ship"

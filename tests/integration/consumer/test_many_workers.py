@@ -12,14 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from history.errors import ConfigurationError
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
-from triggers import Message, trigger
-from triggers.consumer import Consumer
-from triggers.consumer.core import AsyncConsumer
+from triggers import AsyncConsumer, ConfigurationError, Consumer, Message, trigger
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
 

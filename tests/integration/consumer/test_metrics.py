@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from history.errors import ConfigurationError
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers import scrapes
 from tests.integration.helpers.consumers import Lane, is_drained, send
-from triggers import FatalError, Message
+from triggers import ConfigurationError, FatalError, Message
 from triggers.detection.suspension import Suspension
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
@@ -21,7 +20,6 @@ ANY_PORT = "127.0.0.1:0"
 
 
 def ask(consumer: Any, path: str) -> tuple[int, str]:
-    """Return status and body, as soon as it listens."""
     eventually(lambda: consumer.metrics_address != ANY_PORT)
     return scrapes.ask(consumer.metrics_address, path)
 

@@ -12,27 +12,17 @@ from typing import Any, cast
 
 import pytest
 
+from history import ConfigurationError
 from history.bridge import drive
-from history.errors import ConfigurationError
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import (
-    Lane,
-    Running,
-    entry_in,
-    is_drained,
-    parked_in,
-    with_store,
-)
+from tests.integration.helpers.consumers import Lane, Running, entry_in, is_drained, parked_in, with_store
 from tests.integration.helpers.ordering import Diary, Failing, numbered
-from triggers import FatalError, Message, Redelivery, TransientError, trigger
-from triggers.consumer import Consumer
-from triggers.consumer.core import AsyncConsumer
+from triggers import AsyncConsumer, Consumer, FatalError, Message, Redelivery, TransientError, trigger
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
 from triggers.consumer.receivers import LazyReceiver
+from triggers.providers import Provider, Receiver, open_provider
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider, Receiver
 from triggers.testing.redis_server import RedisServer
 
 GROUPS, LENGTH = 50, 40
@@ -62,7 +52,6 @@ def in_group(group: str | None, *names: str) -> list[Message]:
 
 
 def fence_in(url: str) -> int:
-    """Return the fence of the active consumer."""
     entry = entry_in(url, "orders", ACTIVE_CONSUMER)
     return 0 if entry is None else entry.fence
 
@@ -380,11 +369,7 @@ class TestActiveConsumer:
                 eventually(lambda: ran_in == ["first", "second"])
 
     def test_a_consumer_whose_right_was_taken_waits_until_it_is_free(
-        self,
-        lane: Lane,
-        redis_url: str,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.setattr("triggers.consumer.ordering.active.LEASE", timedelta(seconds=1))
         ran: list[int] = []

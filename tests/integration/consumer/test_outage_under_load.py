@@ -19,14 +19,12 @@ from typing import Any
 import pytest
 
 from history.bridge import drive
-from history.errors import UnavailableError
-from history.message import Message
 from tests import ROOT
 from tests.fixtures.scale import sized
 from tests.fixtures.waiting import PATIENCE, eventually, patience
 from tests.integration.consumer.loaded_consumer import CONCURRENCY, DESTINATIONS, effects_of, parking_file
 from tests.integration.helpers.consumers import is_drained, parked_in
-from triggers.providers.opening import open_provider
+from triggers import Message, UnavailableError, open_provider
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 
@@ -106,13 +104,11 @@ class Process:
 
     @property
     def resident(self) -> int:
-        """Its resident memory in KiB."""
         status = Path(f"/proc/{self.popen.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0])
 
     @property
     def lines(self) -> int:
-        """How many lines it has logged."""
         return self.log.read_bytes().count(b"\n")
 
 
@@ -209,8 +205,7 @@ def check(outage: Outage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "form"),
-    [("killed", "blocking"), pytest.param("stopped", "asyncio", marks=pytest.mark.prove)],
+    ("end", "form"), [("killed", "blocking"), pytest.param("stopped", "asyncio", marks=pytest.mark.prove)]
 )
 def test_redis_is_provider_and_history_and_goes_away(
     tmp_path: Path, private_redis: RedisServer, end: str, form: str
@@ -221,10 +216,7 @@ def test_redis_is_provider_and_history_and_goes_away(
     check(Outage(tmp_path, url, url, form, take_away, private_redis.start))
 
 
-@pytest.mark.parametrize(
-    ("end", "form"),
-    [("stopped", "asyncio"), ("killed", "blocking")],
-)
+@pytest.mark.parametrize(("end", "form"), [("stopped", "asyncio"), ("killed", "blocking")])
 @pytest.mark.prove
 def test_postgresql_is_the_history_and_goes_away(
     tmp_path: Path, redis_url: str, private_postgres: PostgresServer, end: str, form: str

@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 
+from history import ConfigurationError, MemoryHistory, Verb, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.opening import open_history
 from history.store import HistoryStore
-from history.store.control import Verb
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.waiting import eventually
@@ -164,11 +161,7 @@ def test_a_restart_does_not_end_the_suspension_after_retries_that_were_used_up(s
     shop.failures = [TransientError("used up")]
     shop.subscribe()
     shop.send("a", "b", "c")
-    settings: dict[str, Any] = {
-        "suspend_on_error": True,
-        "monitor": lambda: True,
-        "monitor_interval": SOON,
-    }
+    settings: dict[str, Any] = {"suspend_on_error": True, "monitor": lambda: True, "monitor_interval": SOON}
 
     with shop.consumer(**settings) as first:
         eventually(lambda: kind_of(first) is Suspension.FATAL)

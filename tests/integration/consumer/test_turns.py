@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from history import HistoryUnavailableError, RedisHistory
 from history.entry import EntryOutcome, State, digest
-from history.errors import HistoryUnavailableError
-from history.redis import RedisHistory
 from history.store.turning import Turned
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected

@@ -30,11 +30,7 @@ class Browser:
         self._runner = asyncio.Runner()
         sent = list(headers.items() if isinstance(headers, Mapping) else headers)
         transport = httpx.ASGITransport(app, client=(address, 1))
-        self._client = httpx.AsyncClient(
-            transport=transport,
-            base_url=f"http://{host}",
-            headers=sent,
-        )
+        self._client = httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=sent)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Open a page; a redirection is not followed."""
@@ -49,7 +45,6 @@ class Browser:
     def post(
         self, path: str, fields: Mapping[str, str | list[str]], *, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Send a form as it is."""
         return self._runner.run(self._client.post(path, data=dict(fields), headers=headers))
 
     def send(self, path: str, **fields: str | list[str]) -> httpx.Response:
@@ -57,7 +52,6 @@ class Browser:
         return self.post(path, {"csrf": self.csrf(), **fields})
 
     def sign_in(self, secret: str) -> httpx.Response:
-        """Sign in with a token."""
         return self.post("/sign-in", {"token": secret})
 
     def csrf(self) -> str:
@@ -78,7 +72,6 @@ class Browser:
         return job
 
     def close(self) -> None:
-        """Close the connections."""
         self._runner.run(self._client.aclose())
         self._runner.close()
 

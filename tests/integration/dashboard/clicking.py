@@ -68,7 +68,6 @@ class Person:
 
     @property
     def text(self) -> str:
-        """What the page says."""
         return " ".join(text_of(self.html).split())
 
     def follow(self, text: str, containing: str = "") -> None:
@@ -96,7 +95,6 @@ class Person:
             self.open(f"{form.action}?{urlencode(fields)}")
 
     def open(self, place: str) -> None:
-        """Open a page."""
         self.place, self.html = place, self._browser.page(place)
 
     def wait_for(self, text: str) -> None:

@@ -10,9 +10,8 @@ import pytest
 from pydantic import BaseModel
 from starlette.applications import Starlette
 
+from history import Message, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
 from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from tests.integration.dashboard.browser import Browser
@@ -73,13 +72,7 @@ class Site:
         return made
 
     def park(
-        self,
-        uuid: str,
-        body: Any = None,
-        *,
-        minutes: int = 0,
-        store: HistoryStore | None = None,
-        **more: Any,
+        self, uuid: str, body: Any = None, *, minutes: int = 0, store: HistoryStore | None = None, **more: Any
     ) -> Parked:
         """Leave a message In Doubt, as a worker does that died at it: in a store, by default the site's."""
         store, claimed_as = (self.store, "book") if store is None else (store, more["trigger_name"])
@@ -103,7 +96,6 @@ class Site:
         return parked
 
     def ids(self) -> list[str]:
-        """Return the ids of what is parked."""
         return [one.id for one in drive(self.store.parking.list())]
 
     def group(self, browser: Browser) -> str:
@@ -136,5 +128,4 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def operator(site: Site) -> Browser:
-    """The browser of an operator."""
     return site.signed_in(Role.OPERATOR)

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from history import ConfigurationError, Verb
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.store.control import Verb
 from tests.integration.dashboard.conftest import TOKENS, Clock, Site
 from triggers.dashboard import Access, ProxyHeader, Role, visit
 from triggers.dashboard.access.sessions import MOST, Sessions

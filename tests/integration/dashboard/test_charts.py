@@ -32,7 +32,6 @@ def add(site: Site, minutes: Sequence[int], *, per_minute: int = 60, trigger: st
 
 
 def rows_of(html: str) -> list[list[str]]:
-    """Return the numbers of the last hour."""
     table = html.partition("Numbers of the last hour")[2].partition("</table>")[0]
     return [re.findall(r'<td class="number">([^<]*)</td>', row) for row in table.split("<tr>")[2:]]
 

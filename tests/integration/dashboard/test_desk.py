@@ -4,10 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from history import EntryOutcome, Evidence, ParkedKind, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
 from history.store.journal import JournalLine, journal_of
-from history.store.parking import Evidence, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard.access.roles import Role

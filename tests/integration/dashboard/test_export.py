@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
+from history import ParkedKind, UnavailableError, open_history
 from history.bridge import drive
-from history.errors import UnavailableError
-from history.opening import open_history
-from history.store.parking import ParkedKind
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityRecord, security_log_of
 from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.conftest import TOKENS, Site
@@ -24,12 +22,10 @@ CARD = "card 4711"
 
 
 def lines(browser: Browser, **asked: str) -> list[dict[str, Any]]:
-    """Return the rows of an export as JSON lines."""
     return [json.loads(line) for line in exported(browser, format="jsonl", **asked).splitlines()]
 
 
 def table(browser: Browser, **asked: str) -> list[dict[str, str]]:
-    """Return the rows of an export as CSV."""
     return list(csv.DictReader(io.StringIO(exported(browser, format="csv", **asked), newline="")))
 
 

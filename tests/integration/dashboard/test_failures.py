@@ -1,9 +1,8 @@
 """What fails, and why: the dashboard's page of failures."""
 
 from history.bridge import drive
-from history.store.control import Counts, Report
+from history.store import Counts, ParkedKind, Report
 from history.store.journal import JournalLine, journal_of
-from history.store.parking import ParkedKind
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard import Role

@@ -3,9 +3,8 @@
 import pytest
 
 from history.bridge import drive
-from history.store.control import Report, TriggerState
+from history.store import ParkedKind, Report, TriggerState
 from history.store.journal import JournalLine, journal_of
-from history.store.parking import ParkedKind
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard import Role
 from triggers.dashboard.app import SHOWN

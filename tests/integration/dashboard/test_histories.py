@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from history import Parked, State, open_history
 from history.bridge import drive
-from history.entry import State
-from history.opening import open_history
-from history.store import HistoryStore
-from history.store.decisions import DecisionKind, OperatorDecision
+from history.store import DecisionKind, HistoryStore, OperatorDecision, ParkedLabel
 from history.store.journal import JournalLine, journal_of
-from history.store.parking import Parked, ParkedLabel
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, desk_during_an_outage, text_of
 from tests.integration.dashboard.conftest import TOKENS, Order, Site
@@ -25,7 +22,6 @@ from triggers.testing.redis_server import RedisServer
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read histories at each look."""
     monkeypatch.setattr(pulse, "FRESH", 0.0)
 
 
@@ -41,7 +37,6 @@ class Two:
         return self.site.park(uuid, trigger_name="ship", minutes=minutes, store=self.second)
 
     def left(self) -> list[str]:
-        """Return the ids of the parked messages of ``ship``."""
         return [one.id for one in drive(self.second.parking.list(trigger="ship"))]
 
 

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
+from history import Evidence, Message, ParkedKind
 from history.bridge import drive
-from history.message import Message
-from history.store.control import Counts, Report
-from history.store.parking import Evidence, ParkedKind
+from history.store import Counts, Report
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard import Role

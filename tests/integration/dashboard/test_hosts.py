@@ -7,9 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from history import Evidence, Parked, ParkedKind, State
 from history.bridge import drive
-from history.entry import State
-from history.store.parking import Evidence, Parked, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger

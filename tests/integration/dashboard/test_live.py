@@ -10,10 +10,9 @@ from typing import cast
 import pytest
 from starlette.requests import Request
 
+from history import HistoryUnavailableError, open_history
 from history.bridge import drive
-from history.errors import HistoryUnavailableError
-from history.opening import open_history
-from history.store.control import Counts, Report, TriggerState
+from history.store import Counts, Report, TriggerState
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Clock, Site
@@ -148,7 +147,6 @@ def test_a_history_that_is_away_is_said_and_not_taken_for_one_where_nothing_is_p
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody wait for news."""
     monkeypatch.setattr(live, "INTERVAL", 0.0)
 
 

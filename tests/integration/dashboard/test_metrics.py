@@ -8,16 +8,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from history.bridge import drive
-from history.message import Message
-from history.store.control import Counts, Report, TriggerState
+from history.store import Counts, Report, TriggerState
 from tests import ROOT
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.conftest import NOON, TOKENS, Clock, Site
-from triggers import trigger
+from triggers import Message, open_provider, trigger
 from triggers.dashboard import Access, ProxyHeader, Role, survey
 from triggers.dashboard.survey import Surveyor
-from triggers.providers.opening import open_provider
 
 #: How often it is scraped before a survey would surely have been made.
 MANY = 20

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from history.bridge import drive
-from history.store.decisions import DecisionKind, OperatorDecision
-from history.store.parking import ParkedLabel
+from history.store import DecisionKind, OperatorDecision, ParkedLabel
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site

@@ -28,7 +28,6 @@ from triggers.testing.redis_server import RedisServer
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read histories at each look."""
     monkeypatch.setattr(pulse, "FRESH", 0.0)
 
 

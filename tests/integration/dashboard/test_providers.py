@@ -7,19 +7,17 @@ from typing import cast
 import pytest
 
 from history.bridge import drive
-from history.message import Message
 from history.support.urls import origin
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from tests.integration.dashboard.test_api import bearer
-from triggers import trigger
+from triggers import Message, open_provider, trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, Role
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.places import Asked, Places, Waiting
 from triggers.providers.backlog import Backlog
-from triggers.providers.opening import open_provider
 
 #: Nobody listens there.
 AWAY = "redis://user:secret@127.0.0.1:1/0"

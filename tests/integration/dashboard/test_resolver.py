@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from history.message import Message
-from resolvers.resolution import Resolution, Resolved
+from resolvers import Resolution, Resolved
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
-from triggers import trigger
+from triggers import Message, trigger
 from triggers.dashboard import Access, Role, questions
 
 

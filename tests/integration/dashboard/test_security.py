@@ -32,7 +32,6 @@ def log_of(site: Site) -> SecurityLog:
 
 
 def records(site: Site, *events: SecurityEvent) -> Sequence[SecurityRecord]:
-    """Return the records of these events, the oldest first."""
     page = drive(log_of(site).read(limit=1_000))
     return [record for record in reversed(page.records) if record.event in events]
 
@@ -191,8 +190,6 @@ def test_commands_to_consumers(site: Site) -> None:
 
 
 def away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the history take no records."""
-
     async def append(*_: Any) -> None:
         raise HistoryUnavailableError("it is away")
 
@@ -279,10 +276,7 @@ def test_the_page_filters_by_who_what_and_when(site: Site) -> None:
         found(f"until={at}"),
         found("since=2100-01-01"),
         found("until=2001-01-01"),
-    ] == [
-        *(2, 2),
-        *(0, 0),
-    ]
+    ] == [*(2, 2), *(0, 0)]
 
 
 @pytest.mark.parametrize("query", ["since=x", "until=2026-13-01", "cursor=x", "cursor=x-1"])

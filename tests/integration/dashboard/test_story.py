@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from history.bridge import drive
-from history.errors import UnavailableError
-from history.message import Message
-from history.store.control import Report
+from history.store import Report
 from history.store.journal import JournalLine, journal_of
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
-from triggers import trigger
+from triggers import Message, UnavailableError, trigger
 from triggers.configuration import Configuration
 from triggers.configuration.layers import Layer
 from triggers.dashboard import Access, Role, create_app

@@ -131,7 +131,6 @@ class Fleet:
             self.kill()
 
     def end(self) -> None:
-        """Kill all."""
         for worker in self._workers:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(worker.pid, signal.SIGKILL)

@@ -15,9 +15,8 @@ from uuid import uuid4
 
 import pytest
 
-from history import open_history
+from history import MemoryHistory, open_history
 from history.bridge import drive
-from history.memory import MemoryHistory
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import PATIENCE, eventually

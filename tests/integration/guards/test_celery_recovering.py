@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from history import MemoryHistory
-from history.errors import HistoryUnavailableError
+from history import HistoryUnavailableError, MemoryHistory
 from tests.fixtures.waiting import eventually
 from tests.integration.guards.test_celery_again import Shop, celery
 from triggers.guards.celery import sending

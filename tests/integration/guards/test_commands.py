@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from history import MemoryHistory, open_history
+from history import MemoryHistory, Message, open_history
 from history.bridge import drive
-from history.message import Message
 from tests.acceptance.command_line import CommandLine
 from triggers.guards import protect
 from triggers.guards.host import TaskGuards, called_with

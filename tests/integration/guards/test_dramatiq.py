@@ -15,9 +15,8 @@ from dramatiq.worker import Worker
 from history import MemoryHistory
 from history.bridge import drive
 from tests.fixtures.waiting import eventually
-from triggers.guards import protect
+from triggers.guards import Guard, protect
 from triggers.guards.dramatiq import guarded
-from triggers.guards.guard import Guard
 from triggers.testing.redis_server import free_port
 
 Declare = Callable[..., Any]
@@ -53,7 +52,6 @@ class Shop:
         self.worker: Any = Worker(self.broker, worker_timeout=10, worker_threads=2)
 
     def actor(self, function: Callable[..., Any], **options: Any) -> Any:
-        """Declare an actor that is tried again at once."""
         known: dict[str, Any] = {"min_backoff": 1, "max_backoff": 1, **options}
         return dramatiq.actor(broker=self.broker, **known)(function)
 
@@ -268,9 +266,7 @@ def test_what_dramatiq_tries_again_runs_again(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"max_retries": 1}, {"retry_when": _once}],
-    ids=["max_retries", "retry_when"],
+    "options", [{"max_retries": 1}, {"retry_when": _once}], ids=["max_retries", "retry_when"]
 )
 def test_what_dramatiq_gives_up_is_parked_with_its_arguments(shop: Shop, options: dict[str, Any]) -> None:
     def broken(order: str) -> None:

@@ -11,8 +11,7 @@ from uuid import uuid4
 from taskiq import Context, InMemoryBroker, TaskiqDepends
 from taskiq.exceptions import NoResultError
 
-from history import MemoryHistory
-from history.entry import Claim
+from history import Claim, MemoryHistory
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers.guards.taskiq import guarded
 

@@ -134,8 +134,7 @@ def _litestar(history: MemoryHistory, charged: Charged) -> Any:
     charge.__annotations__["request"] = litestar.Request
     guard = middleware.DefineMiddleware(IdempotencyKey, history=history, scope=caller)
     return litestar.Litestar(
-        [litestar.post("/charges")(charge)],
-        middleware=[middleware.DefineMiddleware(Authentication), guard],
+        [litestar.post("/charges")(charge)], middleware=[middleware.DefineMiddleware(Authentication), guard]
     )
 
 

@@ -31,7 +31,6 @@ class Shop:
         return self.broker.task(task_name=name, **labels)(function)
 
     async def run(self, task: Any, *args: Any, task_id: str = "one") -> Any:
-        """Send a task, and return its result."""
         sent = await task.kicker().with_task_id(task_id).kiq(*args)
         return await sent.wait_result()
 

@@ -6,10 +6,9 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from history import Entry, EntryOutcome, open_history
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome
-from history.opening import open_history
-from triggers.declaration.decorator import Trigger
+from triggers import Trigger
 
 INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
 

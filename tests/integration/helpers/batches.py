@@ -6,9 +6,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from history import open_history
+from history import ParkedKind, open_history
 from history.bridge import drive
-from history.store.parking import ParkedKind
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 from triggers.spark.batch.batch import BatchStep
 from triggers.spark.batch_info import BatchFunction

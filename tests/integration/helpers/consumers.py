@@ -8,20 +8,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
+from history import Entry, Message, Parked, open_history
 from history.bridge import drive
-from history.entry import Entry
-from history.message import Message
-from history.opening import open_history
 from history.store import HistoryStore
-from history.store.parking import Parked
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers import trigger
-from triggers.consumer.core import AsyncConsumer, Consumer
+from triggers import AsyncConsumer, Consumer, open_provider, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.options import AnyTrigger
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider
+from triggers.providers import Provider
 
 
 class Running:
@@ -46,11 +41,9 @@ class Running:
 
     @property
     def gates(self) -> Sequence[Gate]:
-        """The consumer's gates, one for each trigger."""
         return self._consumer.gates
 
     def stop(self) -> None:
-        """Ask the consumer to drain."""
         if isinstance(self._consumer, Consumer):
             self._consumer.stop()
         elif self._loop is not None:
@@ -113,11 +106,9 @@ class Lane:
     def consumer(
         self, triggers: Sequence[AnyTrigger], provider: str | Provider, **options: Any
     ) -> Consumer | AsyncConsumer:
-        """Make a consumer."""
         return (AsyncConsumer if self.asyncio else Consumer)(triggers, provider, **options)
 
     def running(self, consumer: Consumer | AsyncConsumer) -> Running:
-        """Run an existing consumer."""
         return Running(consumer)
 
     def run(
@@ -128,12 +119,10 @@ class Lane:
         until_idle: float | None = None,
         **options: Any,
     ) -> Running:
-        """Run a consumer beside the test."""
         return Running(self.consumer(triggers, provider, **options), until_idle)
 
 
 def send(url: str, destination: str, *uuids: str, body: str = "") -> None:
-    """Send a message for each uuid."""
     provider = open_provider(url)
     drive(provider.send(destination, [Message(uuid=uuid, body=body) for uuid in uuids]))
     drive(provider.close())
@@ -165,10 +154,8 @@ def with_store(url: str, ask: Callable[[HistoryStore], Any]) -> Any:
 
 
 def parked_in(url: str, name: str) -> Sequence[Parked]:
-    """Return the parked messages of a trigger."""
     return cast("Sequence[Parked]", with_store(url, lambda store: store.parking.list(trigger=name)))
 
 
 def entry_in(url: str, name: str, uuid: str) -> Entry | None:
-    """Return a trigger's entry of a uuid."""
     return cast("Entry | None", with_store(url, lambda store: store.lookup(name, [uuid]))[0])

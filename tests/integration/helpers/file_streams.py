@@ -33,7 +33,6 @@ class FileStream:
         self._files += 1
 
     def read(self) -> DataFrame:
-        """Return the stream."""
         reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
         return reader.json(str(self.folder / "in"))
 
@@ -52,5 +51,4 @@ class FileStream:
 
 
 def orders(uuids: Sequence[str | None], **more: Any) -> list[dict[str, Any]]:
-    """Return rows with these uuids."""
     return [{"uuid": uuid, "body": json.dumps({"id": uuid}), **more} for uuid in uuids]

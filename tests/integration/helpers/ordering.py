@@ -43,7 +43,6 @@ class Diary:
 
     @property
     def total(self) -> int:
-        """How many runs have succeeded."""
         with self._lock:
             return sum(ok for runs in self.runs.values() for _, ok in runs)
 
@@ -79,7 +78,6 @@ class Failing:
         self.total = sum(self.left.values())
 
     def fails(self, message: Message) -> bool:
-        """Whether a message fails now."""
         left = self.left.get(message.uuid or "", 0)
         self.left[message.uuid or ""] = max(left - 1, 0)
         return left > 0

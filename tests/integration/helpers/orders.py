@@ -16,6 +16,5 @@ def orders(count: int, *, first: int = 0) -> list[Message]:
 
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
-    """Make a DataFrame of rows."""
     made: DataFrame = cast("Any", spark).createDataFrame(list(rows), schema)
     return made

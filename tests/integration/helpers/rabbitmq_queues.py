@@ -12,7 +12,6 @@ from triggers.providers.rabbitmq.settings import queue_of
 
 
 def raw(server: RabbitmqServer) -> Any:
-    """Return a plain blocking connection of pika."""
     return driver.BlockingConnection(driver.URLParameters(f"amqp://{server.address}/%2F"))
 
 

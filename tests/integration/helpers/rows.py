@@ -10,18 +10,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from history import Entry, EntryOutcome, Message, Parked, ParkedKind, State, Uuid, open_history
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome, State
-from history.message import Message, Uuid
-from history.opening import open_history
 from history.store import HistoryStore
-from history.store.parking import Parked, ParkedKind
-from resolvers.resolution import Resolution
+from resolvers import Resolution
 from tests.fixtures.waiting import eventually
-from triggers.declaration.decorator import Trigger, trigger
+from triggers import Delivery, Outcome, Trigger, trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
-from triggers.service.delivery import Delivery
-from triggers.service.outcome import Outcome
 
 NAME = "book-order"
 UUID = "order/4711"
@@ -92,7 +87,6 @@ class Bench:
 
     @property
     def local_file(self) -> Path:
-        """The file for messages that no server can take."""
         return self.folder / "local" / "parked.sqlite3"
 
     def leave(self, left: State | EntryOutcome | timedelta | None) -> None:
@@ -106,7 +100,6 @@ class Bench:
             assert drive(self.store.complete(NAME, UUID, claim.fence, left))
 
     def entry(self) -> Entry | None:
-        """The entry as it is now."""
         return drive(self.store.lookup(NAME, [UUID]))[0]
 
     def end_lease(self) -> None:
@@ -122,7 +115,6 @@ class Bench:
         return None if entry is None else entry.outcome or entry.state
 
     def parked(self) -> Sequence[Parked]:
-        """The messages parked beside the history."""
         return drive(self.store.parking.list(trigger=NAME))
 
     def parked_locally(self) -> Sequence[Parked]:
@@ -135,7 +127,6 @@ class Bench:
 
 
 def order(uuid: str | None = UUID, **fields: Any) -> Message:
-    """Make the message of all tests."""
     body: JsonValue = {"id": "4711", "note": "caf\u00e9", "amount": 2.5}
     return Message(body=body, uuid=None if uuid is None else Uuid(uuid), destination="orders", **fields)
 

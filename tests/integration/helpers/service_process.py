@@ -27,16 +27,13 @@ class Served:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
         return self._process.pid
 
     @property
     def log(self) -> str:
-        """The output of this test's processes so far."""
         return self._log.read_text(errors="replace")
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         self._process.send_signal(number)
 
     def wait(self) -> int:
@@ -63,7 +60,6 @@ class Steering:
         self._notes = Ledger(folder / "notes")
 
     def serve(self, *words: str) -> Served:
-        """Run the command line."""
         return Served(self.folder, *words)
 
     def let_end(self, *uuids: str) -> None:

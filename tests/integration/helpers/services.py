@@ -51,7 +51,6 @@ def work(message: Message) -> None:
 
 
 def says_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
-    """Let every doubtful message run."""
     return Resolution.NEW
 
 

@@ -17,7 +17,6 @@ _LOOK = 0.1
 
 
 def receiver_of(provider: RedisStreams, name: str = "a", subscription: str = "s") -> StreamReceiver:
-    """Open a receiver of ``orders``."""
     return drive(provider.open_receiver("orders", subscription=subscription, name=name))
 
 

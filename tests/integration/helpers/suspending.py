@@ -9,16 +9,14 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
-from history.store import HistoryStore
-from history.store.control import Verb
+from history.store import HistoryStore, Verb
 from tests.fixtures.network import Network
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, Running
 from triggers import FatalError, Message, TransientError
 from triggers.detection.suspension import TERMS, MessageFate, Suspension, Terms, Waker
+from triggers.providers import capabilities_of, open_provider
 from triggers.providers.backlog import Backlog
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import capabilities_of
 
 #: How long it is watched that nothing runs; many times the interval of the monitors here.
 WATCHED = 0.5
@@ -60,7 +58,6 @@ class Shop:
         drive(provider.close())
 
     def order(self, verb: Verb) -> None:
-        """Do what ``doubtless suspend`` or ``doubtless resume`` does."""
         drive(self._store.control.order(verb, [self.destination]))
 
     def consumers(self) -> int:
@@ -70,15 +67,12 @@ class Shop:
 
     @property
     def is_pushed(self) -> bool:
-        """Whether the broker pushes messages to consumers."""
         return self._url.startswith("rabbitmq:")
 
     def pushed_to(self) -> int:
-        """To how many consumers the broker pushes."""
         return self._backlog().consumers or 0
 
     def waiting(self) -> int:
-        """How many messages wait that no consumer has."""
         return self._backlog().waiting or 0
 
     def _backlog(self) -> Backlog:
@@ -102,7 +96,6 @@ class Shop:
         return [uuid for uuid, _ in self.parked_counts()]
 
     def parked_counts(self) -> list[tuple[str | None, int]]:
-        """The parked messages, and the delivery count of each."""
         found = drive(self._store.parking.list(trigger=self.destination))
         return [(one.uuid, one.message.delivery_count if one.message else 0) for one in found]
 
@@ -128,7 +121,6 @@ class Row:
         self._available: list[bool] = [] if Waker.MONITOR in terms.wakers else [True]
 
     def consumer(self) -> Running:
-        """Return the consumer that is suspended."""
         return self.shop.consumer(self._history, **self.settings)
 
     @property
@@ -188,7 +180,6 @@ class Row:
 
     @property
     def ran_before(self) -> list[str]:
-        """What has run when the trigger is suspended."""
         return ["0", "a"] if self.terms.kind in {Suspension.RESOURCE, Suspension.FATAL} else ["0"]
 
     @property
@@ -198,7 +189,6 @@ class Row:
         return [*self.ran_before, *again, "b", "c"]
 
     def is_over(self) -> bool:
-        """Whether everything has run that may run."""
         return sorted(self.shop.ran) == self.ran_after
 
 

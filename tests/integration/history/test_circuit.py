@@ -21,12 +21,9 @@ from redis.retry import Retry
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from history import HistoryUnavailableError, RedisHistory, SqlHistory, open_history
 from history.bridge import drive
 from history.circuit import THREAD_NAME, CircuitOpenError
-from history.errors import HistoryUnavailableError
-from history.opening import open_history
-from history.redis import RedisHistory
-from history.sql import SqlHistory
 from history.store import HistoryStore
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
@@ -111,7 +108,6 @@ async def claim(store: HistoryStore, uuid: str) -> object:
 
 
 async def failure(store: HistoryStore, uuid: str = "u1") -> HistoryUnavailableError:
-    """Return how a claim fails."""
     with pytest.raises(HistoryUnavailableError) as caught:
         await claim(store, uuid)
     return caught.value

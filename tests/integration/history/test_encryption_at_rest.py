@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, inspect, text
 
-from history import ConfigurationError
+from history import ConfigurationError, Message, Parked, ParkedKind, Uuid, open_history
 from history.bridge import drive
 from history.contract.parking import labels_once, parked
-from history.message import Message, Uuid
-from history.opening import open_history
 from history.sql.database.engine import open_engine
 from history.sql.links.history import LinkHistory
-from history.store import HistoryStore
-from history.store.joining import Hold, JoinPart, JoinTerms
-from history.store.parking import Parked, ParkedKind, ParkedLabel
+from history.store import HistoryStore, Hold, JoinPart, JoinTerms, ParkedLabel
 from history.store.results import KeptResult, results_of
 from history.store.sealing import why_locked
 from history.support.encryption import DecryptionError, MissingKeyError

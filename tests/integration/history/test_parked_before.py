@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
+from history import Parked, open_history
 from history.bridge import drive
 from history.contract.parking import labels_once, parked
-from history.opening import open_history
 from history.redis.connection.client import keys_of
 from history.sql.database.engine import open_engine
-from history.store.decisions import Decided, DecisionKind, OperatorDecision
-from history.store.parking import Parked
+from history.store import Decided, DecisionKind, OperatorDecision
 from tests.fixtures.servers.redis import connected
 
 OLD = [parked(number, reason=f"reason {number}") for number in range(30)]

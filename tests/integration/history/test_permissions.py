@@ -5,14 +5,12 @@ from collections.abc import Iterator, Sequence
 import psycopg
 import pytest
 
+from history import NotPermittedError, Verb, open_history
 from history.bridge import drive
-from history.errors import NotPermittedError
-from history.opening import open_history
 from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import queued
 from history.redis.permissions import use_of
-from history.store.control import Verb
-from history.store.inspection import Capability, Refusal, TellingRefusals
+from history.store import Capability, Refusal, TellingRefusals
 from tests.fixtures.servers.postgres import limited_role
 from tests.fixtures.servers.redis import connected
 from triggers.providers.redis_streams import permissions as of_streams
@@ -67,13 +65,7 @@ class TestRedis:
         ],
     )
     def test_what_is_refused_is_named_and_nothing_is_written(
-        self,
-        redis_url: str,
-        account: str,
-        rules: str,
-        capability: Capability,
-        refused: str,
-        remedy: str,
+        self, redis_url: str, account: str, rules: str, capability: Capability, refused: str, remedy: str
     ) -> None:
         self.rules(redis_url, *rules.split())
 

@@ -13,19 +13,14 @@ import pytest
 import redis
 from sqlalchemy import create_engine, event
 
+from history import CircuitOpenError, HistoryUnavailableError, SqlHistory, open_history
 from history.bridge import drive
-from history.circuit import CircuitOpenError
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.message import Message
-from history.opening import open_history
-from history.sql import SqlHistory
 from history.store import HistoryStore
 from tests.fixtures.servers.http_server import HttpServer
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, send
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import ProviderUnavailableError
+from triggers import ConfigurationError, Message, ProviderUnavailableError, open_provider
 from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"

@@ -7,11 +7,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from history import ConfigurationError, RedisHistory, SqlHistory
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.redis import RedisHistory
 from history.redis.connection.checks import Server, refuse_eviction
-from history.sql import SqlHistory
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.testing.postgres_server import PostgresServer, find_programs

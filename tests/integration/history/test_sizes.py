@@ -10,10 +10,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from history import EntryOutcome, Settlement, Uuid, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement
-from history.message import Uuid
-from history.opening import open_history
 from history.store import HistoryStore
 from history.store.results import KeptResult, results_of
 from tests.fixtures.servers.redis import connected

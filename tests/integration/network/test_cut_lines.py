@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from history import Message, UnavailableError, open_history
 from history.bridge import drive
-from history.errors import UnavailableError
-from history.message import Message
-from history.opening import open_history
 from tests.fixtures.needed import missing
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.proof import Proved
@@ -20,7 +18,7 @@ from tests.fixtures.servers.certificates import make_certificate
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import subscribe
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer, free_port
 

@@ -12,14 +12,13 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from history.bridge import drive
-from history.message import Message
 from history.store import instant
-from triggers import FatalError, TransientError, trigger
+from triggers import FatalError, Message, TransientError, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.releaser import Releaser
 from triggers.pipeline.parking.lot import ParkingLot
+from triggers.providers import Provider
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.provider import Provider
 
 #: What each component has seen, in order; cleared by :func:`forget`.
 SEEN: dict[str, list[tuple[str, Message]]] = {}
@@ -59,7 +58,6 @@ def service(port: str, message: Message) -> None:
 
 
 async def aservice(message: Message, context: MessageContext) -> None:
-    """Send on, under asyncio."""
     seen("service").append(("", message))
     for act in DOES:
         act(message)
@@ -192,7 +190,6 @@ class Patched:
             yield bay
 
     def prepare(self) -> None:
-        """Subscribe to everything."""
         with self.bay() as bay:
             bay.run(until_idle=self.idle)
 
@@ -234,7 +231,6 @@ class Patched:
             engine.dispose()
 
     def waiting(self) -> Sequence[tuple[object, ...]]:
-        """Count and due date of each message in limbo."""
         return self.rows("SELECT delivery_count, delivery_date FROM dms_limbo_msg ORDER BY msg_id")
 
     def is_empty(self) -> bool:

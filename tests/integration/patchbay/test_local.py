@@ -9,10 +9,8 @@ import pytest
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.orm import Session
 
+from history import ConfigurationError, Message, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from history.opening import open_history
 from tests.integration.patchbay.components import seen
 from triggers import FatalError, TransientError
 from triggers.patchbay import MessageContext, PatchBay, read_patchbay
@@ -36,7 +34,6 @@ def silent(_context: MessageContext) -> None:
 
 
 def forward(message: Message, context: MessageContext) -> None:
-    """Send on."""
     seen("filter").append(("", message))
     THREADS.append(threading.current_thread().name)
     context.send("OUT", {"of": message.uuid})
@@ -59,13 +56,11 @@ def forward_anyway(message: Message, connection: Connection, context: MessageCon
 
 
 async def aforward(message: Message, context: MessageContext) -> None:
-    """Send on, under asyncio."""
     seen("filter").append(("", message))
     await context.asend("OUT", {"of": message.uuid})
 
 
 def sink(message: Message) -> None:
-    """Fail as the test says."""
     seen("sink").append(("", message))
     THREADS.append(threading.current_thread().name)
     if FAILURES:
@@ -73,19 +68,16 @@ def sink(message: Message) -> None:
 
 
 async def asink(message: Message) -> None:
-    """Fail as the test says, under asyncio."""
     await asyncio.sleep(0)
     sink(message)
 
 
 def book(message: Message, connection: Connection) -> None:
-    """Write an effect, then fail as the test says."""
     note(connection, "sink")
     sink(message)
 
 
 def book_in_session(message: Message, session: Session) -> None:
-    """Do the same in a session."""
     session.execute(text("INSERT INTO effects (name) VALUES ('sink')"))
     sink(message)
 

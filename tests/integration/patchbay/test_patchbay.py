@@ -8,10 +8,8 @@ from typing import cast
 import pytest
 from sqlalchemy import Connection, create_engine, text
 
+from history import ConfigurationError, Message, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from history.opening import open_history
 from history.store import instant
 from tests.integration.patchbay.components import (
     DOES,

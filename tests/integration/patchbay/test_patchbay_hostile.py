@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from history import Message, Parked, ParkedKind, SqlHistory
 from history.bridge import drive
-from history.message import Message
-from history.sql import SqlHistory
-from history.store.parking import Parked, ParkedKind
 from tests.integration.patchbay.components import DOES, Patched, fails_until, forget, later, seen, wire
 from triggers import on_retrieval_failure
 from triggers.events import Cause, RetrievalFailureEvent

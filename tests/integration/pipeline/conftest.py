@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tests.integration.helpers.atomic_shop import Shop
-from triggers import trigger
-from triggers.declaration.decorator import Trigger
+from triggers import Trigger, trigger
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -4,9 +4,8 @@ import os
 import signal
 import sys
 
-from history.message import Message
-from history.opening import open_history
-from triggers.declaration.decorator import trigger
+from history import Message, open_history
+from triggers import trigger
 
 
 def main(url: str, body: str) -> None:

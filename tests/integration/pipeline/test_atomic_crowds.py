@@ -12,10 +12,8 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from history.errors import ConfigurationError
 from tests.fixtures.waiting import PATIENCE
-from triggers import Message, Status, trigger
-from triggers.declaration.decorator import Trigger
+from triggers import ConfigurationError, Message, Status, Trigger, trigger
 
 Make = Callable[..., Trigger[..., Any]]
 

@@ -8,13 +8,11 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from history import EntryOutcome, SqlHistory, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
 from history.errors import TransactionBrokenError
-from history.sql import SqlHistory
 from tests.fixtures.waiting import eventually
-from triggers import FatalError, Message, Outcome, Status, trigger
-from triggers.declaration.decorator import Trigger
+from triggers import FatalError, Message, Outcome, Status, Trigger, trigger
 from triggers.providers.sqljms.provider import SqlJms
 
 INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
@@ -224,10 +222,7 @@ def test_a_connection_that_dies_while_the_service_runs_is_not_replaced(
 
 @pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK", "COMMIT; BEGIN"])
 def test_a_service_that_ends_its_transaction_behind_our_back_is_not_completed(
-    admin: psycopg.Connection,
-    history: SqlHistory,
-    made: Callable[..., Trigger[..., Any]],
-    ending: str,
+    admin: psycopg.Connection, history: SqlHistory, made: Callable[..., Trigger[..., Any]], ending: str
 ) -> None:
     def end(connection: Connection) -> None:
         driver: Any = connection.connection.driver_connection

@@ -8,8 +8,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running, send
-from triggers import Consumer, FatalError, Message, trigger
-from triggers.declaration.decorator import Trigger
+from triggers import Consumer, FatalError, Message, Trigger, trigger
 from triggers.pipeline.sharing import pace
 
 INSERT = text("INSERT INTO effects VALUES (:uuid)")
@@ -40,7 +39,6 @@ def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def booked(engine: Engine) -> list[str]:
-    """Return what is committed, as anybody else sees it."""
     with engine.connect() as connection:
         return sorted(connection.execute(text("SELECT uuid FROM effects")).scalars())
 

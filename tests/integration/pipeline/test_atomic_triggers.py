@@ -12,15 +12,11 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
+from history import Entry, EntryOutcome, HistoryUnavailableError, MemoryHistory, SqlHistory
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.memory import MemoryHistory
-from history.sql import SqlHistory
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.atomic_shop import INSERT, Make, Shop
-from triggers import Cause, FatalError, Message, Outcome, Status, TransientError
-from triggers.declaration.decorator import Trigger
+from triggers import Cause, ConfigurationError, FatalError, Message, Outcome, Status, TransientError, Trigger
 from triggers.pipeline.pipeline import Step
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from history.errors import HistoryUnavailableError
+from history import HistoryUnavailableError
 from tests.fixtures.histories import FragileHistory
 from tests.integration.helpers.rows import DUPLICATE, IN_DOUBT, NEW, Bench, Effects, answering, order
-from triggers.detection.table import Status
+from triggers import Status, TransientError
 from triggers.events import Cause
-from triggers.service.failures import TransientError
 
 
 @dataclass(frozen=True, kw_only=True)

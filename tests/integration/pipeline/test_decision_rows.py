@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from history.entry import EntryOutcome, State
-from history.store.parking import ParkedKind
+from history import EntryOutcome, ParkedKind, State
 from tests.integration.helpers.rows import (
     DUPLICATE,
     FAILED,
@@ -26,9 +25,8 @@ from tests.integration.helpers.rows import (
     off,
     order,
 )
-from triggers.detection.table import Status
+from triggers import Status, TransientError
 from triggers.events import Cause
-from triggers.service.failures import TransientError
 
 ALIVE = timedelta(minutes=5)
 
@@ -264,5 +262,4 @@ def test_what_becomes_of_a_delivery(case: Case, bench: Bench) -> None:
 
 
 def unread(entry: Any) -> object:
-    """Make entries comparable that were read at different times."""
     return None if entry is None else (entry.state, entry.outcome, entry.owner, entry.fence)

@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 
-from history import MemoryHistory
+from history import ConfigurationError, MemoryHistory, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.opening import open_history
-from history.store import HistoryStore
-from history.store.decisions import DecisionKind, OperatorDecision
+from history.store import DecisionKind, HistoryStore, OperatorDecision, ParkedLabel
 from history.store.fingerprints import BodyOf, Fingerprints, first_of
-from history.store.parking import ParkedLabel
 from tests import ROOT
 from tests.fixtures.waiting import eventually
 from triggers import Cause, FatalError, Message, Outcome, trigger
@@ -301,13 +297,7 @@ class TestWhatCounts:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"shadow": True},
-        {"join": "one"},
-        {"detect_duplicates": False},
-    ],
-    ids=str,
+    "options", [{"shadow": True}, {"join": "one"}, {"detect_duplicates": False}], ids=str
 )
 def test_what_cannot_be_beside_it_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="fingerprint"):

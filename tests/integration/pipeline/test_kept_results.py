@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from history import MemoryHistory
+from history import ConfigurationError, MemoryHistory, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.opening import open_history
-from history.store.decisions import DecisionKind, OperatorDecision
+from history.store import DecisionKind, OperatorDecision
 from history.store.results import KeptResult, results_of
 from triggers import FailedBeforeError, Keep, Message, Outcome, Retry, TransientError, trigger
 from triggers.guards import protect

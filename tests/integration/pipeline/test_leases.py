@@ -10,17 +10,15 @@ from typing import Any
 
 import pytest
 
+from history import Entry, EntryOutcome, State
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome, State
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers import Delivery, Message, Outcome, Status, trigger
-from triggers.declaration.decorator import Trigger
+from triggers import Delivery, LeaseLostError, Message, Outcome, Status, Trigger, trigger
 from triggers.detection.table import HistoryUse
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run
-from triggers.service.failures import LeaseLostError
 
 LEASE = timedelta(seconds=1)
 

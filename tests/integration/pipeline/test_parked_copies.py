@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from history import Message, ParkedKind, open_history
 from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
 from history.store import HistoryStore
-from history.store.parking import ParkedKind
 from triggers import FatalError, trigger
 
 

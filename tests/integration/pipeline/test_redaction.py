@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from history import Parked, open_history
 from history.bridge import drive
-from history.opening import open_history
 from history.store.journal import journal_of
-from history.store.parking import Parked
 from history.store.results import results_of
 from resolvers import Resolution, Resolved
 from triggers import (

@@ -6,15 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, text
 
+from history import EntryOutcome, Message
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.message import Message
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, entry_in, is_drained, parked_in
-from triggers import trigger
+from triggers import open_provider, trigger
 from triggers.consumer.options import AnyTrigger
-from triggers.providers.opening import open_provider
 
 
 def send(url: str, *messages: Message) -> None:

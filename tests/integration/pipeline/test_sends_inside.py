@@ -11,8 +11,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from history.bridge import drive
 from history.errors import EffectsDiscardedError
-from history.message import Message
-from triggers import Producer, TransientError, Trigger, trigger
+from triggers import Message, Producer, TransientError, Trigger, trigger
 from triggers.pipeline.pipeline import Step
 from triggers.providers.memory import MemoryProvider
 

@@ -11,19 +11,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from history import EntryOutcome, ParkedKind, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.store.parking import ParkedKind
 from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rows import UUID, Bench, Effects, order
-from triggers.detection.table import Status
+from triggers import Status, TransientError
 from triggers.events import Cause
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.pipeline import MessagePipeline
-from triggers.service.failures import TransientError
 from triggers.testing.redis_server import RedisServer
 
 

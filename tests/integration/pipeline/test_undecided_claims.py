@@ -11,16 +11,13 @@ from typing import Any
 
 import pytest
 
+from history import Claim, Entry, HistoryUnavailableError, State, open_history
 from history.bridge import drive
-from history.entry import Claim, Entry, State
-from history.errors import HistoryUnavailableError
-from history.opening import open_history
 from history.store import HistoryStore
-from resolvers.resolution import Resolution
+from resolvers import Resolution
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
-from triggers import Message, Outcome, Status, trigger
-from triggers.declaration.decorator import Trigger
+from triggers import Message, Outcome, Status, Trigger, trigger
 from triggers.testing.redis_server import RedisServer
 
 UUIDS = [f"u{number}" for number in range(5)]
@@ -60,7 +57,6 @@ def losing(history_url: str) -> Iterator[Losing]:
 
 @pytest.fixture
 def runs() -> list[str | None]:
-    """The uuids that have run."""
     return []
 
 

@@ -74,10 +74,7 @@ FAULTS: dict[str, tuple[dict[str, str], set[str]]] = {
     "unreadable": ({'doubtless_unreadable_total{trigger="book"}': "0+1x30"}, {"DoubtlessMessagesRejected"}),
     "parking full": ({'doubtless_not_parked_total{trigger="book"}': "0+1x30"}, {"DoubtlessCannotPark"}),
     "parked locally": ({'doubtless_parked_locally{trigger="book"}': "1x30"}, {"DoubtlessParkedLocally"}),
-    "refused": (
-        {'doubtless_refused_total{trigger="book"}': "0+1x30"},
-        {"DoubtlessAcknowledgementsRefused"},
-    ),
+    "refused": ({'doubtless_refused_total{trigger="book"}': "0+1x30"}, {"DoubtlessAcknowledgementsRefused"}),
     "parked": (
         {'doubtless_parked_oldest_seconds{trigger="book"}': "86401+60x30"},
         {"DoubtlessParkedMessagesWait"},
@@ -129,7 +126,7 @@ def test_each_fault_fires_its_alerts_and_no_others(promtool: str, tmp_path: Path
                         "exp_samples": [
                             {"labels": f'{{alertname="{alert}"}}', "value": 1} for alert in sorted(fires)
                         ],
-                    },
+                    }
                 ],
             }
         )

@@ -10,9 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from history.message import Message
 from tests.fixtures.waiting import eventually
-from triggers import Producer, trigger
+from triggers import Message, Producer, trigger
 from triggers.producer.sender import Sender
 from triggers.providers.memory import MemoryProvider
 
@@ -61,7 +60,6 @@ def test_a_trigger_keeps_the_connections_of_the_last_loop_only(history: str) -> 
 
 
 def senders() -> int:
-    """How many senders somebody has."""
     gc.collect()
     # Not isinstance(), which asks objects for their class: some of other tests refuse to tell.
     return sum(type(one) is Sender for one in gc.get_objects())

@@ -15,25 +15,19 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from history import SqlHistory
+from history import ConfigurationError, Fence, SqlHistory, Uuid, open_history
 from history.bridge import drive
 from history.contract.common import TRIGGER, claim_one, found
 from history.contract.forks import CHILDREN, DONE, claim_and_complete, ended, fork
-from history.entry import Fence
-from history.errors import ConfigurationError
-from history.message import Uuid
-from history.opening import open_history
 from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.unit.helpers.given_up import event
-from triggers import Message
+from triggers import ClientQueue, Message, Retry
 from triggers.detection.table import HistoryUse
 from triggers.events import RetrievalFailureEvent
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run
-from triggers.producer.queue.queue import ClientQueue
-from triggers.service.failures import Retry
 from triggers.sinks import RedisStreamSink, SqlTableSink, WebhookSink
 
 
@@ -45,7 +39,6 @@ def _blocking(work: Callable[[], object]) -> Callable[[], Coroutine[Any, Any, No
 
 
 def run_of(uuid: str, fence: int, owner: str) -> Run:
-    """Return a run whose lease can be held."""
     return Run(Message(body="", uuid=Uuid(uuid)), Finding(HistoryUse.ON, fence=Fence(fence), owner=owner))
 
 
@@ -55,7 +48,6 @@ def run_in_children(work: Callable[[int], object]) -> list[int]:
 
 
 def tell_often(sink: Callable[[RetrievalFailureEvent], object]) -> None:
-    """Tell a sink of ten events."""
     for _ in range(10):
         sink(event())
 

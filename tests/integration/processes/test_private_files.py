@@ -13,11 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from history import ConfigurationError, Message, Parked, ParkedKind, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from history.opening import open_history
-from history.store.parking import Parked, ParkedKind
 from history.support.private_files import make_private
 from tests.unit.helpers.given_up import event
 from triggers.pipeline.parking.lot import ParkingLot

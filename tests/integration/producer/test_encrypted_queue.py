@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from history import ConfigurationError, Message, Uuid
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message, Uuid
 from tests.fixtures.keys import CARD, a_key, write_keys, written_to
 from tests.unit.triggers.producer.producers import Line, StillShell, arrived
 from triggers import ClientQueue, Producer

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from history import ConfigurationError, Message, NotPermittedError
 from history.bridge import drive
-from history.errors import ConfigurationError, NotPermittedError
-from history.message import Message
 from tests.fixtures.servers.postgres import MEMORY
 from tests.fixtures.waiting import eventually
 from tests.unit.triggers.producer.producers import Line, StillShell, arrived, firsts
@@ -333,7 +332,6 @@ class Refusing(MemoryProvider):
         return await super().send(destination, messages)
 
     async def ping(self) -> None:
-        """Answer, or refuse to."""
         if self.refuses is not None:
             raise self.refuses
 

@@ -21,13 +21,7 @@ from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained
-from triggers import (
-    DeliveryFailureEvent,
-    Producer,
-    ProviderUnavailableError,
-    Retry,
-    on_delivery_failure,
-)
+from triggers import DeliveryFailureEvent, Producer, ProviderUnavailableError, Retry, on_delivery_failure
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
 

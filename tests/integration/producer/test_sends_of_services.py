@@ -9,12 +9,10 @@ from typing import cast
 
 import pytest
 
+from history import MemoryHistory, Message
 from history.bridge import drive
-from history.memory import MemoryHistory
-from history.message import Message
-from triggers import Outcome, Producer, TransientError, send, trigger
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Arrival
+from triggers import Outcome, Producer, TransientError, open_provider, send, trigger
+from triggers.providers import Arrival
 
 ORDER = Message(uuid="order-1", body="")
 

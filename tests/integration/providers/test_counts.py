@@ -15,7 +15,6 @@ import pytest
 from proton.utils import BlockingConnection
 
 from history.bridge import drive
-from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ as ON_ACTIVEMQ
 from tests.fixtures.servers.activemq import need_activemq
 from tests.fixtures.servers.activemq_server import ActiveMqServer
@@ -30,6 +29,8 @@ from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rabbitmq_queues import raw
+from triggers import Message, ProviderUnavailableError, open_provider
+from triggers.providers import Arrival, Provider, Receiver
 from triggers.providers.amqp.management import queue_address
 from triggers.providers.brokers.trust import (
     ACTIVEMQ,
@@ -46,8 +47,6 @@ from triggers.providers.brokers.trust import (
     TrustProfile,
 )
 from triggers.providers.contract.common import SOON, take
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Arrival, Provider, ProviderUnavailableError, Receiver
 from triggers.providers.rabbitmq.settings import QUEUE
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
@@ -137,7 +136,6 @@ class Laboratory:
 
     @contextmanager
     def opened(self) -> Generator[Provider]:
-        """Open a provider."""
         provider = open_provider(self.url)
         yield provider
         with suppress(ProviderUnavailableError):

@@ -11,15 +11,14 @@ import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from history.bridge import drive
-from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.sqs_server import SqsServer
 from tests.fixtures.waiting import PATIENCE
+from triggers import Message, open_provider
+from triggers.providers import Provider, Receiver
 from triggers.providers.contract.common import A_WHILE, arrivals, take
 from triggers.providers.nats.connection import driver
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider, Receiver
 
 SENT = ["0", "1", "2"]
 

@@ -7,8 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from history.message import Message
-from history.store.parking import ParkedKind
+from history import Message, ParkedKind
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.kafka_server import KafkaServer

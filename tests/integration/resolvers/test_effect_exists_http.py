@@ -8,8 +8,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from history.errors import ConfigurationError
-from history.message import Message, Uuid
+from history import ConfigurationError, Message, Uuid
 from resolvers import EffectUnavailableError, Resolution, Resolved, http_resource_exists
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.http_server import HANG, HANG_UP, HttpServer

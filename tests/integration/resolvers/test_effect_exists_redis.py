@@ -4,8 +4,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from history.errors import ConfigurationError
-from history.message import Message, Uuid
+from history import ConfigurationError, Message, Uuid
 from resolvers import EffectUnavailableError, Resolution, redis_key_exists
 from tests.fixtures.ports import closed_port
 

@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from history.errors import ConfigurationError, UnavailableError
-from history.message import Message, Uuid
+from history import ConfigurationError, Message, UnavailableError, Uuid
 from resolvers import EffectUnavailableError, Resolution, Resolved, sql_row_exists
 from tests.fixtures.ports import closed_port
 

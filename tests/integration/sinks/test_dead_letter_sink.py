@@ -7,19 +7,15 @@ from typing import Any, cast
 
 import pytest
 
+from history import MemoryHistory, Message, Uuid
 from history.bridge import drive
-from history.memory import MemoryHistory
-from history.message import Message, Uuid
 from tests.fixtures.servers.redis import connected
 from tests.integration.helpers.given_up import assert_it_changed_nothing, async_doomed, doomed, hearing
 from tests.unit.helpers.given_up import event
-from triggers import Cause, on_retrieval_failure, trigger
-from triggers.consumer import Consumer
-from triggers.consumer.core import AsyncConsumer
+from triggers import AsyncConsumer, Cause, Consumer, on_retrieval_failure, open_provider, trigger
+from triggers.providers import Arrival, Provider
 from triggers.providers.contract.common import everything
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Arrival, Provider
 from triggers.sinks import DeadLetterSink, open_sink
 
 TIME = datetime(2024, 5, 1, tzinfo=UTC)

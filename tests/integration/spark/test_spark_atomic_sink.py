@@ -16,12 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Connection, Engine, create_engine, text
 
+from history import ConfigurationError, EntryOutcome, ParkedKind, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.errors import ConfigurationError
-from history.opening import open_history
 from history.store import HistoryStore
-from history.store.parking import ParkedKind
 from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame

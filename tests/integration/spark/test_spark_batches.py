@@ -10,9 +10,8 @@ import pytest
 from pyspark import java_gateway
 from pyspark.sql import DataFrame, SparkSession
 
-from history import open_history
+from history import Parked, ParkedKind, open_history
 from history.bridge import drive
-from history.store.parking import Parked, ParkedKind
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.batches import counts_of

@@ -11,12 +11,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from history.errors import ConfigurationError
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.batches import Batches, fixed
 from tests.integration.helpers.file_streams import FileStream, orders
-from triggers import TransientError, trigger
+from triggers import ConfigurationError, TransientError, trigger
 from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink import atomic_sink, into_table
 from triggers.spark.batch.batch import BatchStep

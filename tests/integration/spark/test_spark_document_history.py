@@ -6,10 +6,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from history import Uuid, open_history
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement, digest
-from history.message import Uuid
-from history.opening import open_history
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.servers.spark import SPARK
 from triggers.spark.document_history import DocumentHistorySource

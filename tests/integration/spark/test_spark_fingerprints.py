@@ -9,10 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import create_engine, text
 
-from history import HistoryStore, open_history
+from history import ConfigurationError, HistoryStore, Parked, ParkedKind, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.store.parking import Parked, ParkedKind
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
 from triggers import Cause, Message, RetrievalFailureEvent, on_retrieval_failure, trigger
@@ -179,10 +177,7 @@ def test_what_counts_is_a_column_some_columns_or_the_whole_row(
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_an_atomic_sink_writes_no_row_with_another_body(
-    spark: SparkSession,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    kind: Literal["sqlite", "postgres"],
+    spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path, kind: Literal["sqlite", "postgres"]
 ) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if kind == "sqlite" else str(request.getfixturevalue("postgres_url"))
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))

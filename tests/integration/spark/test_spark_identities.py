@@ -9,12 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from sqlalchemy import create_engine, text
 
-from history import open_history
+from history import ConfigurationError, EntryOutcome, Parked, ParkedKind, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.errors import ConfigurationError
 from history.identity import LONGEST, canonical
-from history.store.parking import Parked, ParkedKind
 from resolvers import Resolution
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK_EDGES
@@ -28,12 +25,7 @@ pytestmark = [SPARK_EDGES, pytest.mark.prove]
 LONG = "x" * (LONGEST // 2)
 
 #: Bytes that are text, and their identities.
-TEXTS = {
-    b"good": "good",
-    b"caf\xc3\xa9": "café",
-    b"\x00\x00\x00A": "\0\0\0A",
-    LONG.encode(): LONG,
-}
+TEXTS = {b"good": "good", b"caf\xc3\xa9": "café", b"\x00\x00\x00A": "\0\0\0A", LONG.encode(): LONG}
 
 #: Bytes that are none: not UTF-8 at all, cut in the middle, a lone surrogate, too many for one character.
 BROKEN = [b"\xff\xfe", b"caf\xc3", b"\xed\xa0\x80", b"\xc0\x80"]
@@ -280,9 +272,7 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
     more = {f"`{name.replace('`', '``')}`": f"'{number}'" for number, name in enumerate(names)}
 
     report = sinks.run(
-        rows(spark, [b"a", None], "CAST(key AS STRING)", **more),
-        storage=storage,
-        parked_to=keep,
+        rows(spark, [b"a", None], "CAST(key AS STRING)", **more), storage=storage, parked_to=keep
     )
 
     assert (report.new, report.rejected) == (1, 1)

@@ -35,7 +35,6 @@ class Jobs:
         self._before = {job.jobId() for job in self._all()}
 
     def begun(self) -> list[tuple[str, str]]:
-        """Return the descriptions and groups of the jobs."""
         jobs = [job for job in self._all() if job.jobId() not in self._before]
         return [(_text(job.description()), _text(job.jobGroup())) for job in jobs]
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from history import open_history
+from history import Entry, EntryOutcome, ParkedKind, State, open_history
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome, State
 from history.store import HistoryStore
-from history.store.parking import ParkedKind
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.batches import Batches

@@ -15,9 +15,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from history import ParkedKind, open_history
 from history.bridge import drive
-from history.opening import open_history
-from history.store.parking import ParkedKind
 from tests.fixtures.scale import ONLY_IN_FULL, sized
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.fixtures.waiting import eventually

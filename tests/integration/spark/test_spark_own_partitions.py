@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from history import open_history
+from history import Entry, State, open_history
 from history.bridge import drive
-from history.entry import Entry, State
 from history.store import BatchOwner
 from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK
@@ -38,11 +37,7 @@ class Apart(Batches):
         return fixed(self.spark, spread, "uuid string, body string")
 
     def hand_over(
-        self,
-        rows: Sequence[Sequence[str]] | DataFrame,
-        *,
-        dies_at: BatchStep | None = None,
-        **settings: Any,
+        self, rows: Sequence[Sequence[str]] | DataFrame, *, dies_at: BatchStep | None = None, **settings: Any
     ) -> BatchReport | None:
         """Hand a batch to a new run; return its report, or None where the driver died."""
 

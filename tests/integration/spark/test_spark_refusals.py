@@ -8,10 +8,9 @@ from py4j import protocol  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from history import open_history
+from history import ParkedKind, open_history
 from history.bridge import drive
 from history.store import BatchOwner, HistoryStore
-from history.store.parking import ParkedKind
 from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.batches import Batches
@@ -150,9 +149,7 @@ def test_rows_are_kept_where_the_settings_say(spark: SparkSession, storage: Any)
     assert (level.useMemory, level.useDisk) == (storage == "memory_and_disk", True)
 
 
-def test_few_tasks_claim_and_many_partitions_are_handed_over(
-    batches: Batches,
-) -> None:
+def test_few_tasks_claim_and_many_partitions_are_handed_over(batches: Batches) -> None:
     seen: list[int] = []
     made = batches.make(lambda new, _: seen.append(new.rdd.getNumPartitions()), claims=1, partitions=3)
 

@@ -12,13 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from history import open_history
+from history import EntryOutcome, Evidence, HistoryUnavailableError, ParkedKind, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.message import Message
 from history.store import BatchOwner
-from history.store.parking import Evidence, ParkedKind
 from history.store.progress import KEPT_RUNS, BatchState, Beginning, StaleRunError, begin
 from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
@@ -26,7 +22,7 @@ from tests.fixtures.network import Network
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.batches import Batches, DiedError, counts_of
 from tests.integration.helpers.file_streams import FileStream, orders
-from triggers import TransientError, on_retrieval_failure
+from triggers import ConfigurationError, Message, TransientError, on_retrieval_failure
 from triggers.events import RetrievalFailureEvent
 from triggers.spark import BatchInfo, BatchReport, ForeachBatch, foreach_batch
 from triggers.spark.batch.batch import BatchStep

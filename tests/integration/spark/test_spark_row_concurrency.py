@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from history import open_history
+from history import ConfigurationError, ParkedKind, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.store.parking import ParkedKind
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame

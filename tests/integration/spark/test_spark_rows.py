@@ -8,9 +8,8 @@ import pytest
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
-from history import open_history
+from history import ParkedKind, open_history
 from history.bridge import drive
-from history.store.parking import ParkedKind
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.file_streams import FileStream
@@ -30,7 +29,6 @@ def stream(spark: SparkSession, tmp_path: Path) -> FileStream:
 
 @pytest.fixture
 def ran(redis_url: str) -> Iterator[object]:
-    """A list in Redis of what the services did."""
     with connected(redis_url) as client:
         yield lambda: sorted(one.decode() for one in client.lrange("ran", 0, -1))
 

@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Connection, create_engine, text
 
-from history.errors import ConfigurationError
-from history.store.parking import ParkedKind
+from history import ConfigurationError, ParkedKind
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.batches import Batches, DiedError
 from triggers import Retry, TransientError

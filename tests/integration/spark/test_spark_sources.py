@@ -8,8 +8,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from history.errors import ConfigurationError
-from history.message import Message
+from history import ConfigurationError, Message
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.available_now import run

@@ -8,10 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import create_engine, text
 
-from history import open_history
+from history import EntryOutcome, HistoryUnavailableError, open_history
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.errors import HistoryUnavailableError
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK

@@ -5,13 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from history import Entry, EntryOutcome, MemoryHistory, Message, Parked, State, Uuid
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome, State
-from history.memory import MemoryHistory
-from history.message import Message, Uuid
-from history.store.parking import Parked
-from triggers.declaration.decorator import Trigger, trigger
-from triggers.service.delivery import Delivery
+from triggers import Delivery, Trigger, trigger
 
 NAME = "book"
 AT_ONCE = timedelta(0)
@@ -111,5 +107,4 @@ def told(seen: list[Delivery]) -> Callable[[Delivery], None]:
 
 
 def number(body: str) -> int:
-    """Return the number that the body is."""
     return int(body)

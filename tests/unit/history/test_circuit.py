@@ -12,15 +12,7 @@ from itertools import repeat
 
 import pytest
 
-from history.circuit import (
-    JITTER,
-    PROBE_INTERVAL,
-    THREAD_NAME,
-    Circuit,
-    CircuitOpenError,
-    is_on,
-    pause_after,
-)
+from history.circuit import JITTER, PROBE_INTERVAL, THREAD_NAME, Circuit, CircuitOpenError, is_on, pause_after
 from history.errors import ConfigurationError, HistoryUnavailableError
 from tests.fixtures.waiting import PATIENCE, eventually
 

@@ -7,8 +7,7 @@ from typing import Any
 from history.beside.control import REPORTS, RecordedControl
 from history.bridge import drive
 from history.memory.records import MemoryRecords
-from history.store.control import Counts, Overview, Report, Verb
-from history.store.records import Change, Kind, Record
+from history.store import Change, Counts, Kind, Overview, Record, Report, Verb
 
 LATER = timedelta(minutes=20)
 

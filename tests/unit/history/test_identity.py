@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from history import MemoryHistory, Message
-from history.errors import ConfigurationError
+from history import ConfigurationError, MemoryHistory, Message
 from history.identity import LONGEST, IdentityError, canonical
 from triggers import trigger
 from triggers.guards import protect

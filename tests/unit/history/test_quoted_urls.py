@@ -6,10 +6,9 @@ from itertools import product
 
 import pytest
 
-from history.errors import ConfigurationError
-from history.opening import open_history
+from history import ConfigurationError, open_history
 from history.support.urls import guarded, origin
-from triggers.providers.opening import open_provider
+from triggers import open_provider
 from triggers.providers.sqlremote.carriers.opening import open_carrier
 from triggers.sinks.opening import open_sink
 

@@ -8,12 +8,7 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
 from history.errors import ConfigurationError, NotPermittedError
-from history.redis.connection.errors import (
-    FaultKind,
-    configuration_error,
-    is_elsewhere,
-    kind_of,
-)
+from history.redis.connection.errors import FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.connection.urls import open_client, split_circuit
 
 NOT_NOW = [
@@ -61,7 +56,6 @@ OTHER = [
 
 
 def said(reply: str) -> Exception:
-    """Return what redis-py makes of an error reply."""
     return cast("Exception", cast("Any", BaseParser).parse_error(reply))
 
 

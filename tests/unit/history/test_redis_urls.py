@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from history import ConfigurationError, open_history
-from history.redis import RedisHistory
+from history import ConfigurationError, RedisHistory, SqlHistory, open_history
 from history.redis.connection.urls import open_client
-from history.sql import SqlHistory
 from triggers import open_provider
 
 

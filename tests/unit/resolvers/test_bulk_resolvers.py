@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
+from history import ConfigurationError, Evidence, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from history.store.parking import Evidence
-from resolvers import Resolution
+from resolvers import NonsenseAnswerError, Resolution, Resolved
 from resolvers.bulk import AnswerShape, AskedInBulk, asking_in_bulk
-from resolvers.resolution import NonsenseAnswerError, Resolved
 
 MESSAGES = [Message(body="1", uuid="a"), Message(body="2", uuid="b")]
 

@@ -7,8 +7,7 @@ from typing import cast
 
 import pytest
 
-from history.errors import ConfigurationError
-from history.message import Message
+from history import ConfigurationError, Message
 from resolvers import Resolution, Resolver, load_resolver
 
 SHOP = """

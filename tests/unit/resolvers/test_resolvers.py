@@ -5,18 +5,9 @@ from typing import Any, cast
 
 import pytest
 
+from history import ConfigurationError, Message, Uuid
 from history.bridge import SuspendedError, drive
-from history.errors import ConfigurationError
-from history.message import Message, Uuid
-from resolvers import (
-    Evidence,
-    NonsenseAnswerError,
-    Resolution,
-    Resolved,
-    Resolver,
-    asking,
-    chain,
-)
+from resolvers import Evidence, NonsenseAnswerError, Resolution, Resolved, Resolver, asking, chain
 from tests.unit.resolvers.resolver_shapes import EVIDENCE_SHAPES, MISFITS, SHAPES, with_evidence
 
 MESSAGE = Message(body={"card": "4711"}, uuid=Uuid("m1"))

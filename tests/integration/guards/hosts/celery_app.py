@@ -12,11 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from history.message import Message
 from tests.integration.guards.hosts.work import BROKER, GUARDED, HISTORY, LEASE, QUEUE, effects, work
+from triggers import Message, Outcome
 from triggers.guards.celery import guarded
 from triggers.guards.guard import Guard
-from triggers.service.outcome import Outcome
 
 #: As Any: Celery tells no types.
 celery: Any = import_module("celery")
@@ -42,7 +41,6 @@ def book(order: str) -> str:
 
 @app.task(base=_base, name="step", shared=False, bind=True)
 def step(self: Any, done: list[str], name: str) -> list[str]:
-    """Do a link of a chain."""
     work(f"{self.request.id}")
     return [*done, name]
 
@@ -95,7 +93,6 @@ def stuck(self: Any) -> None:
 
 @app.task(base=_base, name="broken", shared=False)
 def broken(order: str) -> None:
-    """Fail for good."""
     del order
     raise ValueError("no such card")
 

@@ -17,12 +17,10 @@ if GUARDED:
 
 @broker.subscriber(queue)
 def book(order: str) -> None:
-    """Book an order, in a thread."""
     work(order)
 
 
 async def send() -> None:
-    """Send the orders."""
     async with broker:
         await broker.declare_queue(queue)
         for line in sys.stdin:

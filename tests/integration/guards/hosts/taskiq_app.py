@@ -28,7 +28,6 @@ def book(order: str) -> str:
 
 
 async def send() -> None:
-    """Send the orders."""
     await broker.startup()
     for line in sys.stdin:
         await book.kiq(line.strip())

@@ -23,7 +23,6 @@ effects = Ledger(Path(os.environ["EFFECTS"]))
 
 
 def work(order: str) -> str:
-    """Book an order."""
     time.sleep(random.uniform(0, LONGEST))  # noqa: S311  (no secret)
     effects.note(order, str(os.getpid()))
     time.sleep(random.uniform(0, LONGEST))  # noqa: S311  (no secret)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from history import RedisHistory, Uuid
 from history.bridge import drive
 from history.entry import Entry, EntryOutcome, Settlement, State, digest
-from history.message import Uuid
-from history.redis import RedisHistory
 from history.store import CLAIM_BATCH, BatchOwner, PackedClaims
 
 TRIGGER = "book-order"

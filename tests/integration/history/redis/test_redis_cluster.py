@@ -23,7 +23,6 @@ __all__ = ["redis_cluster"]
 
 @pytest.fixture
 def client(redis_cluster: int) -> Any:
-    """A client of the emptied cluster."""
     client = cluster_client(redis_cluster)
     client.flushall(target_nodes="primaries")
     return client

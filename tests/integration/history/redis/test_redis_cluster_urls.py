@@ -4,10 +4,8 @@ from collections import Counter
 
 import pytest
 
-from history import EntryOutcome, HistoryStore, Uuid, open_history
+from history import EntryOutcome, HistoryStore, HistoryUnavailableError, Settlement, Uuid, open_history
 from history.contract.common import state_of
-from history.entry import Settlement
-from history.errors import HistoryUnavailableError
 from tests.fixtures.servers.redis_cluster import redis_cluster
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, send

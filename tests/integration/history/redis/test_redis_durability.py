@@ -14,21 +14,17 @@ from typing import Any
 import pytest
 import redis
 
+from history import EntryOutcome, HistoryUnavailableError, RedisHistory, Settlement, State, Uuid
 from history.bridge import drive
 from history.contract.common import TRIGGER, found, state_of
 from history.contract.parking import parked
-from history.entry import EntryOutcome, Settlement, State
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.message import Uuid
-from history.redis import RedisHistory
 from history.store import HistoryStore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
-from triggers import Message, Status, trigger
+from triggers import ConfigurationError, Message, ProviderUnavailableError, Status, trigger
 from triggers.detection.suspension import Suspension
 from triggers.providers.contract.common import numbered
-from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
 

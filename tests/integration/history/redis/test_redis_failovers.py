@@ -13,21 +13,17 @@ from typing import Any
 import pytest
 import redis
 
+from history import EntryOutcome, HistoryUnavailableError, Message, RedisHistory, Verb
 from history.bridge import drive
 from history.contract.common import state_of
 from history.contract.joining import BOTH, MINE, part
 from history.contract.parking import parked
-from history.entry import EntryOutcome
-from history.errors import HistoryUnavailableError
-from history.message import Message
-from history.redis import RedisHistory
-from history.store import BatchOwner, HistoryStore
-from history.store.control import Report, Verb
+from history.store import BatchOwner, HistoryStore, Report
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
-from triggers.providers.provider import Arrival
+from triggers.providers import Arrival
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.link import RedisLink
 from triggers.testing.redis_server import RedisServer
@@ -88,11 +84,7 @@ def _own_client(url: str) -> HistoryStore:
 
 @pytest.mark.parametrize(
     "opening",
-    [
-        RedisHistory.from_url,
-        _for_asyncio,
-        _own_client,
-    ],
+    [RedisHistory.from_url, _for_asyncio, _own_client],
     ids=["blocking", "asyncio", "one-connection"],
 )
 async def test_a_history_finds_the_new_primary_by_itself(opening: Opening, pair: Pair) -> None:
@@ -111,9 +103,7 @@ async def test_a_history_finds_the_new_primary_by_itself(opening: Opening, pair:
 
 @pytest.mark.parametrize("is_asyncio", [False, True])
 async def test_what_stands_beside_a_history_finds_the_new_primary_too(
-    pair: Pair,
-    *,
-    is_asyncio: bool,
+    pair: Pair, *, is_asyncio: bool
 ) -> None:
     history: HistoryStore = RedisHistory.from_url(pair.url)
     history = history.for_asyncio() if is_asyncio else history

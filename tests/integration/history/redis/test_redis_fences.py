@@ -5,16 +5,13 @@ from typing import Any
 
 import pytest
 
+from history import Parked, RedisHistory
 from history.bridge import drive
 from history.entry import KEPT_FENCES, EntryOutcome
-from history.redis import RedisHistory
 from history.redis.connection.client import keys_of
-from history.store import HistoryStore
-from history.store.decisions import DecisionKind, OperatorDecision
-from history.store.parking import Parked
+from history.store import DecisionKind, HistoryStore, OperatorDecision
 from tests.fixtures.servers.redis import connected
-from triggers import Message, trigger
-from triggers.declaration.decorator import Trigger
+from triggers import Message, Trigger, trigger
 from triggers.operations.running import run_parked
 from triggers.pipeline.parking.decisions import decide
 

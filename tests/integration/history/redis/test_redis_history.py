@@ -12,12 +12,9 @@ import pytest
 import redis
 import redis.asyncio
 
+from history import ConfigurationError, EntryOutcome, RedisHistory, Settlement, State, Uuid
 from history.bridge import drive
 from history.contract.common import state_of
-from history.entry import EntryOutcome, Settlement, State
-from history.errors import ConfigurationError
-from history.message import Uuid
-from history.redis import RedisHistory
 from history.store import CLAIM_BATCH, BatchOwner
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE
@@ -40,7 +37,6 @@ def complete(
 
 
 def state(history: RedisHistory, uuid: str) -> State | EntryOutcome | None:
-    """Look one uuid up."""
     return state_of(drive(history.lookup(TRIGGER, [uuid]))[0])
 
 

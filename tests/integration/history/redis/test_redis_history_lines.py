@@ -16,11 +16,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from history import HistoryUnavailableError, RedisHistory
 from history.bridge import drive
 from history.contract.common import state_of
 from history.entry import EntryOutcome, State, digest
-from history.errors import HistoryUnavailableError
-from history.redis import RedisHistory
 from history.redis.connection.client import RedisClient
 from history.redis.connection.durability import packed
 from history.store import BatchOwner, Owner

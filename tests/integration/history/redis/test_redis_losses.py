@@ -65,7 +65,6 @@ def complete(history: HistoryStore, *uuids: str) -> None:
 
 
 def complete_batch(history: HistoryStore, batch: BatchOwner, *uuids: str) -> None:
-    """Claim uuids for a batch and complete it."""
     claim(history, *uuids, owner=batch)
     assert drive(history.settle_batch(TRIGGER, batch, EntryOutcome.OK))
 
@@ -96,11 +95,7 @@ class TestALostBucket:
         complete(history, *(f"u{n}" for n in range(300)))
         client.delete(bucket_of(client, history, "u1"))
         first, last = claim(history, "first", "last")
-        renewals = [
-            Renewal(Uuid("first"), first),
-            Renewal(Uuid("u1"), Fence(1)),
-            Renewal(Uuid("last"), last),
-        ]
+        renewals = [Renewal(Uuid("first"), first), Renewal(Uuid("u1"), Fence(1)), Renewal(Uuid("last"), last)]
 
         assert list(drive(history.renew_many(TRIGGER, renewals, YEAR))) == [True, False, True]
 

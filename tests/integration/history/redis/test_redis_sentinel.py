@@ -6,11 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from history import EntryOutcome, HistoryStore, Uuid, open_history
+from history import EntryOutcome, HistoryStore, HistoryUnavailableError, Settlement, Uuid, open_history
 from history.bridge import drive
 from history.contract.common import state_of
-from history.entry import Settlement
-from history.errors import HistoryUnavailableError
 from tests.fixtures.servers.redis_sentinel import Watched
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from history import EntryOutcome, RedisHistory, Settlement, Uuid
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement
-from history.message import Uuid
-from history.redis import RedisHistory
 from history.store import CLAIM_BATCH, BatchOwner
 
 TRIGGER = "book-order"

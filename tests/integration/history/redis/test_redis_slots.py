@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
+from history import EntryOutcome, HistoryUnavailableError, RedisHistory, Settlement, State, Uuid
 from history.bridge import drive
 from history.contract.common import state_of
-from history.entry import EntryOutcome, Settlement, State
-from history.errors import HistoryUnavailableError
-from history.message import Uuid
-from history.redis import RedisHistory
 from history.store import BatchOwner
 from tests.fixtures.servers.redis_cluster import SlotMove, cluster_client, redis_cluster
 

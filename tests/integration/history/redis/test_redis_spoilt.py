@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 
-from history import Message, RedisHistory
+from history import Entry, EntryOutcome, Message, Parked, ParkedKind, RedisHistory, Settlement, State, Uuid
 from history.beside.control import COMMANDS, FORMER
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome, Settlement, State
-from history.message import Uuid
 from history.redis.connection.client import TRIGGERS_KEY, keys_of
 from history.redis.spoilt import HistorySpoiltError
-from history.store import BatchOwner
-from history.store.control import Counts, Report, TriggerState
-from history.store.decisions import Decided, DecisionKind, OperatorDecision
-from history.store.parking import Parked, ParkedKind
+from history.store import BatchOwner, Counts, Decided, DecisionKind, OperatorDecision, Report, TriggerState
 from history.store.records import NO_TRIGGER
 from tests.fixtures.spoiling import spoil_remembered
 
@@ -170,11 +165,7 @@ class TestASpoiltField:
 
     @pytest.mark.parametrize(("spoil", "problem"), SPOILS)
     def test_it_makes_nothing_new_and_is_named(
-        self,
-        history: RedisHistory,
-        client: Any,
-        spoil: Callable[[bytes], bytes],
-        problem: str,
+        self, history: RedisHistory, client: Any, spoil: Callable[[bytes], bytes], problem: str
     ) -> None:
         complete(history, "u1")
         complete_other(history, "u1")

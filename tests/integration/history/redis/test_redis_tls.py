@@ -7,13 +7,11 @@ from typing import cast
 
 import pytest
 
-from history.errors import ConfigurationError
-from resolvers import Resolution
-from resolvers.effect_exists import EffectUnavailableError, redis_key_exists
+from resolvers import EffectUnavailableError, Resolution, redis_key_exists
 from tests.fixtures.needed import missing
 from tests.fixtures.servers.certificates import HERE, make_certificate
 from tests.integration.history.test_refusals import USES
-from triggers import Message
+from triggers import ConfigurationError, Message
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.sinks import open_sink
 from triggers.testing.redis_server import RedisServer, free_port

@@ -43,13 +43,11 @@ class Worker:
         assert told == word, f"the worker said {told!r}, not {word!r}"
 
     def go_on(self) -> None:
-        """Let it take its next step."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
         self._process.kill()
         self._process.wait()
 

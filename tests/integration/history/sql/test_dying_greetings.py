@@ -7,10 +7,9 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from history import HistoryUnavailableError, SqlHistory
 from history.bridge import drive
 from history.contract.common import TRIGGER
-from history.errors import HistoryUnavailableError
-from history.sql import SqlHistory
 
 
 async def _complete(store: SqlHistory, uuid: str) -> bool:

@@ -9,13 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from history import NotPermittedError
 from history.bridge import drive
-from history.errors import NotPermittedError
 from history.sql.statements.dialects import Dialect
 from history.sql.tables.history import SCHEMA
 from history.sql.tables.script import history_script
-from history.store import BatchOwner
-from history.store.joining import Hold
+from history.store import BatchOwner, Hold
 from tests.fixtures.servers.postgres import grant_data_rights, limited_role
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 

@@ -10,15 +10,13 @@ import pytest
 from psycopg import sql
 from sqlalchemy import create_engine, text
 
+from history import ConfigurationError, HistoryUnavailableError, Parked, ParkedKind, SqlHistory
 from history.bridge import drive
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.sql import SqlHistory
-from history.store.control import Report
+from history.store import Report
 from history.store.journal import JournalLine
-from history.store.parking import Parked, ParkedKind
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 from triggers import Message
-from triggers.providers.provider import Arrival
+from triggers.providers import Arrival
 from triggers.providers.sqljms.provider import SqlJms
 
 #: A text that hardly any encoding has.

@@ -7,10 +7,8 @@ from typing import cast
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
+from history import Claim, EntryOutcome, Fence, Settlement, State, TransactionConflictError, Uuid
 from history.bridge import drive
-from history.entry import Claim, EntryOutcome, Fence, Settlement, State
-from history.errors import TransactionConflictError
-from history.message import Uuid
 from history.sql import OffsetHistory
 from history.sql.offsets.history import OffsetIdentity
 from history.sql.offsets.position import Position

@@ -6,15 +6,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Connection, text
 
+from history import ConfigurationError, SqlHistory, open_history
 from history.bridge import drive
 from history.contract.claims import ClaimContract
-from history.errors import ConfigurationError
 from history.message import Message as HistoryMessage
-from history.opening import open_history
-from history.sql import SqlHistory
 from history.store import HistoryStore
 from triggers import Message, Status, trigger
-from triggers.providers.provider import Arrival
+from triggers.providers import Arrival
 from triggers.providers.sqljms.provider import SqlJms
 
 

@@ -148,10 +148,7 @@ def test_new_records_read_no_more_of_those_that_are_over(url: str) -> None:
             drive(first_of(kept, TRIGGER, f"new-{number}", b"12345678", timedelta(days=1)))
         return pages_read(connection, table)
 
-    with (
-        psycopg.connect(url, autocommit=True) as connection,
-        opened(as_purger(url)) as store,
-    ):
+    with psycopg.connect(url, autocommit=True) as connection, opened(as_purger(url)) as store:
         put(0)
         with psycopg.connect(as_purger(url), autocommit=True) as filler:
             filler.execute(

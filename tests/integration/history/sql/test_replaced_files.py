@@ -12,17 +12,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 
+from history import ConfigurationError, HistoryUnavailableError, Parked, ParkedKind, SqlHistory
 from history.bridge import drive
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.sql import SqlHistory
-from history.store.control import Report
+from history.store import Report
 from history.store.fingerprints import first_of
 from history.store.journal import JournalLine
-from history.store.parking import Parked, ParkedKind
 from tests.fixtures.waiting import eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
-from triggers import Message, trigger
-from triggers.providers.provider import Arrival, ProviderUnavailableError, Receiver
+from triggers import Message, ProviderUnavailableError, trigger
+from triggers.providers import Arrival, Receiver
 from triggers.providers.sqljms.provider import SqlJms
 
 HOUR = timedelta(hours=1)

@@ -8,17 +8,14 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
+from history import ConfigurationError, EntryOutcome, HistoryUnavailableError, Message, SqlHistory
 from history.bridge import drive
 from history.contract.common import TRIGGER, claim_one
-from history.entry import EntryOutcome
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.message import Message
-from history.sql import SqlHistory
 from history.sql.database.engine import open_engine
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.waiting import eventually
-from triggers.providers.provider import Arrival, ProviderUnavailableError
+from triggers.providers import Arrival, ProviderUnavailableError
 from triggers.providers.sqljms.provider import SqlJms
 
 #: Short, for a test: a reply that takes longer makes somebody ask.

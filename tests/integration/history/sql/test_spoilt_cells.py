@@ -12,13 +12,9 @@ from typing import Any
 
 import pytest
 
-from history import HistoryStore, Message, SqlHistory, Verb
+from history import HistoryStore, Message, Parked, ParkedKind, SqlHistory, State, Verb
 from history.bridge import drive
-from history.entry import State
-from history.store import BatchOwner
-from history.store.control import Counts, Report, TriggerState
-from history.store.decisions import Decided, DecisionKind, OperatorDecision
-from history.store.parking import Parked, ParkedKind
+from history.store import BatchOwner, Counts, Decided, DecisionKind, OperatorDecision, Report, TriggerState
 
 TRIGGER = "book"
 

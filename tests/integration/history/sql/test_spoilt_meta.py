@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from history import ConfigurationError, Message
+from history import ConfigurationError, Message, SqlHistory
 from history.bridge import drive
-from history.sql import SqlHistory
 from triggers.providers.sqljms.provider import SqlJms
 
 TRIGGER = "book-order"

@@ -8,10 +8,9 @@ from threading import Barrier
 import psycopg
 import pytest
 
+from history import HistoryUnavailableError, SqlHistory
 from history.bridge import drive
 from history.contract.common import TRIGGER, claim_one
-from history.errors import HistoryUnavailableError
-from history.sql import SqlHistory
 from triggers.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.usefixtures("private_postgres")

@@ -13,10 +13,8 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
+from history import ConfigurationError, EntryOutcome, HistoryUnavailableError, SqlHistory, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.sql import SqlHistory
 from history.sql.entries.purging import PIECE
 from history.sql.tables.history import SCHEMA
 from history.store import BatchOwner

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
+from history import ConfigurationError, MemoryHistory, MissingExtraError, SqlHistory, open_history
 from history.bridge import drive
-from history.errors import ConfigurationError, MissingExtraError
-from history.memory import MemoryHistory
-from history.opening import open_history
-from history.sql import SqlHistory
 from history.sql.database.engine import open_engine
 from history.sql.statements.dialects import Statement, wanted
 from history.sql.statements.entries import CLAIM, LOOKUP, SETTLE

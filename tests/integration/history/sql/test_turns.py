@@ -9,9 +9,8 @@ import pytest
 from sqlalchemy import Pool, QueuePool
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from history import Fence, SqlHistory
 from history.bridge import drive
-from history.entry import Fence
-from history.sql import SqlHistory
 from history.sql.database.turns import Line
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened

@@ -13,8 +13,6 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.spark import SHORT_LIVED
@@ -22,11 +20,10 @@ from tests.fixtures.waiting import PATIENCE, patience
 from tests.hostile import over_jms
 from tests.integration.helpers.consumers import Running
 from tests.integration.helpers.jms_queues import depth
-from triggers import Producer, trigger
-from triggers.consumer import Consumer
+from triggers import ConfigurationError, Consumer, Message, Producer, ProviderUnavailableError, trigger
+from triggers.providers import Arrival, Receiver
 from triggers.providers.jms import JmsProvider
 from triggers.providers.jms.codec import BODY
-from triggers.providers.provider import Arrival, ProviderUnavailableError, Receiver
 
 pytestmark = ACTIVEMQ
 

@@ -12,10 +12,9 @@ from uuid import uuid4
 
 import pytest
 
+from history import ConfigurationError, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from history.store.parking import ParkedKind
+from history.store import ParkedKind
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
@@ -24,10 +23,9 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Running, parked_in
 from tests.integration.helpers.jms_queues import depth
 from tests.integration.providers.jms.test_jms import bodies, nothing_comes, opened, take
-from triggers import Producer, RetrievalFailureEvent, on_retrieval_failure, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Producer, RetrievalFailureEvent, on_retrieval_failure, trigger
+from triggers.providers import Arrival, ProviderUnavailableError
 from triggers.providers.jms import JmsProvider
-from triggers.providers.provider import Arrival, ProviderUnavailableError
 
 pytestmark = ACTIVEMQ
 

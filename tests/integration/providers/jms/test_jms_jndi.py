@@ -6,14 +6,11 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
 from tests.integration.helpers.consumers import Running
 from tests.integration.providers.jms.test_jms import bodies, opened, take
-from triggers import Producer, trigger
-from triggers.consumer import Consumer
+from triggers import ConfigurationError, Consumer, Message, Producer, trigger
 from triggers.providers.jms import JmsProvider
 from triggers.providers.jms.settings import JmsSettings
 

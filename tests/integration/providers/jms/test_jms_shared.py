@@ -7,8 +7,6 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.artemis import ARTEMIS
@@ -16,7 +14,7 @@ from tests.fixtures.servers.artemis_server import ArtemisServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running
 from tests.integration.providers.jms.test_jms import opened, take
-from triggers import Consumer, trigger
+from triggers import ConfigurationError, Consumer, Message, trigger
 from triggers.providers.jms import JmsProvider
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from history.bridge import drive
-from history.message import Message
+from triggers import Message, open_provider
 from triggers.providers.kafka.transactions import TransactionalPublisher
-from triggers.providers.opening import open_provider
 
 
 def main(url: str, topic: str, bodies: Sequence[str]) -> None:

@@ -71,7 +71,6 @@ class Shop:
         return asyncio if lane.asyncio else blocking
 
     def run(self, lane: Lane, then: Then = lambda _: None, **options: Any) -> Running:
-        """Run a consumer that books orders beside the test."""
         return lane.run([self.book(lane, then, **options)], self.provider)
 
     def run_out(self, lane: Lane, then: Then = lambda _: None, **options: Any) -> dict[str, int]:
@@ -112,17 +111,14 @@ class Shop:
 
     @property
     def entries(self) -> int:
-        """How many messages have an entry in the history."""
         ((count,),) = self.ask("SELECT COUNT(*) FROM doubtless_history WHERE trigger_name > ''")
         return int(count)
 
     def ask(self, question: str) -> Sequence[Any]:
-        """Return the rows of a query."""
         with self.engine.connect() as connection:
             return connection.execute(text(question)).all()
 
     def change(self, statement: str, **values: object) -> None:
-        """Change something in the database."""
         with self.engine.begin() as connection:
             connection.execute(text(statement), values)
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
 from history.sql import OffsetHistory
 from history.sql.offsets.history import OffsetIdentity
 from history.sql.offsets.seen import Place
@@ -22,7 +21,7 @@ from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, parked_in, with_store
 from tests.integration.providers.kafka.shop import Shop, opened
-from triggers import Consumer, FatalError, TransientError, trigger
+from triggers import ConfigurationError, Consumer, FatalError, TransientError, trigger
 from triggers.operations.running import run_parked
 from triggers.providers.kafka import forget_offsets
 

@@ -11,16 +11,15 @@ import pytest
 from confluent_kafka import Producer
 
 from history.bridge import drive
-from history.errors import ConfigurationError
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, Running, parked_in
 from tests.integration.helpers.ordering import Diary, Failing, numbered
-from triggers import Consumer, FatalError, Message, TransientError, trigger
+from triggers import ConfigurationError, Consumer, FatalError, Message, TransientError, trigger
+from triggers.providers import Receiver, capabilities_of
 from triggers.providers.contract.common import bodies, take
 from triggers.providers.contract.common import numbered as numbered_bodies
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.provider import Receiver, capabilities_of
 
 #: More than there are consumers in any test.
 PARTITIONS = 4

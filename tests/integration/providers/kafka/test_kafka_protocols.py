@@ -67,7 +67,6 @@ def group(apache_kafka: ApacheKafkaServer, tmp_path: Path) -> Group:
 
 
 def came_and_went(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what members said about partitions."""
     return [message.partition(": ")[2] for message in caplog.messages if ": partitions " in message]
 
 

@@ -11,10 +11,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
-from history import MemoryHistory
+from history import ConfigurationError, MemoryHistory, NotPermittedError, ParkedKind
 from history.bridge import drive
-from history.errors import ConfigurationError, NotPermittedError
-from history.store.parking import ParkedKind
 from tests import ROOT
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_secure import SecureKafkaServer
@@ -23,9 +21,9 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running, parked_in
 from tests.integration.helpers.given_up import hearing
 from triggers import Consumer, FatalError, Message, trigger
+from triggers.providers import Received, Receiver
 from triggers.providers.contract.common import arrivals, take
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.provider import Received, Receiver
 from triggers.sinks import DeadLetterSink
 
 pytestmark = APACHE_KAFKA

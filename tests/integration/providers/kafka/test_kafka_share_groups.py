@@ -7,18 +7,17 @@ from uuid import uuid4
 
 import pytest
 
+from history import ConfigurationError, Message, Uuid
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message, Uuid
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer, ends_of
 from tests.fixtures.waiting import eventually
-from triggers import Consumer, trigger
+from triggers import Consumer, ProviderUnavailableError, trigger
+from triggers.providers import Arrival, Limits, Receiver, capabilities_of
 from triggers.providers.contract.common import arrivals, numbered, take
 from triggers.providers.kafka import share
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.provider import Arrival, Limits, ProviderUnavailableError, Receiver, capabilities_of
 
 #: A group that soon gives away what a killed member had.
 SHORT = {"share_session_timeout_ms": "3000", "share_record_lock_duration_ms": "3000"}

@@ -17,18 +17,16 @@ from confluent_kafka import Consumer, KafkaError
 
 from history.bridge import drive
 from history.contract.forks import DONE, ended, fork
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.noida_server import NoidaServer
-from triggers import Producer, Retry
+from triggers import ConfigurationError, Message, Producer, ProviderUnavailableError, Retry
+from triggers.providers import Provider
 from triggers.providers.contract.common import SOON, arrivals, take
 from triggers.providers.kafka import transactions
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.transactions import TransactionalPublisher
-from triggers.providers.provider import Provider, ProviderUnavailableError
 
 #: What has transactions that it aborts.
 Transacting = NoidaServer | ApacheKafkaServer

@@ -13,16 +13,15 @@ import pytest
 from nats.js.api import ConsumerConfig, StreamConfig
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.certificates import make_certificate
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.waiting import eventually
+from triggers import ConfigurationError, Message, ProviderUnavailableError
+from triggers.providers import Limits, Receiver, Unreadable
 from triggers.providers.contract.common import A_WHILE, bodies, numbered, take
 from triggers.providers.nats.connection import driver
 from triggers.providers.nats.provider import Nats
-from triggers.providers.provider import Limits, ProviderUnavailableError, Receiver, Unreadable
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("nats")]
 

@@ -8,8 +8,7 @@ import pytest
 from history.bridge import drive
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import raw, subscribe
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import DeliveryLimit, GivingUp
+from triggers.providers import DeliveryLimit, GivingUp, open_provider
 from triggers.providers.rabbitmq.frames import driver
 from triggers.providers.rabbitmq.limits import DEFAULT_LIMIT
 

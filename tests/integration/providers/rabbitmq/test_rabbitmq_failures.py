@@ -15,8 +15,6 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.certificates import Certificate, make_certificate, showing
@@ -25,12 +23,11 @@ from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually, measured
 from tests.integration.helpers.consumers import Lane
 from tests.integration.helpers.rabbitmq_queues import depth, raw, subscribe
-from triggers.producer.producer import Producer
+from triggers import ConfigurationError, Message, Producer, ProviderUnavailableError, open_provider
+from triggers.providers import Arrival, Provider, Receiver
 from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.brokers import connection as broker_connection
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Arrival, Provider, ProviderUnavailableError, Receiver
 from triggers.providers.rabbitmq.frames import driver
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
@@ -48,7 +45,6 @@ class Site:
     closing: ExitStack
 
     def url(self, *, options: str = "", account: str | None = None, path: str = "") -> str:
-        """Return the provider's URL."""
         given = f"{self.server.user}:{self.server.password}" if account is None else account
         return f"{self.wire}://{given}@127.0.0.1:{self.server.port}/{path}{options}"
 
@@ -69,7 +65,6 @@ class Site:
 
 @pytest.fixture(params=WIRES)
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A broker over each wire."""
     wire = cast("str", request.param)
     server = request.getfixturevalue({"rabbitmq": "rabbitmq_server", "amqp": "rabbitmq4_server"}[wire])
     with ExitStack() as closing:

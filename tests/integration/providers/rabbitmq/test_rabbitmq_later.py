@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
+from history import ConfigurationError, Message, Uuid
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message, Uuid
 from tests.fixtures.servers.rabbitmq import new_rabbitmq
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rabbitmq_queues import later, raw
+from triggers import open_provider
 from triggers.providers.amqp.connection import AmqpConnection
 from triggers.providers.amqp.provider import Amqp
 from triggers.providers.contract.common import A_WHILE, arrivals, bodies, take
-from triggers.providers.opening import open_provider
 from triggers.providers.rabbitmq.later import DelaySlot
 from triggers.providers.rabbitmq.provider import RabbitMQ
 

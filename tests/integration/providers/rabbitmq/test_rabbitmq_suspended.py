@@ -5,16 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from history import open_history
 from history.bridge import drive
-from history.opening import open_history
-from history.store import HistoryStore
-from history.store.control import Verb
+from history.store import HistoryStore, Verb
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane
 from tests.integration.helpers.suspending import Shop, kind_of, stays
 from triggers.detection.suspension import Suspension
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Arrival, Received, capabilities_of
+from triggers.providers import Arrival, Received, capabilities_of, open_provider
 
 #: Longer than a message takes to arrive.
 A_WHILE = timedelta(seconds=10)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from history import Message, UnavailableError
 from history.bridge import drive
-from history.errors import UnavailableError
-from history.message import Message
 from tests.fixtures.network import Network
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE

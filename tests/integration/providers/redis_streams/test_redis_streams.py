@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from history import ConfigurationError, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.integration.helpers.streams import SOON, receive, receiver_of
+from triggers.providers import Arrival, Unreadable
 from triggers.providers.contract.common import NO_WAIT, numbered
-from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.receiver import StreamReceiver
 

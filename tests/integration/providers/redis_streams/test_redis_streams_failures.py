@@ -15,15 +15,14 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.streams import SOON, receive, receiver_of
+from triggers import ConfigurationError, Message, ProviderUnavailableError
+from triggers.providers import Arrival
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
-from triggers.providers.provider import Arrival, ProviderUnavailableError
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.redis_streams.link import RedisLink, script
 from triggers.providers.redis_streams.receiver import StreamReceiver
@@ -41,7 +40,6 @@ def network(redis_url: str, network_before: NetworkBefore) -> Network:
 
 @pytest.fixture
 def provider(network: Network, redis_url: str) -> Iterator[RedisStreams]:
-    """A provider behind the network."""
     provider = RedisStreams.from_url(network.url(redis_url) + PATIENT)
     yield provider
     drive(provider.close())

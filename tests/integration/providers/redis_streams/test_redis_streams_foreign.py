@@ -92,11 +92,7 @@ def test_a_later_member_that_is_never_due_holds_nothing_up(
 
 @pytest.mark.parametrize("key", [LATER, DELAYED])
 def test_a_key_of_another_type_is_set_aside_and_named(
-    provider: RedisStreams,
-    receiver: StreamReceiver,
-    client: Any,
-    caplog: pytest.LogCaptureFixture,
-    key: str,
+    provider: RedisStreams, receiver: StreamReceiver, client: Any, caplog: pytest.LogCaptureFixture, key: str
 ) -> None:
     client.set(key, "somebody else's")
     drive(provider.send("orders", numbered(1)))

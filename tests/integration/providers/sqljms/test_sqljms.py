@@ -10,15 +10,12 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.orm import Session
 
+from history import ConfigurationError, Message, SqlHistory
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from history.sql import SqlHistory
 from tests.fixtures.sqljms import Database, opened, received, send
 from tests.fixtures.waiting import PATIENCE
-from triggers import trigger
-from triggers.consumer import Consumer
-from triggers.providers.provider import SharingTransactions
+from triggers import Consumer, trigger
+from triggers.providers import SharingTransactions
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.settings import SqlJmsSettings
 

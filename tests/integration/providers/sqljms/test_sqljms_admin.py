@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from history import ConfigurationError, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from triggers.providers.provider import Arrival
+from triggers.providers import Arrival
 from triggers.providers.sqljms.admin.admin import Admin, HeldError, NotFoundError
 from triggers.providers.sqljms.limbo.admin import (
     drop_from_limbo,

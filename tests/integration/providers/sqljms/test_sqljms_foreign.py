@@ -7,13 +7,10 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine, create_engine, inspect, text
 
+from history import ConfigurationError, Message, SqlHistory
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
-from history.sql import SqlHistory
 from history.sql.links.history import LinkHistory
-from triggers import trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, trigger
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.providers.sqljms import SqlJms
 from triggers.providers.sqljms.admin.admin import Admin
@@ -145,10 +142,7 @@ def test_tables_of_the_original_are_refused_and_left_alone(url: str, use: Callab
 
 
 def test_tables_of_ours_added_to_those_of_the_original_do_not_hide_them(url: str) -> None:
-    engine = make(
-        url,
-        ORIGINAL + ADDED,
-    )
+    engine = make(url, ORIGINAL + ADDED)
 
     assert "dms_queue has no column exclusive_client_id" in refusal(engine, lambda: opened(url))
 
@@ -173,10 +167,7 @@ def test_a_history_of_another_program_is_refused(url: str) -> None:
 
 
 def test_links_of_another_program_are_refused_before_a_history_is_made(url: str) -> None:
-    engine = make(
-        url,
-        "CREATE TABLE sysremoteuser (user_id INTEGER, consolidate CHAR(1), log_send BIGINT)",
-    )
+    engine = make(url, "CREATE TABLE sysremoteuser (user_id INTEGER, consolidate CHAR(1), log_send BIGINT)")
     history = LinkHistory.from_url(url)
 
     problem = refusal(engine, lambda: drive(history.watermarks.read_all()))

@@ -9,18 +9,15 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 
+from history import Message, ParkedKind, SqlHistory, Uuid
 from history.bridge import drive
-from history.message import Message, Uuid
-from history.sql import SqlHistory
 from history.sql.database.engine import open_engine
-from history.store.parking import ParkedKind
 from tests.fixtures.scale import sized
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Running
-from triggers import on_retrieval_failure, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, on_retrieval_failure, trigger
 from triggers.events import Cause, RetrievalFailureEvent
-from triggers.providers.provider import Arrival, Unreadable
+from triggers.providers import Arrival, Unreadable
 from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.limbo.limbo import Again, Delayed, Limbo

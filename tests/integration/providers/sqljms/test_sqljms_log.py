@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from history import ConfigurationError, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from history.sql.database.engine import open_engine
 from tests.integration.helpers.logs import read_uuids
 from tests.integration.helpers.orders import orders

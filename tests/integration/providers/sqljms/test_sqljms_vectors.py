@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import Connection, text
 
+from history import Message, SqlHistory
 from history.bridge import drive
-from history.message import Message
-from history.sql import SqlHistory
 from tests.fixtures.sqljms import Database, opened, received, send
 from triggers import trigger
 from triggers.pipeline.protocol import Pipeline

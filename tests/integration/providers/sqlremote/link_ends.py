@@ -104,7 +104,6 @@ class Side:
         return apply
 
     def commit(self, *operations: Any) -> Offset:
-        """Commit one transaction of the application's own."""
         with self.engine.begin() as connection:
             return ORDERS.append(connection, *operations)
 
@@ -131,7 +130,6 @@ class Side:
         return outcomes
 
     def leave(self) -> None:
-        """End the process in order."""
         drive(self.links.close())
 
     @property

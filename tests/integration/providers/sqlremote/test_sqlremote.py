@@ -8,12 +8,11 @@ import pytest
 from sqlalchemy import Connection, text
 
 from history.bridge import drive
-from history.errors import ConfigurationError
 from history.sql.links.history import uuid_of
 from history.sql.links.watermark import reset_on
-from history.store.watermark import Epoch, Offset
+from history.store import Epoch, Offset
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side, both, insert, linked
-from triggers import Message, Status
+from triggers import ConfigurationError, Message, Status
 from triggers.operations.running import run_parked
 from triggers.providers.sqlremote.agent.end import LinkBusyError
 from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, seeded_fates

@@ -11,11 +11,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.waiting import PATIENCE
-from triggers import TransientError, Trigger, trigger
-from triggers.consumer import AsyncConsumer
+from triggers import AsyncConsumer, ConfigurationError, Message, TransientError, Trigger, trigger
 from triggers.providers.sqlremote.links import Links
 
 SETTINGS = """

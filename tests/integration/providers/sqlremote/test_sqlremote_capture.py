@@ -8,7 +8,6 @@ import psycopg
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
 from tests.fixtures.waiting import eventually
 from tests.integration.providers.sqlremote.captured_ends import (
     by_another_program,
@@ -19,7 +18,7 @@ from tests.integration.providers.sqlremote.captured_ends import (
     rows,
 )
 from tests.integration.providers.sqlremote.link_ends import Side, both
-from triggers import Status
+from triggers import ConfigurationError, Status
 from triggers.providers.sqlremote import RemoteSettings
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load

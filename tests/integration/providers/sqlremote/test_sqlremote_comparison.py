@@ -7,14 +7,7 @@ import pytest
 
 from history.errors import ConfigurationError
 from tests.integration.providers.sqlremote.link_ends import Side, linked
-from triggers.providers.sqlremote.comparison import (
-    Difference,
-    compare,
-    digests,
-    opened,
-    opened_end,
-    write,
-)
+from triggers.providers.sqlremote.comparison import Difference, compare, digests, opened, opened_end, write
 
 TABLES = ["customers", "lines"]
 CUSTOMERS = "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, n NUMERIC(9, 2))"

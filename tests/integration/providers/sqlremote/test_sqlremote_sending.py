@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from history import ConfigurationError, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
 from triggers.cli.sqlremote.running import run_sender
-from triggers.providers.provider import Arrival
+from triggers.providers import Arrival
 
 
 @pytest.fixture
@@ -33,9 +32,7 @@ def arrived(x: Side, y: Side, count: int) -> list[Message]:
     return found
 
 
-def test_each_message_of_a_call_is_a_transaction_with_an_identity_of_its_own(
-    pair: tuple[Side, Side],
-) -> None:
+def test_each_message_of_a_call_is_a_transaction_with_an_identity_of_its_own(pair: tuple[Side, Side]) -> None:
     x, y = pair
 
     ids = drive(x.links.send("link:orders", [Message(body={"id": name}) for name in "abc"]))

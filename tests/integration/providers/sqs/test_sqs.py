@@ -10,12 +10,11 @@ from uuid import uuid4
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.sqs_server import ACCOUNT, SqsServer
+from triggers import ConfigurationError, Message, ProviderUnavailableError
+from triggers.providers import Limits, Unreadable
 from triggers.providers.contract.common import bodies, numbered, take
-from triggers.providers.provider import Limits, ProviderUnavailableError, Unreadable
 from triggers.providers.sqs import receiver as receiving
 from triggers.providers.sqs.provider import Sqs
 from triggers.providers.sqs.receiver import SqsReceiver

@@ -4,10 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from history import ConfigurationError, Entry, EntryOutcome, MemoryHistory, State
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome, State
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
 from triggers.cli.history.importing import PIECE, BadRow, ImportedRow, import_rows, read_rows
 
 WEEK = timedelta(days=7)

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from history.errors import ConfigurationError
 from tests import ROOT
-from triggers import Joined, Redelivery, Retry, trigger
+from triggers import ConfigurationError, Joined, Redelivery, Retry, trigger
 from triggers.configuration import Configuration, Found, override, read_configuration
 from triggers.configuration.durations import written
 from triggers.configuration.hiding import hidden
@@ -218,10 +217,7 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
     ("text", "problem"),
     [
         ('histroy = "x"', "histroy: there is no such key; did you mean history?"),
-        (
-            "colour = 1",
-            "colour: there is no such key; use defaults, history, journal, log_format, ",
-        ),
+        ("colour = 1", "colour: there is no such key; use defaults, history, journal, log_format, "),
         ("_env_file = 'x'", "_env_file: there is no such key; use defaults, history, "),
         ("[trigger.book-order]", "trigger: there is no such key; did you mean triggers?"),
         ("history = 5", "history: must be a valid string; correct it"),

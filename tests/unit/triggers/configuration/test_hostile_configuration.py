@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from history.errors import ConfigurationError
-from triggers import trigger
+from triggers import ConfigurationError, trigger
 from triggers.configuration import override, read_configuration
 from triggers.configuration.model import DefaultKeys, Keys, RedeliveryKeys, RetryKeys, TriggerKeys
 

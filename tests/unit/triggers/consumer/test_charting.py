@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from history import HistoryUnavailableError, MemoryHistory
 from history.beside.charts import Step, charts_of
 from history.bridge import drive
-from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory
 from history.memory.records import MemoryRecords
-from history.store.control import Counts, Report
+from history.store import Counts, Report
 from tests.unit.helpers.in_memory import Clock
 from triggers.consumer import charting
 from triggers.consumer.charting import Charting

@@ -6,13 +6,10 @@ import time
 
 import pytest
 
+from history import ConfigurationError, MemoryHistory, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.message import Message
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers import trigger
-from triggers.consumer import AsyncConsumer, Consumer
+from triggers import AsyncConsumer, Consumer, trigger
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
 
 

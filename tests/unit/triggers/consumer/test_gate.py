@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from history.memory import MemoryHistory
+from history import MemoryHistory
 from history.store.control import Counts, Report, TriggerState, TroubleKind
-from triggers import Message, Status, trigger
+from triggers import Message, Outcome, Status, trigger
 from triggers.consumer.gate import Gate
 from triggers.detection.suspension import Suspension
-from triggers.service.outcome import Outcome
 
 HISTORY, RESOURCE, COMMAND, FATAL = Suspension
 

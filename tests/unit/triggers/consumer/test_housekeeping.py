@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
+from history import Claim, HistoryUnavailableError, Parked, ParkedKind
 from history.bridge import drive
-from history.entry import Claim
-from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory, MemoryParking
 from history.shell import ThreadShell
-from history.store.parking import Parked, ParkedKind, Parking
-from triggers import Message, TransientError, trigger
+from history.store import Parking
+from triggers import Message, Outcome, TransientError, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping
 from triggers.detection.suspension import Suspension
 from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
-from triggers.service.outcome import Outcome
 
 INTERVAL = 60.0
 
@@ -68,7 +66,6 @@ class House:
         return self._monitor()
 
     def suspend(self, kind: Suspension = Suspension.RESOURCE) -> None:
-        """Suspend the trigger."""
         self.gate.suspend("for the test", kind)
 
     def resumes_at(self, now: float) -> bool:

@@ -7,21 +7,17 @@ from typing import Any, cast
 
 import pytest
 
+from history import ConfigurationError, HistoryUnavailableError, MemoryHistory, Verb
 from history.beside.control import RecordedControl
 from history.bridge import drive
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.memory import MemoryHistory
 from history.shell import Shell, ThreadShell
-from history.store import HistoryStore
-from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Overview, Report, TriggerState, Verb
+from history.store import FORGOTTEN_AFTER, Counts, Heard, HistoryStore, Overview, Report, TriggerState
 from tests.unit.helpers.in_memory import Clock
-from triggers import Message, Status, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Message, Outcome, Status, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.orders import BEAT_INTERVAL, Heartbeat, first_orders, heartbeats_for
 from triggers.detection.suspension import Suspension
 from triggers.providers.memory import MemoryProvider
-from triggers.service.outcome import Outcome
 
 NAME = "book"
 
@@ -60,7 +56,6 @@ class Server:
         self._beat = self.store.control.beat
 
     def passes(self, **duration: float) -> None:
-        """Let time pass."""
         self.clock.now += timedelta(**duration)
 
     def order(self, verb: Verb, reason: str | None = None) -> None:

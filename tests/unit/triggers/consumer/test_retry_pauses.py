@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
+from history import MemoryHistory, Message
 from history.bridge import drive
-from history.memory import MemoryHistory
-from history.message import Message
 from tests.fixtures.waiting import eventually
-from triggers import Retry, TransientError, trigger
-from triggers.consumer import AsyncConsumer, Consumer
-from triggers.declaration.trigger import Trigger
+from triggers import AsyncConsumer, Consumer, Retry, TransientError, Trigger, trigger
 from triggers.providers.memory import MemoryProvider
 
 LONG = Retry(max_attempts=3, interval=timedelta(minutes=5))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from history import MemoryHistory
 from history.bridge import drive
-from history.memory import MemoryHistory
 from history.memory.history import shared_history
 from history.store.journal import JournalLine, journal_of
-from resolvers.resolution import Resolution, Resolved
+from resolvers import Resolution, Resolved
 from tests.unit.helpers.in_memory import (
     NAME,
     Effects,
@@ -22,8 +22,7 @@ from tests.unit.helpers.in_memory import (
     started_by_another,
     take_over,
 )
-from triggers import ConfigurationError, FatalError, Message
-from triggers.declaration.decorator import Trigger
+from triggers import ConfigurationError, FatalError, Message, Trigger
 from triggers.guards import protect
 
 

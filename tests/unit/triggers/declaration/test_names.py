@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from history.errors import ConfigurationError
 from tests import ROOT
-from triggers import Message, trigger
+from triggers import ConfigurationError, Message, trigger
 
 pytestmark = pytest.mark.slow
 

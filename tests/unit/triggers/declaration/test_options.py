@@ -13,15 +13,10 @@ from typing import Any, cast, get_type_hints
 
 import pytest
 
+from history import ConfigurationError, MemoryHistory, Message
 from history.bridge import drive, settled
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.message import Message
 from tests import ROOT
-from triggers import CARD_NUMBERS, Producer, Retry, trigger
-from triggers.consumer import Consumer
-from triggers.consumer.core import AsyncConsumer
-from triggers.declaration.trigger import Trigger
+from triggers import CARD_NUMBERS, AsyncConsumer, Consumer, Producer, Retry, Trigger, trigger
 from triggers.detection.table import Policy
 from triggers.guards import protect
 from triggers.guards.arguments import TaskOptions

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from history.memory import MemoryHistory
-from history.opening import open_history
+from history import MemoryHistory, open_history
 from triggers import Message, Trigger, trigger
 
 

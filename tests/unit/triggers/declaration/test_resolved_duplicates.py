@@ -4,12 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from history import EntryOutcome, HistoryUnavailableError, MemoryHistory, Message, Settlement, State
 from history.bridge import drive
-from history.entry import EntryOutcome, Settlement, State
-from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory
-from history.message import Message
-from resolvers.resolution import Resolution
+from resolvers import Resolution
 from tests.unit.helpers.in_memory import (
     Effects,
     entry_of,

@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-from history import MemoryHistory
+from history import Claim, Entry, EntryOutcome, HistoryUnavailableError, MemoryHistory, Settlement, State
 from history.bridge import drive
-from history.entry import Claim, Entry, EntryOutcome, Settlement, State
-from history.errors import HistoryUnavailableError
 from resolvers import Resolution
-from triggers import ConfigurationError, Message, Outcome, Status, TransientError, trigger
-from triggers.consumer import Consumer
+from triggers import ConfigurationError, Consumer, Message, Outcome, Status, TransientError, trigger
 from triggers.guards import Guard, protect
 from triggers.providers.memory import MemoryProvider
 

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from history import ConfigurationError, EntryOutcome
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.errors import ConfigurationError
 from history.memory import MemoryHistory, MemoryParking
-from resolvers.resolution import Resolution
+from resolvers import Resolution
 from tests.unit.helpers.in_memory import (
     NAME,
     Clock,
@@ -22,11 +21,9 @@ from tests.unit.helpers.in_memory import (
     state_of,
     told,
 )
-from triggers.declaration.decorator import trigger
+from triggers import Delivery, Retry, TransientError, trigger
 from triggers.detection.table import Policy, Status
 from triggers.events import Cause
-from triggers.service.delivery import Delivery
-from triggers.service.failures import Retry, TransientError
 
 
 class TestOnce:
@@ -66,7 +63,6 @@ class TestOnce:
 
     def test_a_trigger_that_is_called_is_the_plain_function(self) -> None:
         def service(order: str) -> str:
-            """Book an order."""
             return f"booked {order}"
 
         book = trigger("orders", history=MemoryHistory())(service)

@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from history import ConfigurationError, EntryOutcome, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.errors import ConfigurationError
 from tests.unit.helpers.in_memory import (
     NAME,
     Effects,
@@ -20,9 +19,7 @@ from tests.unit.helpers.in_memory import (
     store_of,
     take_over,
 )
-from triggers.detection.table import Status
-from triggers.service.delivery import Delivery
-from triggers.service.failures import Retry, TransientError, UnawaitedError
+from triggers import Delivery, Retry, Status, TransientError, UnawaitedError
 
 
 class TestBatches:

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from history.entry import EntryOutcome, State
-from history.memory import MemoryHistory
-from history.store.parking import ParkedKind
+from history import EntryOutcome, MemoryHistory, ParkedKind, State
 from tests.unit.helpers.in_memory import (
     AT_ONCE,
     Effects,
@@ -19,10 +17,8 @@ from tests.unit.helpers.in_memory import (
     started_by_another,
     state_of,
 )
-from triggers.detection.table import Status
+from triggers import BodyInvalidError, BodyTooLargeError, Delivery, FatalError, Retry, Status, TransientError
 from triggers.events import Cause
-from triggers.service.delivery import Delivery
-from triggers.service.failures import BodyInvalidError, BodyTooLargeError, FatalError, Retry, TransientError
 
 
 class TestFailures:

@@ -9,13 +9,9 @@ from typing import Any
 
 import pytest
 
+from history import Claim, EntryOutcome, Evidence, MemoryHistory, ParkedKind, State
 from history.bridge import SuspendedError, drive
-from history.entry import Claim, EntryOutcome, State
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.message import Message
-from history.store.parking import Evidence, ParkedKind
-from resolvers.resolution import Resolution, Resolved
+from resolvers import Resolution, Resolved
 from tests.unit.helpers.in_memory import (
     NAME,
     Clock,
@@ -31,10 +27,8 @@ from tests.unit.helpers.in_memory import (
     take_over,
     told,
 )
-from triggers.detection.table import Status
+from triggers import ConfigurationError, Delivery, Message, Status, TransientError
 from triggers.events import Cause
-from triggers.service.delivery import Delivery
-from triggers.service.failures import TransientError
 
 
 class TestInDoubt:

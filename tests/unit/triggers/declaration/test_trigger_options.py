@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from history.entry import EntryOutcome
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from resolvers.resolution import Resolution
+from history import ConfigurationError, EntryOutcome, MemoryHistory
+from resolvers import Resolution
 from tests.unit.helpers.in_memory import AT_ONCE, Effects, made, message, parked_of, state_of
 from triggers import Delivery, FatalError, Message, Retry, Status, TransientError
 from triggers.consumer.options import check_triggers

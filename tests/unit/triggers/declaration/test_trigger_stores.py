@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
+from history import Claim, ConfigurationError, Entry, Parked, Settlement, State
 from history.bridge import drive
-from history.entry import Claim, Entry, Settlement, State
-from history.errors import ConfigurationError
 from history.memory import MemoryHistory, MemoryParking
-from history.store.parking import Parked
 from tests.unit.helpers.in_memory import Effects, made, message, started_by_another, state_of
-from triggers.detection.table import Status
+from triggers import Status
 
 
 class Failing(MemoryHistory):

@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
+from history import Claim, ConfigurationError, MemoryHistory, Message
 from history.bridge import drive
-from history.entry import Claim
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.message import Message
 from tests.unit.helpers.in_memory import Clock, Effects, made, message, started_by_another
-from triggers.declaration.decorator import Trigger
-from triggers.detection.table import Status
+from triggers import Outcome, Status, Trigger
 from triggers.guards import protect
-from triggers.service.outcome import Outcome
 
 #: A lease that no halt of the machine outlasts, and a wait that only a failing test has to the end.
 LONG = timedelta(hours=1)

@@ -87,11 +87,7 @@ class Situation:
 
     def facts(self, word: Word) -> Facts:
         return Facts(
-            count=self.count,
-            identified=self.identified,
-            history=self.history,
-            found=self.found,
-            word=word,
+            count=self.count, identified=self.identified, history=self.history, found=self.found, word=word
         )
 
 

@@ -5,18 +5,14 @@ from typing import Any
 
 import pytest
 
+from history import HistoryUnavailableError, MemoryHistory, Message
 from history.bridge import drive
-from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory
-from history.message import Message
-from resolvers.resolution import Resolution
+from resolvers import Resolution
 from tests.unit.helpers.in_memory import Effects, made, message, resolving, started_by_another
-from triggers.declaration.decorator import Trigger
+from triggers import Outcome, TransientError, Trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
+from triggers.providers import Unreadable
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.provider import Unreadable
-from triggers.service.failures import TransientError
-from triggers.service.outcome import Outcome
 
 EXCEPTION = "raise_event_on_exception"
 RETRY_FAILURE = "raise_event_on_retry_failure"

@@ -13,13 +13,12 @@ from datetime import timedelta
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
 from history.shell import TaskShell, ThreadShell
 from tests import ROOT
 from tests.fixtures.waiting import PATIENCE, eventually, patience
 from tests.unit.helpers.given_up import event
+from triggers import ConfigurationError, flush_events
 from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
-from triggers.events.mailbox import flush_events
 
 #: How long what must happen may take.
 SOON = timedelta(seconds=patience(20.0))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from history import MemoryHistory
+from history import MemoryHistory, ParkedKind
 from history.bridge import drive
-from history.store.parking import ParkedKind
 from triggers import ConfigurationError, Delivery, Retry, Status, TransientError, UnawaitedError
 from triggers.guards import Guard, Turn, protect, running
 
@@ -212,9 +211,7 @@ class TestOnce:
         assert turn.outcome is not None
         assert not turn.outcome.acknowledge
 
-    async def test_a_task_that_is_cancelled_while_it_claims_holds_nothing(
-        self,
-    ) -> None:
+    async def test_a_task_that_is_cancelled_while_it_claims_holds_nothing(self) -> None:
         guard = protect("slow", history=HangingHistory())
 
         async def work() -> None:

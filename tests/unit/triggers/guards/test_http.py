@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from history import MemoryHistory
-from history.errors import HistoryUnavailableError
+from history import HistoryUnavailableError, MemoryHistory
 from history.support.redaction import CARD_NUMBERS, Redact
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request

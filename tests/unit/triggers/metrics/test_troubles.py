@@ -14,7 +14,6 @@ from triggers.metrics.troubles import Begun, Failing, hanging
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a call be long at once."""
     monkeypatch.setattr(troubles, "LONG", 0.0)
 
 

@@ -21,7 +21,6 @@ def _message(body: Any) -> Message:
 
 
 def received(text: str) -> Message:
-    """Return a message whose JSON arrived as this text."""
     return Message.from_headers({"uuid": "u1"}, read_json(text))
 
 

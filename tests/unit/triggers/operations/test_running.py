@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
+from history import ConfigurationError, EntryOutcome, Parked, ParkedKind, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.errors import ConfigurationError
-from history.store.parking import Parked, ParkedKind
 from tests.fixtures.waiting import PATIENCE
 from tests.unit.helpers.in_memory import (
     Effects,
@@ -22,18 +20,15 @@ from tests.unit.helpers.in_memory import (
     store_of,
     take_over,
 )
-from triggers import FatalError, Message, TransientError
-from triggers.declaration.decorator import Trigger
+from triggers import FatalError, Message, Outcome, TransientError, Trigger
 from triggers.operations.running import run_parked
 from triggers.pipeline.parking.sweep import close_settled
-from triggers.service.outcome import Outcome
 
 #: How many messages two operators run at once.
 MANY = 200
 
 
 def run_the_parked(book: Trigger[..., object]) -> Outcome:
-    """Decide that the one parked message is to run."""
     [parked] = parked_of(book)
     return drive(run_parked(book, parked, store_of(book).parking))
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from history.errors import ConfigurationError
-from history.message import Message
-from triggers import Retry, trigger
+from triggers import ConfigurationError, Message, Retry, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.components import bound_to, load_component
 from triggers.patchbay.outputs import Outputs

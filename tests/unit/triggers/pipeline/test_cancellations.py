@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from history import Claim, Entry, MemoryHistory, State
 from history.bridge import drive
-from history.entry import Claim, Entry, State
-from history.memory import MemoryHistory
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Message, Status, Trigger, trigger
 

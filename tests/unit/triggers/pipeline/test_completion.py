@@ -5,13 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from history import HistoryUnavailableError, MemoryHistory, Parked
 from history.bridge import drive
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, EntryOutcome, State
-from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory
 from history.memory.parking import MemoryParking
 from history.store import Owner
-from history.store.parking import Parked
 from tests.unit.helpers.in_memory import NO_FILE
 from triggers import FatalError, Message, Status, trigger
 

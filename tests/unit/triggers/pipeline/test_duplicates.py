@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from history import MemoryHistory
+from history import ConfigurationError, MemoryHistory
 from history.bridge import drive
-from history.errors import ConfigurationError
 from resolvers import Resolution, Resolved
 from triggers import AsyncConsumer, Consumer, Message, Outcome, ProviderUnavailableError, Status, trigger
+from triggers.providers import Arrival
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.provider import Arrival
 
 LOGGER = "triggers.verdicts"
 

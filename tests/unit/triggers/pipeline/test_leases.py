@@ -12,16 +12,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from history import Entry, Fence, MemoryHistory, Message, Renewal, State, Uuid
 from history.bridge import drive
-from history.entry import Entry, Fence, Renewal, State
-from history.memory import MemoryHistory
-from history.message import Message, Uuid
 from history.store import CLAIM_BATCH, ManyLeases
 from resolvers import Resolution
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.unit.helpers.in_memory import NAME, Effects, entry_of, made, message, resolving, state_of, store_of
-from triggers import Outcome, Retry, TransientError, Trigger, trigger
-from triggers.detection.table import Status
+from triggers import Outcome, Retry, Status, TransientError, Trigger, trigger
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.service.settings import DEFAULT_LEASE

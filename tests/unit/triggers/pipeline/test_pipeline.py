@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from history import EntryOutcome, ParkedKind, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.store.parking import ParkedKind
 from tests.unit.helpers.in_memory import (
     AT_ONCE,
     NAME,
@@ -20,11 +19,11 @@ from tests.unit.helpers.in_memory import (
     started_by_another,
     state_of,
 )
+from triggers import TransientError
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
 from triggers.pipeline.pipeline import Step
+from triggers.providers import Arrival, Received, Receiver, Unreadable
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.provider import Arrival, Received, Receiver, Unreadable
-from triggers.service.failures import TransientError
 
 #: Long enough to receive what is there, and nothing else.
 NOT_LONG = timedelta(0)

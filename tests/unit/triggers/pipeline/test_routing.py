@@ -8,24 +8,15 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
+from history import ConfigurationError, EntryOutcome, MemoryHistory, Message, ParkedKind
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.errors import ConfigurationError
 from history.json_text import NotJsonError
-from history.memory import MemoryHistory
-from history.message import Message
-from history.store.parking import ParkedKind
 from tests.unit.helpers.in_memory import AT_ONCE, NO_FILE, Effects, made, message, parked_of, state_of
+from triggers import Delivery, FilterAnswerError, Outcome, Retry, Status, TransientError, Trigger, trigger
 from triggers.consumer.gate import Gate
-from triggers.declaration.decorator import Trigger, trigger
-from triggers.detection.table import Status
 from triggers.events import Cause
 from triggers.operations.running import run_parked
 from triggers.pipeline.pipeline import Step
-from triggers.service.delivery import Delivery
-from triggers.service.failures import Retry, TransientError
-from triggers.service.filters import FilterAnswerError
-from triggers.service.outcome import Outcome
 
 
 class Order(BaseModel):
@@ -475,8 +466,6 @@ def refused(own: Callable[..., object], other: Callable[..., object], problem: s
 
 
 def raising(failure: BaseException) -> Callable[[Message], bool]:
-    """Return a filter that fails."""
-
     def wanted(one: Message) -> bool:
         raise failure
 

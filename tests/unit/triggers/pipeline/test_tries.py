@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from history import MemoryHistory, Message
-from triggers import FatalError, Redelivery, TransientError, trigger
-from triggers.declaration.decorator import Trigger
+from triggers import FatalError, Redelivery, TransientError, Trigger, trigger
 from triggers.pipeline import tries
 
 #: An outage of this many seconds gives nothing up with default settings.

@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.entry import Entry, Fence, State
-from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory
+from history import Entry, Fence, HistoryUnavailableError, MemoryHistory, State
 from triggers.pipeline.undecided import MOST, TOKENS, UndecidedClaims
 
 

@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.message import Message
+from history import ConfigurationError, MemoryHistory, Message
 from tests.unit.triggers.producer.producers import Line, arrived, firsts
 from triggers import Producer, ProviderUnavailableError, Retry, Status, send, trigger
 from triggers.providers.memory import MemoryProvider

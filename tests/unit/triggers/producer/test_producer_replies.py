@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from history import ConfigurationError, MemoryHistory, Message
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.message import Message
 from tests.fixtures.waiting import patience
 from tests.unit.triggers.producer.producers import Line, arrived
-from triggers import Producer, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers import Consumer, Producer, Trigger, trigger
+from triggers.providers import Provider
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.provider import Provider
 
 SOON = timedelta(seconds=patience(10.0))
 SHORT = timedelta(milliseconds=50)

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from history import MemoryHistory, Message
 from history.bridge import drive
-from history.memory import MemoryHistory
-from history.message import Message
 from triggers import FatalError, Outcome, Producer, Retry, TransientError, Trigger, trigger
 from triggers.guards import protect
+from triggers.providers import Arrival, ProviderUnavailableError
 from triggers.providers.memory import MemoryProvider
-from triggers.providers.provider import Arrival, ProviderUnavailableError
 
 
 class Shop:
@@ -166,7 +165,6 @@ Way = Callable[[Producer, Message], object]
 
 
 def send_one(producer: Producer, _order: Message) -> object:
-    """Send one message."""
     return producer.send("answers", "one")
 
 

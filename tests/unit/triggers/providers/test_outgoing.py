@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from history.errors import ConfigurationError
-from history.message import Message
+from history import ConfigurationError, Message
 from triggers.providers.outgoing import compose, compose_reply, correlation_of
 
 

@@ -9,9 +9,8 @@ from threading import Event
 
 import pytest
 
+from history import ConfigurationError, HistoryUnavailableError, MemoryHistory
 from history.bridge import drive
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.memory import MemoryHistory
 from history.store.security import SecurityEvent, SecurityOutcome, SecurityPage, SecurityRecord
 from tests.fixtures.waiting import PATIENCE
 from triggers.security.gathering import WINDOW

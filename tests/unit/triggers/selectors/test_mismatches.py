@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from history.message import Message
-from triggers import Status, trigger
-from triggers.selectors import Filter, Selector
+from triggers import Filter, Message, Selector, Status, trigger
 
 LOGGER = "triggers.selectors.compiler"
 

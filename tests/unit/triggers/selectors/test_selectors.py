@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from history.errors import ConfigurationError
-from history.message import Message
+from history import ConfigurationError, Message
 from triggers.selectors import Reading, Selector, SelectorError
 from triggers.selectors.parsing.parser import MAX_DEPTH
 

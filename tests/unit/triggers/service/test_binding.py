@@ -11,11 +11,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from sqlalchemy import Connection
 
-from history.errors import ConfigurationError
-from history.message import Message, Uuid
+from history import ConfigurationError, Message, Uuid
+from triggers import BodyInvalidError, Delivery, FatalError
 from triggers.service.binding import Binding
-from triggers.service.delivery import Delivery
-from triggers.service.failures import BodyInvalidError, FatalError
 
 DELIVERY = Delivery(uuid="u-1", fence=7, attempt=2, trigger_name="book", delivery_count=3)
 
@@ -30,7 +28,6 @@ AS_JSON = '{"id": "o-1", "amount": 2.5}'
 
 
 def call(service: Callable[..., object], body: bytes | str | JsonValue) -> object:
-    """Call a service as the pipeline does."""
     positional, named = Binding(service).arguments(Message(body=body, uuid=Uuid("u-1")), DELIVERY)
     return service(*positional, **named)
 
@@ -40,12 +37,10 @@ def given(*arguments: object) -> tuple[object, ...]:
 
 
 def of_one(service: Callable[[Any], object]) -> Callable[..., object]:
-    """Type a function that has no annotations at runtime."""
     return service
 
 
 def of_three(service: Callable[[Any, Any, Any], object]) -> Callable[..., object]:
-    """Type a function that has no annotations at runtime."""
     return service
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
+from history import EntryOutcome, Message, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.message import Message
 from history.shell import TaskShell, ThreadShell
 from history.support.rendering import LONGEST_TEXT, LONGEST_TRACE
 from tests.unit.helpers.given_up import event
@@ -24,15 +23,9 @@ from tests.unit.helpers.in_memory import (
     started_by_another,
     state_of,
 )
-from tests.unit.triggers.service.hostile_exceptions import (
-    MaskedError,
-    hostile_errors,
-    is_storable,
-)
-from triggers import on_retrieval_failure
-from triggers.detection.table import Status
+from tests.unit.triggers.service.hostile_exceptions import MaskedError, hostile_errors, is_storable
+from triggers import Retry, Status, TransientError, on_retrieval_failure
 from triggers.events import publish
-from triggers.service.failures import Retry, TransientError
 
 HOSTILE = [pytest.param(place, id=type.__repr__(type(one))) for place, one in enumerate(hostile_errors())]
 

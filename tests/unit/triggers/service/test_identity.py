@@ -5,13 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from history import MemoryHistory
+from history import ConfigurationError, MemoryHistory, Parked
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.store.parking import Parked
 from resolvers import Resolution
-from triggers import Cause, Delivery, Joined, Message, Outcome, Status, on_retrieval_failure, trigger
-from triggers.declaration.trigger import Trigger
+from triggers import Cause, Delivery, Joined, Message, Outcome, Status, Trigger, on_retrieval_failure, trigger
 from triggers.operations.running import run_parked
 from triggers.providers.outgoing import compose_reply
 

@@ -8,15 +8,15 @@ from datetime import timedelta
 import pytest
 
 import triggers
-from history.entry import Fence
-from history.errors import (
+from history import (
     ConfigurationError,
     DoubtlessError,
+    Fence,
     HistoryUnavailableError,
     MissingExtraError,
     UnavailableError,
 )
-from history.store.joining import JoinPart
+from history.store import JoinPart
 from history.support.rendering import class_of
 from triggers import Delivery, Message, Outcome, Retry, Status
 

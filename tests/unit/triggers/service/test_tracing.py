@@ -15,11 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
-from history.message import Message, Uuid
-from triggers import CARD_NUMBERS, Producer, trigger
-from triggers.consumer import Consumer
+from history import ConfigurationError, MemoryHistory, Message, Uuid
+from triggers import CARD_NUMBERS, Consumer, Producer, trigger
 from triggers.providers.memory import MemoryProvider
 from triggers.service import tracing
 

@@ -6,8 +6,7 @@ import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from pyspark.sql import types as t
 
-from history.errors import ConfigurationError
-from triggers import Message, trigger
+from triggers import ConfigurationError, Message, trigger
 from triggers.spark import foreach_batch
 from triggers.spark.rows.arrow import BrokenText, OddArrowRow, OutOfRange, rows_of
 from triggers.spark.rows.columns import check_columns

@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
+from history import Entry, EntryOutcome, MemoryHistory, State
 from history.bridge import drive
-from history.entry import Entry, EntryOutcome, State
-from history.memory import MemoryHistory
 from history.store import BatchOwner
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk

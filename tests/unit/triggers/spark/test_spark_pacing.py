@@ -7,9 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from history import MemoryHistory
+from history import ConfigurationError, MemoryHistory
 from history.bridge import drive
-from history.errors import ConfigurationError
 from triggers import Message, trigger
 from triggers.spark.row_service.running import CallPace, check_pace, paced
 

@@ -38,7 +38,6 @@ class Sample:
 
 
 def book(order: dict[str, Any]) -> None:
-    """Stand for a service whose effect is in ``LEDGER``."""
     LEDGER.record(order["id"])
 
 
@@ -59,7 +58,6 @@ def says_duplicate(uuid: str, trigger_name: str, message: Message) -> Resolution
 
 
 def made(service: Callable[..., Any], **options: Any) -> Any:
-    """Decorate a function as a user would."""
     given: dict[str, Any] = {"name": "sample", **options}
     return trigger("orders", **given)(service)
 

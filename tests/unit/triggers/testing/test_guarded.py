@@ -15,8 +15,7 @@ import dramatiq
 from dramatiq.brokers.stub import StubBroker
 from taskiq import InMemoryBroker
 
-from history import MemoryHistory
-from history.errors import ConfigurationError
+from history import ConfigurationError, MemoryHistory
 from resolvers import Resolution
 from triggers import Message, trigger
 from triggers.guards import protect, running

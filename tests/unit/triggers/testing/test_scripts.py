@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from history.errors import ConfigurationError
 from tests.unit.triggers.testing.planted import LEDGER, ORDER, book, looks, made
-from triggers import Message
+from triggers import ConfigurationError, Message
 from triggers.testing import exactly_once, scripts
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from history.errors import ConfigurationError
-from history.message import Message
-from resolvers.resolution import Resolution, Resolved
+from history import ConfigurationError, Message
+from resolvers import Resolution, Resolved
 from tests.fixtures.proof import Proved
 from tests.unit.triggers.testing.planted import KINDS, LEDGER, ORDER, Sample, book, looks, made
 from triggers.testing import exactly_once
@@ -133,11 +132,7 @@ def test_effects_that_the_run_before_has_left_are_refused(
 
     with pytest.raises(ConfigurationError, match=r"reset: .*; give a function that brings back"):
         exactly_once(
-            made(books),
-            [ORDER],
-            effects=lambda: booked.read_text().splitlines(),
-            reset=reset,
-            crashes=1,
+            made(books), [ORDER], effects=lambda: booked.read_text().splitlines(), reset=reset, crashes=1
         )
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from history.errors import ConfigurationError
-from triggers import Message, trigger
+from triggers import ConfigurationError, Message, trigger
 from triggers.testing import Effects, exactly_once
 
 pytestmark = pytest.mark.slow

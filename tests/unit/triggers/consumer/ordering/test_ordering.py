@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from history import ConfigurationError, HistoryUnavailableError, MemoryHistory, Uuid
 from history.bridge import drive
-from history.errors import ConfigurationError, HistoryUnavailableError
-from history.memory import MemoryHistory
-from history.message import Uuid
 from tests.fixtures.waiting import eventually
 from tests.unit.helpers.in_memory import Clock, Effects, made
 from triggers import Message, trigger
@@ -40,7 +38,6 @@ class Server:
         self.clock.now += timedelta(**duration)
 
     def is_held(self) -> bool:
-        """Whether anybody is presumed active."""
         entry = drive(self.store.lookup(NAME, [ACTIVE_CONSUMER]))[0]
         return entry is not None and entry.lease_alive
 

@@ -4,15 +4,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from history import EntryOutcome, MemoryHistory, Message, Parked, State, Uuid
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.memory import MemoryHistory
-from history.message import Message, Uuid
-from history.store.joining import Period
-from history.store.parking import Parked
+from history.store import Period
 from tests.unit.helpers.in_memory import NO_FILE, Clock
-from triggers.declaration.decorator import Trigger, trigger
-from triggers.pipeline.joining.composite import Joined
+from triggers import Joined, Trigger, trigger
 from triggers.pipeline.joining.pipeline import JoiningPipeline
 
 NAME = "ship"
@@ -27,14 +23,12 @@ class Bench:
         self.history = MemoryHistory(clock=self.clock)
 
     def trigger(self, service: Callable[..., Any], **settings: Any) -> Trigger[..., Any]:
-        """Make a trigger of two destinations."""
         given: dict[str, Any] = {"name": NAME, "history": self.history, "join": "all"}
         given |= {"local_parking_file": NO_FILE, **settings}
         made: Trigger[..., Any] = trigger(DESTINATIONS, **given)(service)
         return made
 
     def later(self, **duration: float) -> None:
-        """Turn the clock."""
         self.clock.now += timedelta(**duration)
 
     def state_of(self, uuid: str) -> State | EntryOutcome | None:
@@ -44,7 +38,6 @@ class Bench:
 
     @property
     def parked(self) -> list[Parked]:
-        """What is parked."""
         return list(drive(self.history.parking.list(trigger=NAME)))
 
     @property
@@ -67,7 +60,6 @@ class Runs:
 
 
 def sent(uuid: str, place: str = "orders", activation: str | None = "a", body: Any = None) -> Message:
-    """Make a message for a join."""
     properties: dict[str, Any] = {} if activation is None else {"activation": activation}
     body = {"of": uuid} if body is None else body
     return Message(body=body, uuid=Uuid(uuid), destination=place, properties=properties)
@@ -93,5 +85,4 @@ def no_pause(_: float) -> None:
 
 
 def both_bodies(order: Any, payment: Any) -> object:
-    """A service of two parameters."""
     return order, payment

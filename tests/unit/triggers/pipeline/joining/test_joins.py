@@ -8,15 +8,13 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
+from history import ConfigurationError, MemoryHistory
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.memory import MemoryHistory
 from tests.unit.helpers.in_memory import NO_FILE, Effects, message
 from tests.unit.triggers.pipeline.joining.joining import Bench, both_bodies, sent
-from triggers import Delivery, Joined, Message, trigger
+from triggers import BodyInvalidError, Delivery, Joined, Message, trigger
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.providers.memory import MemoryProvider
-from triggers.service.failures import BodyInvalidError
 
 
 class Order(BaseModel):

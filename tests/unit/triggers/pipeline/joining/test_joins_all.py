@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
+from history import EntryOutcome, HistoryUnavailableError, ParkedKind, State
 from history.bridge import drive
-from history.entry import EntryOutcome, State
-from history.errors import HistoryUnavailableError
-from history.store.joining import Added
-from history.store.parking import ParkedKind
-from resolvers.resolution import Resolution
+from history.store import Added
+from resolvers import Resolution
 from tests.unit.helpers.in_memory import Effects
 from tests.unit.triggers.pipeline.joining.joining import (
     NAME,
@@ -22,10 +20,19 @@ from tests.unit.triggers.pipeline.joining.joining import (
     sent,
     sweep,
 )
-from triggers import Cause, Joined, Message, Outcome, Retry, Status, TransientError
+from triggers import (
+    Cause,
+    Joined,
+    Message,
+    NoActivationError,
+    Outcome,
+    PlaceTakenError,
+    Retry,
+    Status,
+    TransientError,
+)
 from triggers.detection.table import Status as Verdict
 from triggers.operations.running import run_parked
-from triggers.pipeline.joining.parts import NoActivationError, PlaceTakenError
 
 
 class TestKeeping:
@@ -124,7 +131,6 @@ class TestKeeping:
         add = joining.add
 
         async def late(trigger: str, part: Any, terms: Any, hold: Any) -> Added:
-            """Meanwhile somebody else takes the message over."""
             await bench.history.take_over(NAME, "o", "another", None, part.fence)
             return await add(trigger, part, terms, hold)
 
@@ -146,7 +152,6 @@ class TestKeeping:
         add = joining.add
 
         async def late(trigger: str, part: Any, terms: Any, hold: Any) -> Added:
-            """Meanwhile somebody else keeps its copy."""
             monkeypatch.setattr(joining, "add", add)
             kept.append(ship.handle(sent("o")))
             return await add(trigger, part, terms, hold)

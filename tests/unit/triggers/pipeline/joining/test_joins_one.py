@@ -4,12 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from history.entry import EntryOutcome, State
-from history.errors import HistoryUnavailableError
+from history import EntryOutcome, HistoryUnavailableError, State
 from tests.unit.helpers.in_memory import Effects
 from tests.unit.triggers.pipeline.joining.joining import Bench, no_pause, sent
-from triggers import Status, TransientError
-from triggers.pipeline.joining.parts import NoActivationError
+from triggers import NoActivationError, Status, TransientError
 
 
 def test_the_first_of_an_activation_runs_and_the_others_are_discarded() -> None:

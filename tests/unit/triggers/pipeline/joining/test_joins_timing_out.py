@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
+from history import EntryOutcome, HistoryUnavailableError, ParkedKind
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.errors import HistoryUnavailableError
-from history.store.joining import PeriodState
-from history.store.parking import ParkedKind
+from history.store import PeriodState
 from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, Runs, sent, sweep
 from triggers import Cause, Status, on_retrieval_failure
 from triggers.operations.running import run_parked

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from history import EntryOutcome, MemoryHistory, Message, Parked, ParkedKind
 from history.bridge import drive
-from history.entry import EntryOutcome
-from history.memory import MemoryHistory
-from history.message import Message
-from history.store.parking import Parked, ParkedKind
 from triggers.pipeline.parking import sweep as sweeping
 from triggers.pipeline.parking.sweep import close_settled, sweep
 

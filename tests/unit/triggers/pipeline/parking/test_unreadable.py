@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from history import MemoryHistory, Parked, ParkedKind
 from history.bridge import drive
-from history.memory import MemoryHistory
-from history.store.parking import Parked, ParkedKind
 from triggers.pipeline.parking.lot import LARGE, MOST_BYTES, MOST_FIELDS, ParkingLot, park_raw
-from triggers.providers.provider import Unreadable
+from triggers.providers import Unreadable
 
 
 class SmallLot(ParkingLot):

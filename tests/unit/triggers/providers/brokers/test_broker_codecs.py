@@ -12,17 +12,15 @@ from hypothesis import strategies as some
 from proton import Message as ProtonMessage
 from proton import symbol
 
-from history.errors import ConfigurationError
+from history import ConfigurationError, Message
 from history.json_text import JsonText
-from history.message import Message
 from tests.hostile import over_amqp
 from tests.hostile.content import dice_of
+from triggers.providers import Arrival, UndecodableError, read
 from triggers.providers.amqp import codec as amqp_codec
 from triggers.providers.brokers.codec import decode_body
-from triggers.providers.brokers.delivery import UndecodableError, read
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.provider import Arrival
 from triggers.providers.rabbitmq import codec as rabbitmq_codec
 from triggers.providers.rabbitmq.frames import Packer, driver, properties_of, unpacked
 from triggers.providers.rabbitmq.settings import RabbitmqSettings, arguments_of
@@ -63,7 +61,6 @@ def through_0_9_1(message: Message, **told: Any) -> Message:
 
 
 def through_1_0(message: Message) -> Message:
-    """Encode and decode, through proton's bytes."""
     origin = amqp_codec.AmqpOrigin(destination="orders", profile=AMQP_QUORUM)
     return amqp_codec.decode(amqp_codec.encode(message), origin)
 

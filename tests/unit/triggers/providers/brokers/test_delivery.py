@@ -7,16 +7,9 @@ from pathlib import Path
 import pytest
 
 import triggers.providers
-from history.message import Message
+from triggers import Message, ProviderUnavailableError
+from triggers.providers import NO_LIMITS, Arrival, Limits, Received, Unreadable
 from triggers.providers.brokers.delivery import MOST_WORDS, UndecodableError, read
-from triggers.providers.provider import (
-    NO_LIMITS,
-    Arrival,
-    Limits,
-    ProviderUnavailableError,
-    Received,
-    Unreadable,
-)
 
 
 class MuteError(Exception):

@@ -3,7 +3,7 @@
 import pytest
 
 from history.bridge import drive
-from history.errors import ConfigurationError
+from triggers import ConfigurationError, open_provider
 from triggers.configuration.hiding import hidden
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.provider import Kafka
@@ -15,7 +15,6 @@ from triggers.providers.kafka.settings import (
     sharing,
     transacting,
 )
-from triggers.providers.opening import open_provider
 
 #: URLs that leave to us how soon a full queue is looked at again, and that say it.
 WAITS = ["kafka://one", "kafka://one?fetch.queue.backoff.ms=500"]

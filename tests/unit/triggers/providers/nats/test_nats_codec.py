@@ -6,14 +6,7 @@ import pytest
 
 from history.message import Message, Uuid
 from triggers.providers.brokers.delivery import UndecodableError
-from triggers.providers.nats.codec import (
-    NatsDelivered,
-    decode,
-    delivered,
-    encode,
-    letter_of,
-    raw_fields,
-)
+from triggers.providers.nats.codec import NatsDelivered, decode, delivered, encode, letter_of, raw_fields
 
 STORED = 1_700_000_000_123_456_789
 

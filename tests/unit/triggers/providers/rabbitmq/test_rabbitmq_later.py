@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from history.errors import ConfigurationError
-from history.message import Message
+from history import ConfigurationError, Message
 from triggers.providers.rabbitmq.later import LONGEST, DelaySlot, slots_of
 
 NOW = datetime(2026, 3, 1, 12, 30, 15, 123_000, tzinfo=UTC)

@@ -43,10 +43,7 @@ UNREADABLE: dict[str, tuple[dict[bytes, bytes], str]] = {
     "long id": ({b"body": b"x", b"JMSMessageID": b"u" * (LONGEST + 1)}, "JMSMessageID"),
     "long header": ({b"body": b"x", b"JMSType": b"t" * (LONGEST + 1)}, "JMSType"),
     "long property": ({b"body": b"x", b"colour": b"r" * MOST_IN_PROPERTIES}, "properties"),
-    "long properties": (
-        {b"body": b"x", **{b"colour %d" % n: b"r" * 3000 for n in range(100)}},
-        "properties",
-    ),
+    "long properties": ({b"body": b"x", **{b"colour %d" % n: b"r" * 3000 for n in range(100)}}, "properties"),
     "property that is no scalar": ({b"body": b"x", b"properties": b'{"a": [1]}'}, "properties"),
 }
 
@@ -138,8 +135,7 @@ scalar = some.none() | some.booleans() | some.integers() | some.floats(allow_nan
 
 
 @given(
-    properties=some.dictionaries(names, scalar),
-    body=some.binary() | texts | some.dictionaries(texts, scalar),
+    properties=some.dictionaries(names, scalar), body=some.binary() | texts | some.dictionaries(texts, scalar)
 )
 def test_any_properties_and_body_come_back(properties: dict[str, object], body: object) -> None:
     sent = Message.model_validate({"body": body, "properties": properties})

@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from history.errors import ConfigurationError
-from triggers.providers.opening import open_provider
+from triggers import ConfigurationError, open_provider
 from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.settings import SqlJmsSettings
 

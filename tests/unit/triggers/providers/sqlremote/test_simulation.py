@@ -14,8 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from history.store import watermark
-from history.store.watermark import Offset, Outgoing
+from history.store import Offset, Outgoing, watermark
 from tests.fixtures.scale import sized
 from tests.unit.triggers.providers.sqlremote.site import Site, pair
 from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, always_arrives, seeded_fates

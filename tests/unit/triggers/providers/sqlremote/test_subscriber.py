@@ -348,11 +348,7 @@ class TestTheInbox:
         link.read(BC)
 
         turn = sub.receive(
-            link.subscriber,
-            message("(1-0000942712-0001119170-0)"),
-            "new",
-            now=NOW,
-            settings=link.receiving,
+            link.subscriber, message("(1-0000942712-0001119170-0)"), "new", now=NOW, settings=link.receiving
         )
 
         assert only(turn.actions, Delete) == [Delete(("m0",))]

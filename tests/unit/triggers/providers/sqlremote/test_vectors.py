@@ -8,8 +8,7 @@ L is stored with the work (V13, V20), whose decisions are here.
 
 from dataclasses import replace
 
-from history.store import watermark
-from history.store.watermark import Incoming, Offset, Outgoing, Watermark
+from history.store import Incoming, Offset, Outgoing, Watermark, watermark
 from tests.unit.triggers.providers.sqlremote.bench import (
     EPOCH,
     LATER_EPOCH,

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from history.message import Message, Uuid
-from triggers.providers.brokers.delivery import UndecodableError
-from triggers.providers.provider import Limits
+from history import Message, Uuid
+from triggers.providers import Limits, UndecodableError
 from triggers.providers.sqs.codec import Attributes, SqsDelivered, decode, encode, letter_of
 
 ALLOWED = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
