@@ -1,5 +1,7 @@
 """How long each page of the dashboard takes with 100,000 parked messages, also while they are counted.
 
+Then what each page costs while nothing is counted: processor time, and statements.
+
 ``python -m benchmarks.dashboard [STORE ...] [--parked COUNT] [--entries COUNT]``: on a SQLite file, and on
 private servers of Redis and PostgreSQL. Their history also remembers five million messages.
 """
@@ -12,7 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,7 @@ from pathlib import Path
 import httpx
 import psycopg
 
+from benchmarks.costs import Cost, Meter, of_redis, of_sql
 from history import HistoryStore, open_history
 from history.beside.charts import Step, charts_of
 from history.bridge import drive
@@ -31,6 +34,7 @@ from history.store.parking import Evidence, Parked, ParkedKind
 from triggers.dashboard import Access, Role, Token, create_app
 from triggers.dashboard.command import keep_what_is_loaded
 from triggers.dashboard.operations import Operations
+from triggers.dashboard.pulse import FRESH
 from triggers.dashboard.rendering import load_templates
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
@@ -55,6 +59,9 @@ ERRORS, HOSTS = 300, 40
 #: For how long pages are opened, one after the other, in seconds.
 SECONDS = 15.0
 
+#: How many times the costs of a page are measured.
+TIMES = 8
+
 ALWAYS = (
     *("/", "/parked", "/triggers", "/trigger?name=book-1", "/decisions", "/story?uuid=order-1"),
     *("/failures", "/providers", "/spark", "/metrics"),
@@ -71,35 +78,42 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=ENTRIES, metavar="COUNT")
     given = parser.parse_args()
     for title in given.stores or STORES:
-        with tempfile.TemporaryDirectory() as name, served(title, Path(name)) as url:
-            asyncio.run(measure(title, url, given.parked, given.entries))
+        with tempfile.TemporaryDirectory() as name, served(title, Path(name)) as (url, meter):
+            prepare(title, url, given.parked, given.entries)
+            asyncio.run(measure(title, url, meter, given.parked))
 
 
 @contextmanager
-def served(title: str, folder: Path) -> Generator[str]:
-    """Yield the URL of an empty history, which is there until the end."""
-    match title:
-        case "SQLite":
-            yield f"sqlite:///{folder}/history.db"
-        case "Redis":
-            with RedisServer(folder) as server:
-                yield server.url
-        case "PostgreSQL":
-            folder.chmod(0o755)  # for the user that runs the server
-            with PostgresServer(folder) as postgres:
-                yield postgres.url
-        case _:
-            raise SystemExit(f"{title} is none of {', '.join(STORES)}")
+def served(title: str, folder: Path) -> Generator[tuple[str, Meter]]:
+    """Yield the URL of an empty history, which is there until the end, and a meter of what it costs."""
+    with ExitStack() as stack:
+        match title:
+            case "SQLite":
+                yield f"sqlite:///{folder}/history.db", Meter(stack.enter_context(of_sql()))
+            case "Redis":
+                server = stack.enter_context(RedisServer(folder))
+                yield server.url, Meter(of_redis(server.url), server.pid)
+            case "PostgreSQL":
+                folder.chmod(0o755)  # for the user that runs the server
+                postgres = stack.enter_context(PostgresServer(folder))
+                yield postgres.url, Meter(stack.enter_context(of_sql()), postgres.pid)
+            case _:
+                raise SystemExit(f"{title} is none of {', '.join(STORES)}")
 
 
-async def measure(title: str, url: str, count: int, entries: int) -> None:
-    """Open each page again and again, and print how long it took."""
-    store = open_history(url)
-    began = time.perf_counter()
+def prepare(title: str, url: str, count: int, entries: int) -> None:
+    """Fill a history."""
+    store, began = open_history(url), time.perf_counter()
     remember(url, store, entries)
     fill(store, count)
     draw(store)
-    print(f"{title}: filled in {time.perf_counter() - began:.0f} s")
+    drive(store.close())
+    print(f"{title}: filled in {time.perf_counter() - began:.0f} s", flush=True)
+
+
+async def measure(title: str, url: str, meter: Meter, count: int) -> None:
+    """Open each page again and again, and print how long it took and what it cost."""
+    store = open_history(url)
     token = Token.drawn("somebody", Role.ADMIN)
     app = create_app(url, access=Access(tokens=[token]), store=store)
     operations: Operations = app.state.operations
@@ -123,6 +137,9 @@ async def measure(title: str, url: str, count: int, entries: int) -> None:
             await asyncio.sleep(0.2)
         print(f"{title}: {SECONDS:.0f} s, while they are counted again:")
         show(worst)
+        await until_counted(operations)
+        print(f"{title}: what a page costs: processor time here and in the server in ms, and statements:")
+        await costs(browser, pages, meter)
     operations.close()
     drive(store.close())
 
@@ -143,6 +160,26 @@ def show(times: dict[str, list[float]]) -> None:
         numbers = (statistics.median(found), most, max(found))
         mark = "*" if most > LONGEST else " "
         print(f" {mark}", *(f"{number * 1000:6.0f}" for number in numbers), f" {path}", flush=True)
+
+
+async def until_counted(operations: Operations) -> None:
+    """Wait until the parked messages were just counted: then they are not counted for a while."""
+    before = operations.surveyor.latest().made_at
+    while operations.surveyor.latest().made_at == before:  # noqa: ASYNC110  (a thread counts)
+        await asyncio.sleep(0.1)
+
+
+async def costs(browser: httpx.AsyncClient, paths: Sequence[str], meter: Meter) -> None:
+    """Open each page some times, each time as the first page since a while, and print the mean cost."""
+    for path in paths:
+        spent = Cost()
+        for _ in range(TIMES):
+            await asyncio.sleep(FRESH)
+            before = meter.read()
+            await browser.get(path)
+            spent += meter.since(before)
+        numbers = [f"{1000 * seconds / TIMES:6.1f}" for seconds in (spent.here, spent.server)]
+        print("  ", *numbers, f"{spent.statements / TIMES:6.1f}", f" {path}", flush=True)
 
 
 def remember(url: str, store: HistoryStore, entries: int) -> None:

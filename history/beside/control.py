@@ -5,7 +5,7 @@ reports that it deletes, in one step. These records do not belong to a trigger, 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 from uuid import uuid4
 
@@ -34,7 +34,6 @@ from history.store.records import (
     Put,
     Record,
     Records,
-    all_records,
     is_done,
 )
 from history.store.times import milliseconds_of
@@ -114,11 +113,10 @@ class RecordedControl:
 
     async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
         """Return everything known."""
-        now = await self._records.now()
-        former, reports = await self._read()
-        orders = _orders(await self._all(COMMANDS))
+        now, (former, reports, commands) = await self._records.view(NO_TRIGGER, [FORMER, REPORTS, COMMANDS])
+        orders = _orders(commands)
         beats = sorted(_beats(reports), key=lambda beat: (beat.report.trigger, beat.report.consumer))
-        sums = _sums(former.values(), beats)
+        sums = _sums(former, beats)
         return Overview(
             now=now,
             beats=[beat for beat in beats if now - beat.beat_at <= silence and not beat.report.leaving],
@@ -130,7 +128,7 @@ class RecordedControl:
     async def clear(self, *, trigger: str | None = None) -> None:
         """Take the counts of all stored reports from the sums; begin again if another client changed one."""
         for _ in range(ATTEMPTS):
-            former, reports = await self._read()
+            _, former, reports = await self._read()
             beats = _beats(reports)
             known, said = _sums(former.values(), beats), _sums([], beats)
             sums = {name: Counts() - said.get(name, Counts()) for name in known if trigger in {None, name}}
@@ -140,8 +138,8 @@ class RecordedControl:
 
     async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
         """Delete old reports; if another client sweeps now, leave some of them to it."""
-        least, swept = await self._records.now() - silence, 0
-        former, reports = await self._read()
+        now, former, reports = await self._read()
+        least, swept = now - silence, 0
         old = [record for record in reports if record.at < least]
         for key in {record.key[:DIGEST_SIZE] for record in old}:
             mine = [record for record in old if record.key.startswith(key)]
@@ -151,18 +149,10 @@ class RecordedControl:
                 swept += len(mine)
         return swept
 
-    async def _all(self, kind: Kind) -> Sequence[Record]:
-        return await all_records(self._records, NO_TRIGGER, kind)
-
-    async def _read(self) -> tuple[Mapping[bytes, Record], Sequence[Record]]:
-        """Return the counts of former consumers, by key, and all reports, as they were at one instant."""
-        former = await self._all(FORMER)
-        for _ in range(ATTEMPTS):
-            reports, again = await self._all(REPORTS), await self._all(FORMER)
-            if former == again:  # nobody has swept meanwhile
-                return {record.key: record for record in former}, reports
-            former = again
-        raise _others("reading the reports of consumers")
+    async def _read(self) -> tuple[datetime, Mapping[bytes, Record], Sequence[Record]]:
+        """Return an instant, the counts of former consumers by their keys, and all reports then."""
+        now, (former, reports) = await self._records.view(NO_TRIGGER, [FORMER, REPORTS])
+        return now, {record.key: record for record in former}, reports
 
     async def _make(self, changes: Sequence[Change]) -> bool:
         return is_done(changes, await self._records.apply(NO_TRIGGER, changes))

@@ -34,6 +34,7 @@ _ANY, _NOT_NEWER, _FOLLOWS = Expects.ANY, Expects.NOT_NEWER, Expects.FOLLOWS
 
 #: The two forms of records. All bytes may be in a key and in a value.
 _ALONE, _LISTED = Kind("alone"), Kind("listed", listed=True)
+_OTHER = Kind("other", listed=True)
 _KEY, _OTHER_KEY = b"\x00\xff key", b"\x00\xff key 2"
 _LOG = Log("lines")
 
@@ -252,6 +253,24 @@ class RecordContract:
         assert await records.page(f"{TRIGGER}-2", _LISTED) == []
         for limit in (3, 5, 500):
             assert await all_records(records, TRIGGER, _LISTED, limit=limit) == kept[::-1]
+
+    async def test_a_view_has_all_records_of_some_kinds(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        kept = [Record(b"%d\xff" % number, b"x") for number in range(5)]
+        others = [Record(_KEY, b"\x00y", _GREAT)]
+        await _records(store).apply(TRIGGER, [Put(_LISTED, record) for record in kept])
+        await _records(store).apply(TRIGGER, [Put(_OTHER, record) for record in others])
+
+        seen = await _records(another).view(TRIGGER, [_OTHER, Kind("none", listed=True), _LISTED])
+        empty = await _records(another).view(f"{TRIGGER}-2", [_LISTED, _OTHER])
+
+        assert seen.records == [others, [], kept[::-1]]
+        assert [record.at for record in seen.records[2]] == [
+            record.at for record in await _records(store).page(TRIGGER, _LISTED)
+        ]
+        assert empty.records == [[], []]
+        assert seen.at <= empty.at <= await _records(store).now()
 
     async def test_listed_records_are_deleted_from_key_to_key(self, store: HistoryStore) -> None:
         records, kept = _records(store), [Record(b"%d" % number, b"x") for number in range(6)]

@@ -2,7 +2,7 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -19,6 +19,7 @@ from history.store.records import (
     LogPage,
     Put,
     Record,
+    View,
     end_of,
     is_done,
     wrong_cursor,
@@ -113,9 +114,20 @@ class MemoryRecords:
         """Return some records, the greatest key first."""
         with self._lock:
             now, end = self._clock(), before or end_of(prefix)
-            keys = sorted((key for key in self._kept[trigger, kind] if prefix <= key < end), reverse=True)
-            held = (self._held(trigger, kind, key, now) for key in keys)
-            return list(islice((record for record in held if record is not None), limit))
+            held = self._listed(trigger, kind, now)
+            return list(islice((one for one in held if prefix <= one.key < end), limit))
+
+    async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
+        """Return all records of some kinds, under one lock."""
+        with self._lock:
+            now = self._clock()
+            return View(now, [list(self._listed(trigger, kind, now)) for kind in kinds])
+
+    def _listed(self, trigger: str, kind: Kind, now: datetime) -> Iterator[Record]:
+        """Yield the records of a kind, the greatest key first."""
+        keys = sorted(self._kept[trigger, kind], reverse=True)
+        held = (self._held(trigger, kind, key, now) for key in keys)
+        return (record for record in held if record is not None)
 
     async def log(
         self,

@@ -15,7 +15,7 @@ from history.store.records import NO_TRIGGER
 #: Scripts, by the beginnings of their names; all other scripts are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: ("parking/",),
-    Capability.CONTROL: ("records/apply",),
+    Capability.CONTROL: ("records/apply", "records/view"),
     Capability.UPKEEP: ("entries/purge",),
     Capability.JOINING: ("joining/", "records/apply"),
     Capability.RESULTS: ("records/apply",),

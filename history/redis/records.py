@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from operator import attrgetter
 from typing import Any, assert_never
 
 from history.redis.connection.client import PAGE, RedisClient, keys_of
@@ -22,6 +23,7 @@ from history.store.records import (
     LogPage,
     Put,
     Record,
+    View,
     end_of,
     wrong_cursor,
 )
@@ -101,6 +103,12 @@ class RedisRecords:
         read = partial(self._redis.client.zrevrangebylex, names, end, b"[" + prefix, start=0, num=limit)
         keys: Sequence[bytes] = await self._redis.call(f"reading records ({kind.name})", read)
         return [record for record in await self.get(trigger, kind, keys) if record is not None]
+
+    async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
+        """Return all records of some kinds, with one script."""
+        names = [kind.name.encode() for kind in kinds]
+        now, *found = await self._scripts[trigger].run("records/view", names)
+        return View(instant(now), [_newest_first(pairs) for pairs in found])
 
     async def log(
         self,
@@ -196,6 +204,12 @@ def _answer(change: Change, reply: int | bytes) -> Record | None:
     if isinstance(reply, int):
         return replace(change.record, at=instant(reply))
     return _record(change.record.key, reply)
+
+
+def _newest_first(pairs: Sequence[bytes]) -> Sequence[Record]:
+    """Return the records of a hash, the greatest key first."""
+    held = map(_record, pairs[::2], pairs[1::2])
+    return sorted((one for one in held if one is not None), key=attrgetter("key"), reverse=True)
 
 
 def _record(key: bytes, text: bytes) -> Record | None:

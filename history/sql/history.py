@@ -449,7 +449,8 @@ class SqlHistory(SingleVerbs, KeepsBeside):
 
     async def triggers(self) -> Sequence[str]:
         """Name the triggers with entries or decisions."""
-        return await self._database.run("listing triggers", known_triggers)
+        look = partial(known_triggers, decides=self._parking.is_ready)
+        return await self._database.run("listing triggers", look)
 
     async def close(self) -> None:
         """Close the connections, unless the caller owns the engine."""

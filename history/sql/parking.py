@@ -60,13 +60,19 @@ class SqlParking:
         self.database = database
         self.cipher = cipher
         self._none_older_until = 0.0
-        self._run = AddedTables(
+        self._tables = AddedTables(
             database,
             look=_exist,
             make=partial(make_tables, tables=PARKING_TABLES),
             looking="looking for the labels of parked messages",
             creating="creating the labels of parked messages",
-        ).run
+        )
+        self._run = self._tables.run
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its tables are known to exist."""
+        return self._tables.is_ready
 
     async def park(self, parked: Sequence[Parked]) -> None:
         """Park messages, all or none."""
@@ -149,7 +155,9 @@ class SqlParking:
 
     async def count(self, *, trigger: str | None = None) -> int:
         """Count the parked messages."""
-        count = partial(fetch, statement=statements.COUNT, trigger=trigger)
+        count = partial(fetch, statement=statements.COUNT)
+        if trigger is not None:
+            count = partial(fetch, statement=statements.COUNT_OF_ONE, trigger=trigger)
         ((found,),) = await self._run("counting parked messages", count)
         return int(found)
 
@@ -170,11 +178,10 @@ class SqlParking:
         return DecisionPage(records, str(rows[-1].number) if len(rows) == limit else None)
 
 
-async def known_triggers(connection: AnyConnection) -> Sequence[str]:
-    """Name the triggers with entries or decisions."""
-    rows = [*await fetch(connection, TRIGGERS)]
-    if await table_exists(connection, DECISIONS):
-        rows += await fetch(connection, statements.DECIDED_TRIGGERS)
+async def known_triggers(connection: AnyConnection, *, decides: bool) -> Sequence[str]:
+    """Name the triggers with entries or decisions; ``decides``: the table of decisions exists."""
+    decides = decides or await table_exists(connection, DECISIONS)
+    rows = await fetch(connection, statements.KNOWN_TRIGGERS if decides else TRIGGERS)
     return sorted({name for (name,) in rows if isinstance(name, str)})  # another cell is spoilt
 
 

@@ -1,5 +1,6 @@
 """Records and logs in a SQL database, beside the document history."""
 
+import json
 import re
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ from history.sql.statements.records import (
     SAVE,
     TRIM,
     UNDO,
+    VIEW,
     lines_of,
     parameters,
 )
@@ -46,6 +48,7 @@ from history.store.records import (
     LogPage,
     Put,
     Record,
+    View,
     end_of,
     wrong_cursor,
 )
@@ -150,6 +153,16 @@ class SqlRecords:
         end = end_of(prefix) if before is None else before
         rows = await self._rows(PAGE, trigger=trigger, kind=kind.name, first=prefix, end=end, limit=limit)
         return list(map(_record, rows))
+
+    async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
+        """Return all records of some kinds, with one statement."""
+        names: Any = [kind.name for kind in kinds]
+        if self.database.dialect is Dialect.SQLITE:
+            names = json.dumps(names)
+        rows = await self._rows(VIEW, trigger=trigger, kinds=names)
+        held = [row for row in rows if row.kind is not None]  # without any, one row has the time
+        of_kinds = [[_record(row) for row in held if row.kind == kind.name] for kind in kinds]
+        return View(instant(rows[0].now), of_kinds)
 
     async def log(
         self,

@@ -125,6 +125,13 @@ class LogPage(NamedTuple):
     cursor: str | None
 
 
+class View(NamedTuple):
+    """All records of some kinds, the greatest key first, as they were at one instant of the store's clock."""
+
+    at: datetime
+    records: Sequence[Sequence[Record]]
+
+
 class Records(Protocol):
     """Keeps records and logs. Every call may be sent twice.
 
@@ -156,6 +163,10 @@ class Records(Protocol):
         self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
     ) -> Sequence[Record]:
         """Return some records of a ``listed`` kind, greatest key first; ``before``: only smaller keys."""
+        ...
+
+    async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
+        """Return all records of some ``listed`` kinds, as they were at one instant."""
         ...
 
     async def log(

@@ -253,10 +253,10 @@ MUTANTS = (
         f"{_STORES}::test_the_first_that_asks_again_has_no_more_time[memory]",
     ),
     Mutant(
-        _CONTROL,
-        "if former == again:",
-        "if True:",
-        f"{_OVERTAKEN}::test_an_overview_that_a_sweep_overtakes_shows_each_count_once",
+        "history/redis/lua/records/view.lua",
+        "do reply[index + 1]",
+        "do reply[2]",
+        f"{_STORES}::test_a_view_has_all_records_of_some_kinds[redis]",
     ),
     Mutant(
         _DECIDE,

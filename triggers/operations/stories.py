@@ -34,14 +34,15 @@ def stories(
     judging: Callable[[str], Judging],
     *,
     trigger: str | None = None,
+    known: Sequence[str] | None = None,
     lots: Sequence[Parking] = (),
     lines_of: Callable[[str], Sequence[JournalLine]] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the facts about a uuid in each trigger that has any: in one, or in all.
 
     It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger.
-    ``lines_of`` returns the lines of a journal, by default the history's. The latest decisions are searched
-    for it.
+    ``known`` are the names of all triggers, which are otherwise read. ``lines_of`` returns the lines of a
+    journal, by default the history's. The latest decisions are searched for it.
     """
     read = lines_of or partial(Journals(store).read, uuid=uuid)
     lots_of_all = [store.parking, *lots]
@@ -50,7 +51,10 @@ def stories(
         for lot in lots_of_all
         for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
     ]
-    names = [trigger] if trigger is not None else known_triggers(store, drive(store.control.overview()))
+    if trigger is not None:
+        known = [trigger]
+    elif known is None:
+        known = known_triggers(store, drive(store.control.overview()))
     rows = (
         _story(
             store,
@@ -61,7 +65,7 @@ def stories(
             lines=read(name),
             decisions=decided_about(lots_of_all, name, uuid=uuid),
         )
-        for name in dict.fromkeys([*names, *(of for of, _ in parked)])
+        for name in dict.fromkeys([*known, *(of for of, _ in parked)])
     )
     return [row for row in rows if row is not None]
 

@@ -117,10 +117,9 @@ REMOVE_UUIDS = statement(
     "DELETE FROM doubtless_parked_uuids WHERE trigger_name = :trigger AND id IN {ids}", words=_WORDS
 )
 
-# Count them.
-COUNT = statement("""
-    SELECT COUNT(*) FROM doubtless_parked WHERE CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger
-""")
+# Count all of them, or those of one trigger; each has its own statement, so that SQLite uses the key.
+COUNT = statement("SELECT COUNT(*) FROM doubtless_parked")
+COUNT_OF_ONE = statement("SELECT COUNT(*) FROM doubtless_parked WHERE trigger_name = :trigger")
 
 # Which of these are parked; until the end of the transaction nobody else decides about them.
 LOCK = statement(
@@ -140,16 +139,24 @@ RECORD = statement("""
     VALUES (:trigger, :token, {now}, :document)
 """)
 
-# The triggers with decisions.
-DECIDED_TRIGGERS = statement("""
+# The triggers with entries or decisions.
+KNOWN_TRIGGERS = statement("""
     WITH RECURSIVE named (trigger_name) AS (
+        SELECT MIN(trigger_name) FROM doubtless_history WHERE trigger_name > ''
+        UNION ALL
+        SELECT (SELECT MIN(h.trigger_name) FROM doubtless_history AS h
+                WHERE h.trigger_name > named.trigger_name)
+        FROM named WHERE named.trigger_name IS NOT NULL
+    ), decided (trigger_name) AS (
         SELECT MIN(trigger_name) FROM doubtless_decisions
         UNION ALL
         SELECT (SELECT MIN(d.trigger_name) FROM doubtless_decisions AS d
-                WHERE d.trigger_name > named.trigger_name)
-        FROM named WHERE named.trigger_name IS NOT NULL
+                WHERE d.trigger_name > decided.trigger_name)
+        FROM decided WHERE decided.trigger_name IS NOT NULL
     )
     SELECT trigger_name FROM named WHERE trigger_name IS NOT NULL
+    UNION
+    SELECT trigger_name FROM decided WHERE trigger_name IS NOT NULL
 """)
 
 # The decisions, the newest first.

@@ -40,6 +40,10 @@ _WORDS: Words = {
             ORDER BY n.trigger_name, n.kind, n.key LIMIT 1
         ) AS r""",
     },
+    "kinds": {
+        Dialect.SQLITE: "IN (SELECT value FROM json_each(:kinds))",
+        Dialect.POSTGRESQL: "= ANY (CAST(:kinds AS TEXT[]))",
+    },
     # SQLite refuses the name of the table there, and PostgreSQL refuses ambiguous columns.
     "returned": {
         Dialect.SQLITE: "key, version, value, changed_at",
@@ -111,6 +115,17 @@ PAGE = statement(
     SELECT r.key, r.version, r.value, r.changed_at FROM doubtless_records AS r
     WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key >= :first AND r.key < :end AND {lives}
     ORDER BY r.key DESC LIMIT :limit
+    """,
+    words=_WORDS,
+)
+
+# All records of some kinds, the greatest key first, and the clock.
+VIEW = statement(
+    """
+    SELECT clock.now, r.kind, r.key, r.version, r.value, r.changed_at
+    FROM (SELECT {now} AS now) AS clock LEFT JOIN doubtless_records AS r
+        ON r.trigger_name = :trigger AND r.kind {kinds} AND {lives}
+    ORDER BY r.kind, r.key DESC
     """,
     words=_WORDS,
 )

@@ -4,22 +4,21 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from history.beside.control import REPORTS, RecordedControl
+from history.beside.control import RecordedControl
 from history.bridge import drive
 from history.memory.records import MemoryRecords
-from history.store import Change, Counts, Kind, Overview, Record, Report, Verb
+from history.store import Change, Counts, Overview, Record, Report, Verb
 
 LATER = timedelta(minutes=20)
 
 
 class OvertakenRecords(MemoryRecords):
-    """Records whose next step, or next page of reports, comes after another call."""
+    """Records whose next step comes after another call."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
         super().__init__(lambda: self.time)
         self.before_step: Callable[[], Coroutine[Any, Any, object]] | None = None
-        self.before_page: Callable[[], Coroutine[Any, Any, object]] | None = None
 
     async def apply(
         self, trigger: str, changes: Sequence[Change], *, each: bool = False
@@ -28,14 +27,6 @@ class OvertakenRecords(MemoryRecords):
         if overtake is not None:
             await overtake()
         return await super().apply(trigger, changes, each=each)
-
-    async def page(
-        self, trigger: str, kind: Kind, *, prefix: bytes = b"", before: bytes | None = None, limit: int = 100
-    ) -> Sequence[Record]:
-        if kind == REPORTS and self.before_page is not None:
-            overtake, self.before_page = self.before_page, None
-            await overtake()
-        return await super().page(trigger, kind, prefix=prefix, before=before, limit=limit)
 
 
 def counted() -> tuple[OvertakenRecords, RecordedControl]:
@@ -81,13 +72,6 @@ def test_statistics_that_a_sweep_overtakes_are_cleared_after_it() -> None:
 
     assert seen(control).statistics == {}
     assert seen(control).had_consumer("t")
-
-
-def test_an_overview_that_a_sweep_overtakes_shows_each_count_once() -> None:
-    records, control = counted()
-    records.before_page = control.sweep
-
-    assert seen(control).statistics == {"t": Counts(new=4)}
 
 
 def test_a_command_that_another_overtakes_has_a_greater_number() -> None:

@@ -32,7 +32,7 @@ def story_of(visit: Visit) -> Response:
     rows = [
         row
         for source in sources
-        for row in stories(pulse.opened(source), uuid, judging, lines_of=lines_of)
+        for row in stories(pulse.opened(source), uuid, judging, known=source.triggers, lines_of=lines_of)
         if pulse.source_of(row["trigger"]) is source
     ]
     return visit.show("story.html", uuid=uuid, rows=rows, problems=problems, away=pulse.away if uuid else [])
