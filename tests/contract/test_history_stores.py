@@ -28,6 +28,7 @@ from history.store import HistoryStore
 from history.store.parking import Parked
 from tests.contract.beside.charts import ChartContract
 from tests.contract.beside.comments import CommentContract
+from tests.contract.beside.filters import FilterContract
 from tests.contract.beside.fingerprints import FingerprintContract
 from tests.contract.beside.journal import JournalContract, SecurityLogContract
 from tests.contract.beside.progress import ProgressContract
@@ -129,6 +130,7 @@ class KeptBesideContract(
     ChartContract,
     ResultContract,
     CommentContract,
+    FilterContract,
     FingerprintContract,
     JournalContract,
     SecurityLogContract,
@@ -158,7 +160,13 @@ class TestEverythingThroughAsyncio(OnServers, HistoryContract, KeptBesideContrac
 
 
 class TestEncryptedStores(
-    OnServers, ParkingContract, DecisionContract, ResultContract, CommentContract, JoiningContract
+    OnServers,
+    ParkingContract,
+    DecisionContract,
+    ResultContract,
+    CommentContract,
+    FilterContract,
+    JoiningContract,
 ):
     """What is stored encrypted is kept, found and decided as if it were plain."""
 
