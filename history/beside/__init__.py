@@ -7,6 +7,7 @@
 ``journal``: one line for each verdict that needs an explanation, and the security log.
 ``charts``: the counts of each minute of a day. ``progress``: how far each query of Spark has come.
 ``comments``: comments on parked messages, and to whom they are assigned.
+``filters``: saved filters of parked messages.
 """
 
 from typing import TYPE_CHECKING

@@ -6,7 +6,7 @@ reports that it deletes, in one step. These records do not belong to a trigger, 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, Self
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict
@@ -59,12 +59,25 @@ ATTEMPTS = 100
 
 
 class Former(BaseModel):
-    """The counts of a trigger by former consumers, without the counts that were cleared."""
+    """The counts of a trigger by former consumers, without the counts that were cleared.
+
+    ``consumed``: one of them was a consumer, and not only a guard or Spark.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     trigger: str
     counts: Counts = Counts()
+    consumed: bool = True
+
+    def with_counts(self, counts: Counts) -> Self:
+        """Return the same with other counts."""
+        return self.model_copy(update={"counts": counts})
+
+    def with_report(self, report: Report) -> Self:
+        """Return the sums with those of a report."""
+        consumed = {"consumed": self.consumed or report.consumes}
+        return self.with_counts(self.counts + report.counts).model_copy(update=consumed)
 
 
 def report_key(trigger: str, token: str) -> bytes:
@@ -119,10 +132,10 @@ class RecordedControl:
         sums = _sums(former, beats)
         return Overview(
             now=now,
-            beats=[beat for beat in beats if now - beat.beat_at <= silence and not beat.report.leaving],
+            beats=[beat for beat in beats if now - beat.beat_at <= silence and _is_running(beat.report)],
             orders=orders,
-            statistics={trigger: counts for trigger, counts in sums.items() if counts.some()},
-            reported=frozenset(sums),
+            statistics={name: one.counts for name, one in sums.items() if one.counts.some()},
+            reported=frozenset(name for name, one in sums.items() if one.consumed),
         )
 
     async def clear(self, *, trigger: str | None = None) -> None:
@@ -130,9 +143,13 @@ class RecordedControl:
         for _ in range(ATTEMPTS):
             _, former, reports = await self._read()
             beats = _beats(reports)
-            known, said = _sums(former.values(), beats), _sums([], beats)
-            sums = {name: Counts() - said.get(name, Counts()) for name in known if trigger in {None, name}}
-            if await self._make([*_replacing(former, sums)]):
+            said = _sums([], beats)
+            cleared = [
+                one.with_counts(Counts() - (said[name].counts if name in said else Counts()))
+                for name, one in _sums(former.values(), beats).items()
+                if trigger in {None, name}
+            ]
+            if await self._make([*_replacing(former, cleared)]):
                 return
         raise _others("clearing the statistics")
 
@@ -145,7 +162,7 @@ class RecordedControl:
             mine = [record for record in old if record.key.startswith(key)]
             sums = _sums([former[key]] if key in former else [], _beats(mine))
             gone = [Delete(REPORTS, record.key) for record in mine]
-            if await self._make([*_replacing(former, sums), *gone]):
+            if await self._make([*_replacing(former, sums.values()), *gone]):
                 swept += len(mine)
         return swept
 
@@ -162,11 +179,11 @@ def _others(doing: str) -> HistoryUnavailableError:
     return HistoryUnavailableError(f"{doing}: other clients changed the same records ({ATTEMPTS} attempts)")
 
 
-def _replacing(former: Mapping[bytes, Record], sums: Mapping[str, Counts]) -> Iterable[Put]:
+def _replacing(former: Mapping[bytes, Record], sums: Iterable[Former]) -> Iterable[Put]:
     """Yield the changes that replace these counts of former consumers, if nobody else has replaced them."""
-    for name, counts in sums.items():
-        key = digest(name)
-        yield _next(FORMER, key, former.get(key), _json(Former(trigger=name, counts=counts)))
+    for one in sums:
+        key = digest(one.trigger)
+        yield _next(FORMER, key, former.get(key), _json(one))
 
 
 def _next(kind: Kind, key: bytes, held: Record | None, value: bytes) -> Put:
@@ -201,13 +218,17 @@ def _orders(records: Iterable[Record]) -> Sequence[Order]:
     return list(readable("a command", _named(records), lambda one: Order.model_validate_json(one.value)))
 
 
-def _sums(former: Iterable[Record], beats: Iterable[Beat]) -> dict[str, Counts]:
+def _is_running(report: Report) -> bool:
+    return report.consumes and not report.leaving
+
+
+def _sums(former: Iterable[Record], beats: Iterable[Beat]) -> dict[str, Former]:
     """Add up the counts of each trigger."""
     known = readable("the counts", _named(former), lambda one: Former.model_validate_json(one.value))
-    sums = {one.trigger: one.counts for one in known}
+    sums = {one.trigger: one for one in known}
     for beat in beats:
         name = beat.report.trigger
-        sums[name] = sums.get(name, Counts()) + beat.report.counts
+        sums[name] = sums.get(name, Former(trigger=name, consumed=False)).with_report(beat.report)
     return sums
 
 

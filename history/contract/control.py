@@ -260,6 +260,22 @@ class ControlContract:
         assert had == [True, True, False, False]
         assert dict(overview.statistics) == {}
 
+    async def test_a_guard_adds_to_the_counts_and_is_no_consumer_also_after_a_sweep(
+        self, store: HistoryStore
+    ) -> None:
+        await store.control.beat("token-1", [report(counts=Counts(new=3), consumes=False)])
+
+        before = await store.control.overview(silence=NEVER)
+        await eventually(lambda: _swept(store.control))
+        after = await store.control.overview(silence=NEVER)
+
+        for overview in (before, after):
+            assert list(overview.beats) == []
+            assert overview.statistics == {TRIGGER: Counts(new=3)}
+            assert not overview.had_consumer(TRIGGER)
+        await store.control.beat("token-2", [report()])
+        assert (await store.control.overview()).had_consumer(TRIGGER)
+
     async def test_a_sweep_deletes_words_and_keeps_counts_and_orders(self, store: HistoryStore) -> None:
         await store.control.beat("token-1", [counted(new=3)])
         await store.control.order(Verb.DISABLE, [TRIGGER])

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from history.beside.charts import CHARTS
+from history.beside.comments import ASSIGNED, COMMENTS
 from history.beside.control import REPORTS
+from history.beside.filters import FILTERS
 from history.beside.journal import SECURITY
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
@@ -21,6 +23,7 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
     Capability.RESULTS: ("records/apply",),
     Capability.FINGERPRINTS: ("records/apply",),
     Capability.CHARTS: ("records/apply",),
+    Capability.DESK: ("records/apply",),
     Capability.BATCHES: (
         "entries/adopt",
         "entries/claim_batch",
@@ -44,6 +47,7 @@ _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     Capability.RESULTS: ("MGET",),
     Capability.BATCHES: ("HMGET", "ZREVRANGEBYLEX"),
     Capability.CHARTS: ("HMGET", "ZREVRANGEBYLEX"),
+    Capability.DESK: ("HMGET", "MGET", "XADD", "XREVRANGE", "ZREVRANGEBYLEX"),
     Capability.LOOKING: ("SSCAN",),
 }
 
@@ -69,6 +73,7 @@ _KEYS: Mapping[Capability, tuple[str, ...]] = {
     Capability.RESULTS: (f"result:{'0' * 32}",),
     Capability.FINGERPRINTS: (f"fingerprint:{'0' * 32}",),
     Capability.CHARTS: (CHARTS.name, f"{CHARTS.name}:keys", f"{CHARTS.name}:times"),
+    Capability.DESK: (COMMENTS.name, f"{ASSIGNED.name}:{'0' * 32}"),
 }
 
 
@@ -91,6 +96,8 @@ def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
         keys = keys_of(NO_TRIGGER, REPORTS.name)
     if capability is Capability.SECURITY:
         keys = keys_of(NO_TRIGGER, SECURITY.name)
+    if capability is Capability.DESK:
+        keys += keys_of(NO_TRIGGER, FILTERS.name, f"{FILTERS.name}:keys", f"{FILTERS.name}:times")
     if "SADD" in commands:
         keys.append(TRIGGERS_KEY)
     if client.durability is not None and capability in _WAITING:

@@ -154,6 +154,8 @@ class Report(BaseModel):
     batches of them, are being processed. ``counts`` are those since the consumer's start. While the provider
     does not answer, ``away`` is its error, and ``away_for`` the number of seconds so far. ``troubles``: what
     else goes wrong now. ``leaving``: this is the consumer's last report.
+
+    ``consumes`` is False for a guard and for Spark: they only report counts, and obey no command.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -171,6 +173,7 @@ class Report(BaseModel):
     away_for: float = Field(default=0.0, ge=0.0)
     troubles: tuple[Trouble, ...] = ()
     leaving: bool = False
+    consumes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,8 @@ class Beat:
 class Overview:
     """Everything known: the running consumers, the commands in force, and the statistics by trigger.
 
-    ``reported`` names the triggers that a consumer has ever reported on, whether it still runs or not.
+    ``reported`` names the triggers that a consumer has ever reported on, whether it still runs or not. Guards
+    and Spark report only counts, so their triggers are not among them.
     """
 
     now: datetime
@@ -232,7 +236,7 @@ class Overview:
 
     def had_consumer(self, trigger: str) -> bool:
         """Whether a consumer has ever run a trigger; guards and Spark use triggers without a consumer."""
-        return trigger in self.reported or trigger in self.statistics
+        return trigger in self.reported
 
 
 class Control(Protocol):

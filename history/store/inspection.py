@@ -20,6 +20,7 @@ class Capability(StrEnum):
     FINGERPRINTS = "keep fingerprints"
     BATCHES = "claim batches of Spark and keep their progress"
     CHARTS = "keep the dashboard's charts"
+    DESK = "comment on parked messages, assign them and save filters"
     SECURITY = "keep the security log"
     LOOKING = "show and forget entries"
 

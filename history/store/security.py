@@ -34,6 +34,7 @@ class SecurityEvent(StrEnum):
     DISCARD = "discard"
     CANCEL = "cancel"
     COMMENT = "comment"
+    FILTER = "filter"
     SUSPEND = "suspend"
     RESUME = "resume"
     DISABLE = "disable"

@@ -25,6 +25,7 @@ from history.sql.tables.script import history_script
 from history.store import HistoryStore
 from tests.contract.beside.charts import ChartContract
 from tests.contract.beside.comments import CommentContract
+from tests.contract.beside.filters import FilterContract
 from tests.contract.beside.fingerprints import FingerprintContract
 from tests.contract.beside.journal import JournalContract, SecurityLogContract
 from tests.contract.beside.progress import ProgressContract
@@ -126,6 +127,7 @@ class KeptBesideContract(
     ChartContract,
     ResultContract,
     CommentContract,
+    FilterContract,
     FingerprintContract,
     JournalContract,
     SecurityLogContract,
@@ -155,7 +157,13 @@ class TestEverythingThroughAsyncio(OnServers, HistoryContract, KeptBesideContrac
 
 
 class TestEncryptedStores(
-    OnServers, ParkingContract, DecisionContract, ResultContract, CommentContract, JoiningContract
+    OnServers,
+    ParkingContract,
+    DecisionContract,
+    ResultContract,
+    CommentContract,
+    FilterContract,
+    JoiningContract,
 ):
     """What is stored encrypted is kept, found and decided as if it were plain."""
 

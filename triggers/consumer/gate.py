@@ -12,7 +12,7 @@ from history.store.control import Counts, Report, TriggerState, Trouble, Verb
 from history.support.rendering import told_of
 from triggers.declaration.decorator import Trigger
 from triggers.detection.suspension import Suspension, Terms, terms_of
-from triggers.detection.table import Status
+from triggers.metrics.counting import count, has_failed
 from triggers.metrics.troubles import Begun, Failing, hanging, oldest
 from triggers.pipeline.parking.lot import ParkingLot
 from triggers.service.outcome import Outcome
@@ -176,10 +176,10 @@ class Gate:
     def note(self, outcome: Outcome) -> None:
         """Count an outcome, and suspend the trigger if it says so."""
         with self._lock:
-            failed = _failed(outcome)
+            failed = has_failed(outcome)
             self.counts[outcome.kind] += 1
             self.parked += outcome.parked
-            _count(self._statistics, outcome, failed=failed)
+            count(self._statistics, outcome, failed=failed)
             if outcome.attempts or failed:
                 self._failing.note(self._cause_of(outcome) if failed else None)
         if outcome.suspension is not None:
@@ -293,30 +293,6 @@ class Gate:
     def _log_state(self, became: str, reason: str | None = None) -> None:
         state = f"{became}: {reason}" if reason else became
         _log.warning("trigger %s is %s", self.trigger.name, state, extra={"trigger": self.trigger.name})
-
-
-def _failed(outcome: Outcome) -> bool:
-    return (outcome.executed or outcome.status is Status.NEW) and outcome.error is not None
-
-
-#: The names of the statuses in the statistics.
-_NAMES = {status: status.value.lower() for status in Status}
-
-
-def _count(totals: Counter[str], outcome: Outcome, *, failed: bool) -> None:
-    """Add the result of a message; in place, because every message calls this."""
-    if outcome.rejected:
-        totals["rejected"] += 1
-    elif outcome.status is not None:
-        totals[_NAMES[outcome.status]] += 1
-    if not outcome.acknowledge:
-        totals["recovered"] += 1
-    if failed:
-        totals["failed"] += 1
-    if outcome.attempts:
-        totals["runs"] += outcome.attempts
-        totals["retried"] += outcome.attempts - 1
-        totals["microseconds"] += round(outcome.seconds * 1_000_000)
 
 
 @dataclass(slots=True)

@@ -16,9 +16,9 @@ from history.errors import ConfigurationError
 from history.shell import Shell
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Order, Report, Verb
-from triggers.consumer.charting import Charting
 from triggers.consumer.gate import Gate
 from triggers.detection.suspension import Suspension
+from triggers.metrics.charting import Charting
 from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
 
 _log = logging.getLogger(__name__)

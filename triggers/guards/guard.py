@@ -4,27 +4,25 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
-from time import perf_counter
 from typing import Any, Unpack, cast
 
 from history.errors import ConfigurationError
 from history.identity import REMEDY, IdentityError, Key, canonical
+from history.memory.history import MemoryHistory
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from history.support.user_code import is_failure
 from triggers.declaration.decorator import Trigger, trigger
-from triggers.guards.turn import Passage, Pause, Turn
-from triggers.pipeline.execution import ServiceTransaction, conclude
+from triggers.guards.turn import HeldExecution, Passage, Pause, Turn
+from triggers.metrics.reporting import CountReports, reports_to
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
-from triggers.pipeline.run import Run
-from triggers.providers.outgoing import SentInRun, running_sends, sending
+from triggers.providers.outgoing import running_sends, sending
 from triggers.service.checking import check_callable, check_text, pointing
 from triggers.service.delivery import Delivery
-from triggers.service.failures import check_result
 from triggers.service.options import LARGEST_BODY, GuardOptions, check_names
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
@@ -81,6 +79,8 @@ class Guard:
 
     def __init__(self, name: str, history: str | HistoryStore | None, options: GuardOptions) -> None:
         self._declared = trigger(name, name=name, history=history, max_body_size=LARGEST_BODY, **options)
+        self._history = history
+        self._reports: CountReports | None = None
         self._blocking: Trigger[..., Any] = self._declared(_call)
         self._asyncio: Trigger[..., Any] = self._declared(_acall)
 
@@ -165,7 +165,7 @@ class Guard:
         _check_call(call)
         token = _called.set(call)
         try:
-            return self._blocking.handle(message, wait=wait)
+            return self._counted(self._blocking.handle(message, wait=wait))
         finally:
             _called.reset(token)
 
@@ -176,7 +176,7 @@ class Guard:
         _check_call(call)
         token = _called.set(call)
         try:
-            return await self._asyncio.ahandle(message, wait=wait)
+            return self._counted(await self._asyncio.ahandle(message, wait=wait))
         finally:
             _called.reset(token)
 
@@ -194,6 +194,7 @@ class Guard:
         passage = Passage(cast("Any", self._held.handle(_message(uuid, body, delivery_count))))
         turn = passage.begin()
         if not turn:
+            self._count_turn(turn)
             yield turn
             return
         token = _running.set(cast("Delivery", turn.delivery))
@@ -202,10 +203,12 @@ class Guard:
                 yield turn
         except BaseException as error:
             passage.fail(error)
+            self._count_turn(turn)
             raise
         finally:
             _running.reset(token)
         passage.end()
+        self._count_turn(turn)
 
     @asynccontextmanager
     async def aonce(
@@ -254,7 +257,7 @@ class Guard:
     def _held(self) -> Pipeline:
         """The blocking pipeline that stops before it calls the service."""
         pipeline = cast("MessagePipeline", self._blocking.pipeline())
-        return replace(pipeline, execution=_HeldExecution(self.settings))
+        return replace(pipeline, execution=HeldExecution(self.settings))
 
     def _check_no_retry(self) -> None:
         if self.settings.retry.max_attempts:
@@ -265,58 +268,43 @@ class Guard:
                     "use handle(), or leave retry= out",
                 )
 
+    def _counted(self, outcome: Outcome) -> Outcome:
+        """Add an outcome to the counts that this process reports."""
+        if self._history is not None:
+            if self._reports is None:
+                self._reports = reports_to(self._history, self._loop_of_history())
+            self._reports.note(self.name, outcome)
+        return outcome
+
+    def _count_turn(self, turn: Turn) -> None:
+        if turn.outcome is not None:
+            self._counted(turn.outcome)
+
+    def _loop_of_history(self) -> asyncio.AbstractEventLoop | None:
+        """Return the event loop of a history that exists only under asyncio; None for all others."""
+        if isinstance(self._history, str | MemoryHistory):
+            return None
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return None
+        return loop if self.store_for_asyncio() is self._history else None
+
     def close(self) -> None:
-        """Close the connections of blocking calls; the next call opens them again."""
+        """Close the connections of blocking calls; the next call opens them again.
+
+        The last counts are reported before that, if the history answers within two seconds.
+        """
+        if self._reports is not None:
+            self._reports.close()
         vars(self).pop("_held", None)
         self._blocking.close()
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
+        """Close the connections of the running event loop; see :meth:`close`."""
+        if self._reports is not None:
+            await asyncio.to_thread(self._reports.close)
         await self._asyncio.aclose()
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldExecution:
-    """Makes the body of a ``with`` statement the service."""
-
-    settings: Settings
-
-    @property
-    def takes_batches(self) -> bool:
-        return False
-
-    def waiting(self, pause: object) -> "_HeldExecution":
-        del pause  # it never tries again
-        return self
-
-    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:
-        started = perf_counter()
-        delivery = Delivery(
-            uuid=run.message.uuid,
-            fence=run.fence,
-            attempt=1,
-            trigger_name=self.settings.name,
-            delivery_count=run.message.delivery_count,
-            lease=run,
-        )
-        run.attempts, result, failure = 1, None, None
-        sends = SentInRun(self.settings.name, [run.message.uuid or ""], blocking=True)
-        try:
-            result = await Pause(delivery, sends if self.settings.policy.transacted else None)
-            check_result(self.settings.name, result, kept=self.settings.keep_result is not False)
-            await sends.leave(None)
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            failure = error
-        finally:
-            await sends.end()
-        conclude(run, result, failure, self.settings, transaction)
-        run.seconds = perf_counter() - started
-
-    async def run_together(self, runs: Any, transaction: ServiceTransaction | None = None) -> None:
-        for run in runs:
-            await self.run(run, transaction)
 
 
 def _call(delivery: Delivery) -> Any:

@@ -2,11 +2,17 @@
 
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
+from history.support.user_code import is_failure
+from triggers.pipeline.execution import ServiceTransaction, conclude
+from triggers.pipeline.run import Run
 from triggers.providers.outgoing import SentInRun
 from triggers.service.delivery import Delivery
+from triggers.service.failures import check_result
 from triggers.service.outcome import Outcome
+from triggers.service.settings import Settings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,3 +82,51 @@ class Passage:
             self._handling.throw(error)
         except StopIteration as ended:
             self.turn.outcome = ended.value
+
+
+@dataclass(frozen=True, slots=True)
+class HeldExecution:
+    """Makes the body of a ``with`` statement the service."""
+
+    settings: Settings
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the service takes several messages: never."""
+        return False
+
+    def waiting(self, pause: object) -> "HeldExecution":
+        """Return itself."""
+        del pause  # it never tries again
+        return self
+
+    async def run(self, run: Run, transaction: ServiceTransaction | None = None) -> None:
+        """Give the body its turn, and note how it ended."""
+        started = perf_counter()
+        delivery = Delivery(
+            uuid=run.message.uuid,
+            fence=run.fence,
+            attempt=1,
+            trigger_name=self.settings.name,
+            delivery_count=run.message.delivery_count,
+            lease=run,
+        )
+        run.attempts, result, failure = 1, None, None
+        sends = SentInRun(self.settings.name, [run.message.uuid or ""], blocking=True)
+        try:
+            result = await Pause(delivery, sends if self.settings.policy.transacted else None)
+            check_result(self.settings.name, result, kept=self.settings.keep_result is not False)
+            await sends.leave(None)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            failure = error
+        finally:
+            await sends.end()
+        conclude(run, result, failure, self.settings, transaction)
+        run.seconds = perf_counter() - started
+
+    async def run_together(self, runs: Any, transaction: ServiceTransaction | None = None) -> None:
+        """Run some, one after the other."""
+        for run in runs:
+            await self.run(run, transaction)

@@ -11,7 +11,7 @@ from history.store.control import Beat, Control, Counts, Overview, TriggerState,
 LOOK_INTERVAL = 0.1
 
 #: The status of a trigger after its consumers have ended, and of a trigger that never had any: guards and
-#: Spark use triggers without a consumer, and report nothing.
+#: Spark use triggers without a consumer, and report only counts.
 NOT_RUNNING, NO_CONSUMER = "NOT RUNNING", "NO CONSUMER REPORTS"
 
 #: The status of a trigger that would receive if its provider answered.

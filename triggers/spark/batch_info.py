@@ -166,6 +166,13 @@ class BatchReport:
             "unmatched": self.unmatched,
         }
 
+    @property
+    def charted(self) -> dict[str, int]:
+        """The counts for the statistics of the trigger; a batch with new rows is one run."""
+        runs = int(self.new > 0)
+        rows = {name: self.verdicts[name] for name in ("new", "duplicate", "in_doubt", "rejected")}
+        return {**rows, "runs": runs, "microseconds": runs * round(self.seconds * 1_000_000)}
+
     def __str__(self) -> str:
         counts = f"{self.rows} rows, {self.new} new, {self.duplicate} duplicate"
         more = f", {self.in_doubt} in doubt, {self.rejected} rejected in {self.seconds:.2f} s"

@@ -187,7 +187,7 @@ class ForeachBatch(BatchHandler):
         identity = self._checked(batch)
         report = self._process(with_possible_lease(self.settings), identity, batch, batch_id)
         self.reports.append(report)
-        self.counts.add(report)
+        self._count(report)
         self.reach(BatchStep.NOTED)
         self._tell(report)
 

@@ -14,6 +14,7 @@ from history.bridge import drive
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState
+from triggers.metrics.reporting import reports_to
 from triggers.pipeline.parking.sweep import LOOKED_AT, SWEEP_INTERVAL, close_settled
 from triggers.spark.batch.claims.verdicts import prepared
 from triggers.spark.batch.determinism import PlanCheck, check_rows_again
@@ -39,6 +40,7 @@ class BatchHandler:
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
         self.counts = RowCounts()
+        self._reported = reports_to(settings.history)
         self._purging = Purging(settings)
         self._plans = PlanCheck(settings.columns)
 
@@ -81,6 +83,11 @@ class BatchHandler:
         check_rows_again(rows, self.settings, record)
         ledger.note(record, BatchState.RUNNING, dict(record.counts))
         return record, notes, rows
+
+    def _count(self, report: BatchReport, *, recovered: int = 0) -> None:
+        """Count the rows of a batch, for metrics and for the charts of the dashboard."""
+        self.counts.add(report)
+        self._reported.add(self.name, report.charted | {"recovered": recovered})
 
     def _tell(self, report: BatchReport) -> None:
         """Hand over the report of a completed batch, and delete expired entries."""

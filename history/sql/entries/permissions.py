@@ -52,6 +52,7 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.FINGERPRINTS: _RECORDS,
     Capability.BATCHES: [*_BATCHES, *_RECORDS, records.FORGET],
     Capability.CHARTS: _RECORDS,
+    Capability.DESK: [*_RECORDS, records.APPEND, records.LATEST, records.ABOUT],
     Capability.LOOKING: _LOOKING,
 }
 

@@ -25,6 +25,8 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
     "/cancel": {"key": "none"},
     "/continue": {"key": "none"},
     "/comment": {"trigger": "book", "text": "looked"},
+    "/filter": {"name": "old", "older": "2h"},
+    "/forget-filter": {"name": "old"},
     "/letters": {"provider": "memory://", "from": "orders.dlq", "trigger": "book"},
     "/resolve": {"trigger": "book"},
     "/order": {"order": "disable", "name": "book", "reason": "because"},

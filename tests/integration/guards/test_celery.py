@@ -175,6 +175,23 @@ def test_so_it_does_without_a_result_backend_where_the_history_keeps_results(
 
 
 @pytest.mark.timeout(300)
+def test_processes_of_the_pool_report_their_counts_before_they_end(shop: Shop, tasks: Any) -> None:
+    shop.start()
+    sent = [tasks.book.delay(f"order-{n}") for n in range(9)]
+    assert [one.get(timeout=120) for one in sent] == [f"booked order-{n}" for n in range(9)]
+
+    (worker,) = shop.workers
+    os.kill(worker.pid, signal.SIGTERM)
+    worker.wait()
+
+    store = open_history(shop.history)
+    found = drive(store.control.overview())
+    assert found.statistics["book"].new == 9
+    assert not found.had_consumer("book")
+    drive(store.close())
+
+
+@pytest.mark.timeout(300)
 def test_a_copy_with_the_same_id_gets_the_first_result(shop: Shop, tasks: Any) -> None:
     shop.start()
     first = tasks.book.apply_async(["order-1"], task_id="one")

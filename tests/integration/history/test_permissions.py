@@ -1,16 +1,20 @@
 """What an account may not do is found out for each use of a history, and nothing is written for it."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
 
 from history import NotPermittedError, Verb, open_history
+from history.beside.charts import Step, charts_of
+from history.beside.comments import Comment, comments_of
+from history.beside.filters import SavedFilter, filters_of
 from history.bridge import drive
 from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import queued
 from history.redis.permissions import use_of
-from history.store import Capability, Refusal, TellingRefusals
+from history.store import Capability, Counts, HistoryStore, Refusal, TellingRefusals
 from tests.fixtures.servers.postgres import limited_role
 from tests.fixtures.servers.redis import connected
 from triggers.providers.redis_streams import permissions as of_streams
@@ -24,6 +28,35 @@ def refusals(url: str, *capabilities: Capability) -> Sequence[Refusal]:
         return drive(store.refusals("book", capabilities or tuple(Capability)))
     finally:
         drive(store.close())
+
+
+#: What an account needs to connect, to load a script, and to be asked what it may do.
+ASKING = ("+@connection", "+multi", "+discard", "+acl|whoami", "+eval", "+info")
+
+
+async def use_charts(store: HistoryStore) -> None:
+    charts, now = charts_of(store), datetime.now(UTC)
+    assert charts is not None
+
+    async def make() -> Step:
+        return Step(now, Counts(new=1))
+
+    assert await charts.add("book", now, make)
+    assert len(await charts.steps("book")) == 1
+
+
+async def use_desk(store: HistoryStore) -> None:
+    comments, filters = comments_of(store), filters_of(store)
+    for text, name in (("looked", None), (None, "bob"), ("again", "")):
+        await comments.add("book", Comment.checked("1", by="ann", text=text, assigned_to=name))
+    assert len(await comments.read("book", "1")) == 3
+    assert await comments.assigned("book", ["1"]) == {}
+    await filters.save(SavedFilter.checked("old", {"older": "2h"}, by="ann"))
+    assert [one.name for one in await filters.read()] == ["old"]
+    await filters.remove("old")
+
+
+USED = {Capability.CHARTS: use_charts, Capability.DESK: use_desk}
 
 
 class TestRedis:
@@ -54,6 +87,22 @@ class TestRedis:
         self.rules(redis_url, "~doubtless:*", "+@all", "-@admin", "-@dangerous")
 
         assert refusals(account) == []
+
+    @pytest.mark.parametrize("capability", USED)
+    def test_the_rights_of_a_use_are_enough_for_it_and_not_for_messages(
+        self, redis_url: str, account: str, capability: Capability
+    ) -> None:
+        client = RedisClient.from_url(redis_url)
+        use = use_of(client, "book", capability)
+        self.rules(redis_url, *ASKING, *(f"+{command.lower()}" for command in use.commands), *use.patterns)
+        store = open_history(account)
+
+        refused = refusals(account, Capability.MESSAGES, capability)
+
+        assert [refusal.doing for refusal in refused] == [Capability.MESSAGES]
+        drive(USED[capability](store))
+        drive(store.close())
+        drive(client.close())
 
     @pytest.mark.parametrize(
         ("rules", "capability", "refused", "remedy"),

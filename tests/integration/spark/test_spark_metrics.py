@@ -9,11 +9,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from history.bridge import drive
+from history.store.control import Counts
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.file_streams import FileStream, orders
 from tests.integration.helpers.scrapes import ask, samples
+from triggers.metrics import reporting
 from triggers.spark import ForeachBatch, StreamWatch, foreach_batch, watch
+from triggers.spark.connections import history_at
 
 pytestmark = SPARK
 
@@ -35,6 +39,12 @@ def _load(url: str, given: list[str], name: str = "load") -> ForeachBatch:
             raise RuntimeError("as it is told")
 
     return foreach_batch("orders", name=name, uuid="uuid", history=url)(load)
+
+
+def _reported(url: str, trigger: str) -> Counts | None:
+    """Return the counts that the history has of a trigger; None before all batches are reported."""
+    counts = drive(history_at(url).control.overview()).statistics.get(trigger, Counts())
+    return counts if counts.runs >= 2 else None
 
 
 class Scraped:
@@ -59,6 +69,22 @@ class Scraped:
             for labels, value in found
             if labels[:3] == ("doubtless_spark_rows_total", query, trigger) and value
         }
+
+
+def test_counts_of_batches_are_reported_to_the_history(
+    stream: FileStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "PAUSE", 0.1)
+    url = f"sqlite:///{tmp_path}/history.sqlite3"
+    load = _load(url, [])
+    stream.add(orders(["a", "b", "a"]))
+    stream.add(orders(["b", "c"]))
+
+    stream.run(load, name="orders")
+
+    counts = eventually(lambda: _reported(url, "load"))
+    assert (counts.new, counts.duplicate, counts.runs) == (3, 2, 2)
+    assert counts.microseconds > 0
 
 
 def test_metrics_are_what_spark_and_the_functions_have_seen(

@@ -26,6 +26,7 @@ SLOW = 0.05
 OF_OTHERS: Mapping[str, str] = {
     Capability.BATCHES: "only Spark does that",
     Capability.CHARTS: "without it, only the dashboard's charts are missing",
+    Capability.DESK: "only the dashboard and the commands of operators do that",
     Capability.SECURITY: "only the dashboard and the commands of operators do that",
     Capability.LOOKING: 'only "doubtless history" and the dashboard do that',
 }

@@ -12,14 +12,17 @@ from triggers.dashboard.api.operation import Answer, Operation, Parameter
 from triggers.dashboard.api.schemas import (
     DeadLetters,
     Decision,
+    FilterName,
     Job,
     JobKey,
     MessageFacts,
     NewComment,
+    NewFilter,
     ParkedLetters,
     ParkedMessage,
+    SavedFilters,
 )
-from triggers.dashboard.pages import decide, export, message, progress, providers
+from triggers.dashboard.pages import decide, export, filters, message, progress, providers
 from triggers.dashboard.visit import API, Visit
 
 #: An example of a message, as a role sees it that sees bodies.
@@ -211,6 +214,37 @@ OPERATIONS = (
             400: "The form is invalid: it has no comment and no change of the assignment, or is too long.",
             404: f"{_NO_SUCH_TRIGGER} Or: the message is not parked any more.",
         },
+    ),
+    Operation(
+        method="GET",
+        path=f"{API}filters",
+        page=filters.filters,
+        role=Role.VIEWER,
+        name="listFilters",
+        summary="List the saved filters of parked messages",
+        answer=Answer(about="The filters.", body=SavedFilters),
+    ),
+    Operation(
+        method="POST",
+        path=f"{API}filter",
+        page=filters.save,
+        role=Role.OPERATOR,
+        name="saveFilter",
+        summary="Save a filter of parked messages under a name",
+        form=NewFilter,
+        answer=Answer(about="The filter is saved; these are all.", body=SavedFilters),
+        problems={400: "The form is invalid, it filters nothing, or too many filters are saved."},
+    ),
+    Operation(
+        method="POST",
+        path=f"{API}forget-filter",
+        page=filters.remove,
+        role=Role.OPERATOR,
+        name="removeFilter",
+        summary="Remove a saved filter",
+        form=FilterName,
+        answer=Answer(about="The filter is removed; these are left.", body=SavedFilters),
+        problems={404: "No saved filter has this name."},
     ),
     Operation(
         method="POST",

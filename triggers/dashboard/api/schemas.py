@@ -117,6 +117,47 @@ class NewComment(Schema):
     assign: str | None = Field(default=None, description="the name of a person; empty for nobody")
 
 
+class FilterValues(Schema):
+    """What a filter filters, as the parameters of a list of parked messages."""
+
+    text: str | None = None
+    error: str | None = None
+    older: str | None = None
+    newer: str | None = None
+    trigger: str | None = None
+    host: str | None = None
+    by: str | None = Field(default=None, description="host: groups by the host of the worker")
+
+
+class NewFilter(FilterValues):
+    """A filter to save. It replaces the filter of the same name."""
+
+    name: str = Field(min_length=1, max_length=60)
+
+
+class FilterName(Schema):
+    """A saved filter."""
+
+    name: str
+
+
+class SavedFilter(Schema):
+    """A saved filter, who saved it and when, and the address of the page that it shows."""
+
+    name: str
+    filter: FilterValues
+    by: str
+    at: datetime
+    address: str
+    about: str = Field(description="what it filters, in words")
+
+
+class SavedFilters(Schema):
+    """All saved filters, by their names. A filter with a ``text`` is only for roles that see bodies."""
+
+    filters: list[SavedFilter]
+
+
 class DeadLetters(Schema):
     """A dead-letter destination whose messages are to be parked."""
 

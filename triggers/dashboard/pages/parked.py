@@ -12,6 +12,7 @@ from history.store.parking import ParkedKind
 from history.store.records import records_of
 from triggers.configuration.nearest import listed
 from triggers.dashboard.groups import Group, Line, hosts_of
+from triggers.dashboard.pages.filters import PLACES, saved_of
 from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
 from triggers.operations.journals import refuse_unknown
@@ -65,10 +66,18 @@ def groups(visit: Visit) -> Response:
         trigger=trigger,
         triggers=sorted(survey.counts()),
         filters=visit.filters.given,
+        saved=saved_of(visit),
+        filtered=_filtered(visit),
         host=host,
         by="host" if by_host else None,
         known_hosts=listed({one.host for one in survey.hosts if one.host is not None}),
     )
+
+
+def _filtered(visit: Visit) -> Mapping[str, str]:
+    """Return what the address filters, as a form saves it; a grouping alone is no filter."""
+    given = {name: value for name in PLACES if (value := visit.asked(name))}
+    return {**visit.filters.given, **given} if visit.filters.given or given.keys() - {"by"} else {}
 
 
 def group(visit: Visit) -> Response:

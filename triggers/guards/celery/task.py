@@ -153,8 +153,11 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     celery.signals.worker_init.connect(refuse)
     tell = tell_of_unguarded(made)
     celery.signals.worker_init.connect(tell)
+    leave = _leaving(guards)
+    celery.signals.worker_process_shutdown.connect(leave)
     # A signal holds its handlers weakly: they live as long as the class.
     made.refuse_worker, made.tell_of_unguarded = staticmethod(refuse), staticmethod(tell)
+    made.leave_worker = staticmethod(leave)
     return cast("type[Any]", made)
 
 
@@ -176,6 +179,15 @@ def _refusing(base: type[Any], guards: TaskGuards) -> Callable[..., None]:
                 raise SystemExit(text) from refusal
 
     return refuse
+
+
+def _leaving(guards: TaskGuards) -> Callable[..., None]:
+    """Return a handler for the end of a process of the prefork pool, which runs no other code at its end."""
+
+    def leave(**_about: Any) -> None:
+        guards.close()
+
+    return leave
 
 
 def _celery() -> Any:

@@ -153,7 +153,7 @@ class AtomicSink(BatchHandler):
         )
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
-        self.counts.add(report)
+        self._count(report)
         self._tell(report)
 
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:

@@ -84,7 +84,7 @@ class RowService(BatchHandler):
         counts, reason = self._run(rows)
         report = _report(counts, record, notes, time.perf_counter() - started)
         # Even if the batch must come again: its processed rows are duplicates then.
-        self.counts.add(report)
+        self._count(report, recovered=counts.get(UNDECIDED, 0))
         if undecided := counts.get(UNDECIDED, 0):
             ran = {HANDED_OVER: earlier.get(HANDED_OVER, 0) + report.new}
             ledger.note(record, BatchState.RELEASED, ran)

@@ -1,4 +1,4 @@
-"""A consumer's part in the charts: each minute, one consumer adds a step for each trigger."""
+"""A process's part in the charts: each minute, one of those that report adds a step for each trigger."""
 
 import logging
 import time

@@ -13,8 +13,8 @@ from history.bridge import drive
 from history.memory.records import MemoryRecords
 from history.store import Counts, Report
 from tests.unit.helpers.in_memory import Clock
-from triggers.consumer import charting
-from triggers.consumer.charting import Charting
+from triggers.metrics import charting
+from triggers.metrics.charting import Charting
 
 
 class Server:
