@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from history.store.control import Counts, Report, TriggerState, Trouble, Verb
 from history.support.rendering import told_of
 from triggers.declaration.decorator import Trigger
 from triggers.detection.suspension import Suspension, Terms, terms_of
+from triggers.detection.table import Status
 from triggers.metrics.counting import count, has_failed
 from triggers.metrics.troubles import Begun, Failing, hanging, oldest
 from triggers.pipeline.parking.lot import ParkingLot
@@ -187,6 +188,25 @@ class Gate:
             if outcome.suspension is Suspension.FATAL:
                 self.word = (Verb.HOLD, outcome.reason)
 
+    def note_all(self, outcomes: Sequence[Outcome]) -> None:
+        """Count the outcomes of one delivery; the usual ones together."""
+        usual = [outcome for outcome in outcomes if _is_usual(outcome)] if len(outcomes) > 1 else ()
+        if usual:
+            self._note_usual(usual)
+        if len(usual) < len(outcomes):
+            for outcome in outcomes:
+                if not usual or not _is_usual(outcome):
+                    self.note(outcome)
+
+    def _note_usual(self, outcomes: Sequence[Outcome]) -> None:
+        number, totals = len(outcomes), self._statistics
+        with self._lock:
+            self.counts[outcomes[0].kind] += number
+            totals["new"] += number
+            totals["runs"] += number
+            totals["microseconds"] += round(sum([outcome.seconds for outcome in outcomes]) * 1_000_000)
+            self._failing.note(None, runs=number)
+
     def note_unreadable(self) -> None:
         """Count a delivery that was not a message. The pipeline has parked it."""
         with self._lock:
@@ -293,6 +313,19 @@ class Gate:
     def _log_state(self, became: str, reason: str | None = None) -> None:
         state = f"{became}: {reason}" if reason else became
         _log.warning("trigger %s is %s", self.trigger.name, state, extra={"trigger": self.trigger.name})
+
+
+def _is_usual(outcome: Outcome) -> bool:
+    """Whether a message was new, and its service has succeeded at the first attempt."""
+    return (
+        outcome.attempts == 1
+        and outcome.status is Status.NEW
+        and outcome.error is None
+        and outcome.acknowledge
+        and outcome.join is None
+        and outcome.suspension is None
+        and not (outcome.parked or outcome.rejected)
+    )
 
 
 @dataclass(slots=True)

@@ -208,10 +208,11 @@ class Worker:
                 turns.receiver = placing if await placing.is_beside(store) else None
 
     async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
-        for outcome in await self.pipeline.deliver(receiver, received, self._can):
-            self.gate.note(outcome)
-            if self.gate.word is not None and self.gate.herald is not None:
-                await self.gate.herald()
+        outcomes = await self.pipeline.deliver(receiver, received, self._can)
+        self.gate.note_all(outcomes)
+        if self.gate.word is not None and self.gate.herald is not None:
+            await self.gate.herald()
+        for outcome in outcomes:
             if outcome.recover_after:
                 due = monotonic() + outcome.recover_after + LATE
                 self._expected = max(self._expected, due)

@@ -123,6 +123,10 @@ class Decision:
     rejected: bool = False
     ask: bool = False
 
+    def __hash__(self) -> int:
+        """Return the place of its row: few decisions share it, and every message looks one up."""
+        return self.index
+
     @property
     def event(self) -> bool:
         """Whether the retrieval failure event is raised."""

@@ -100,13 +100,13 @@ class Failing:
     _since: float | None = None
     _count: int = 0
 
-    def note(self, cause: str | None) -> None:
-        """Note the end of a run, and the error if it failed."""
+    def note(self, cause: str | None, *, runs: int = 1) -> None:
+        """Note the end of a run, and the error if it failed; or the ends of several runs that succeeded."""
         now, present = time.monotonic(), self._present
         if now - present.began >= PERIOD and present.runs >= RUNS:
             self._before, self._present = present, _TroublePeriod(now)
             present = self._present
-        present.runs += 1
+        present.runs += runs
         if cause is not None:
             present.failed += 1
             present.first = now if present.first is None else present.first

@@ -206,9 +206,13 @@ class ServiceExecution:
         except BaseException as death:
             self._tell_of_death(list(good), death)
             raise
+        seconds = (perf_counter() - started) / len(good)
+        if error is None:
+            conclude_all(list(good), result, self.settings)
         for run in good:
-            conclude(run, result, error, self.settings, transaction)
-            run.seconds = (perf_counter() - started) / len(good)
+            run.seconds = seconds
+            if error is not None:
+                conclude(run, result, error, self.settings, transaction)
 
     async def _call_with_all(
         self, first: Mapping[Run, _Arguments], transaction: ServiceTransaction | None, attempt: int
@@ -359,6 +363,14 @@ class ServiceExecution:
         if error is not None:
             await transaction.undo()
         return result, error
+
+
+def conclude_all(runs: Sequence[Run], result: Any, settings: Settings) -> None:
+    """Note that one call has succeeded for all of these: as :func:`conclude`, with one end for all."""
+    policy = settings.policy
+    ends = {recorded: succeeded(result, policy, recorded=recorded) for recorded in (True, False)}
+    for run in runs:
+        run.end = ends[run.finding.recorded]
 
 
 def conclude(

@@ -71,11 +71,13 @@ class Judge:
     turns: Turns | None = None
     gathered: GatheredCalls | None = None
     bodies: Bodies | None = None
+    #: The decisions about messages of which nothing was found, by their delivery counts.
+    usual: dict[int, Decision] = field(default_factory=dict[int, Decision], init=False, repr=False)
 
     @property
     def parts(self) -> dict[str, Any]:
         """Return its fields, to make another kind: ``pipeline.judged(lambda judge: Mine(**judge.parts))``."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
 
     async def claim(self, runs: Sequence[Run], *, expect: Callable[[], None] | None = None) -> None:
         """Claim in one call every uuid that the table may look at. Calls ``expect`` right before."""
@@ -214,6 +216,9 @@ class Judge:
         if run.unidentified is not None:
             run.problem = run.unidentified
             run.note(run.text_of(run.unidentified))
+        elif (decision := self._usual(run)) is not None:
+            run.decision = decision
+            return decision
         for _ in range(CLAIM_ROUNDS):
             if self.undecided.known:
                 await self._take_up(run)
@@ -231,6 +236,26 @@ class Judge:
         run.decision = decide(facts, self.settings.policy)
         run.patience = self._patience(run)
         return run.decision
+
+    def _usual(self, run: Run) -> Decision | None:
+        """Return the decision about a message that only the table decides about: nothing was found."""
+        finding = run.finding
+        if (
+            finding.found is not None
+            or finding.instead is not None
+            or finding.fence is None
+            or finding.history is not HistoryUse.ON
+            or self.undecided.known
+        ):
+            return None
+        count = run.message.delivery_count
+        decision = self.usual.get(count)
+        if decision is None:
+            decision = self._read_table(run, Word.NONE if self.resolver is None else Word.NOT_ASKED)
+            if decision.ask or decision.answer is Answer.RECOVER_LATER:
+                return None
+            self.usual[count] = decision
+        return decision
 
     async def _decide(self, run: Run) -> Decision:
         """Read the table, with the answer of the resolver if the table needs it."""

@@ -598,6 +598,8 @@ def _is_told_already(run: Run) -> bool:
 
 def _waves(runs: Sequence[Run]) -> Iterable[Sequence[Run]]:
     """Split runs so that no uuid occurs twice in one wave, and each wave waits for the one before it."""
+    if len({run.message.uuid for run in runs}) == len(runs):
+        return [runs]
     waves: list[list[Run]] = []
     seen: dict[str, int] = {}
     for run in runs:

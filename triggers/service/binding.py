@@ -204,6 +204,8 @@ class Binding:
             BodyInvalidError: the body is not what its parameter asks for.
         """
         positional = [slot.fill(message, delivery, transaction) for slot in self._positional]
+        if not self._named:
+            return positional, {}
         return positional, {
             name: slot.fill(message, delivery, transaction) for name, slot in self._named.items()
         }

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -329,7 +329,13 @@ def _policy_of(options: Mapping[str, Any]) -> Policy:
     chosen["detect_duplicates"] = detects and options.get("acknowledge_mode", "client") == "client"
     if on_rollback == "suspend_and_recover":
         chosen["on_retry_failure"] = "suspend"
-    return Policy(**chosen)
+    return _the(Policy(**chosen))
+
+
+@cache
+def _the(policy: Policy) -> Policy:
+    """Return the first policy that equals this one: two that are one object are compared quickly."""
+    return policy
 
 
 def retry_of(retry: Any) -> Retry:

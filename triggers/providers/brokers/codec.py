@@ -3,8 +3,11 @@
 import re
 import reprlib
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from encodings import normalize_encoding
 from encodings.aliases import aliases
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
@@ -24,8 +27,13 @@ SHORT = 255
 #: Only the broker knows these.
 COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
 #: The milliseconds since 1970 from the year 1 to the year 9999.
 _INSTANTS = range(-62_135_596_800_000, 253_402_300_800_000)
+
+#: The content type of a body that is just bytes, as we send it.
+_BYTES = "application/octet-stream"
 
 _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 _LONGS = range(-(2**63), 2**63)
@@ -64,7 +72,7 @@ def encode_body(message: Message) -> tuple[str, bytes]:
         ConfigurationError: a text is not valid Unicode.
     """
     if isinstance(message.body, bytes):
-        return "application/octet-stream", message.body
+        return _BYTES, message.body
     if isinstance(message.body, str):
         return "text/plain; charset=utf-8", checked("body", message.body).encode()
     return "application/json", message.encoded()
@@ -91,6 +99,16 @@ def checked(name: str, value: Any) -> Any:
     return value
 
 
+# Messages that come together were often sent in the same millisecond.
+@lru_cache(maxsize=256)
+def moment(milliseconds: int) -> datetime | None:
+    """Return the moment of a time from the headers of a message, where :func:`instant` returns a time."""
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+
+
 def instant(milliseconds: int | None) -> int | None:
     """Return a time from the headers of a message, or None for a time that no calendar has.
 
@@ -101,17 +119,22 @@ def instant(milliseconds: int | None) -> int | None:
     return milliseconds if milliseconds is not None and milliseconds in _INSTANTS else None
 
 
-def make(headers: Mapping[str, Any], body: Body | JsonValue) -> Message:
+def make(
+    headers: Mapping[str, Any], body: Body | JsonValue, own: Mapping[str, Any] = MappingProxyType({})
+) -> Message:
     """Make a message of JMS headers and properties.
+
+    ``own`` has fields of the message that the provider itself knows. A header replaces such a field.
 
     Raises:
         UndecodableError: one of them violates JMS.
     """
-    usual = plain(headers, body)
+    usual = plain(headers, body, own)
     if usual is not None:
         return usual
+    known = {_HEADER_OF[field]: value for field, value in own.items()}
     try:
-        return Message.from_headers(headers, body)
+        return Message.from_headers({**known, **headers}, body)
     except ValidationError as error:
         last = error.errors(include_url=False, include_context=False)[-1]
         path = [str(step) for step in last["loc"]] or ["uuid"]
@@ -129,7 +152,9 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
     """
     if encoding and encoding.lower() not in {"utf-8", "binary", "identity", "8bit", "us-ascii"}:
         raise UndecodableError("content_encoding", f"{reprlib.repr(encoding)} is unknown")
-    media_type, _, options = (content_type or "").partition(";")
+    if content_type is None or content_type == _BYTES:
+        return body
+    media_type, _, options = content_type.partition(";")
     media_type = media_type.strip().lower()
     if media_type == "application/x-java-serialized-object":
         raise UndecodableError("content_type", "serialised Java objects are not read, for safety")

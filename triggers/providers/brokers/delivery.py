@@ -44,7 +44,18 @@ def read(
     except ProviderUnavailableError:
         raise
     except Exception as error:  # noqa: BLE001  (foreign bytes can make a decoder raise anything)
-        return Unreadable(_kept(raw), problem_of(error), handle, delivery_id())
+        return unreadable(error, handle=handle, delivery_id=delivery_id, raw=raw)
+
+
+def unreadable(
+    error: Exception,
+    *,
+    handle: object,
+    delivery_id: Callable[[], str],
+    raw: Callable[[], Mapping[bytes, bytes]],
+) -> Unreadable:
+    """Return a delivery as it came, because its decoder has raised ``error``; as :func:`read` does."""
+    return Unreadable(_kept(raw), problem_of(error), handle, delivery_id())
 
 
 def problem_of(error: Exception) -> str:

@@ -29,6 +29,8 @@ _NAMES = HEADER_FIELDS.keys() - {"uuid"}
 #: Our spelling of the names that mean something to us, by their lower case.
 _SPELLED = {name.lower(): name for name in (*HEADER_FIELDS, CONTENT_TYPE, ENCODING, TYPED)}
 
+_OURS = frozenset(_SPELLED.values())
+
 T = TypeVar("T")
 
 
@@ -36,6 +38,9 @@ def spelled(headers: Mapping[str, T]) -> dict[str, T]:
     """Return headers with our spelling of known names: other publishers may write them in any case."""
     renamed: dict[str, T] = {}
     for name, value in headers.items():
+        if name in _OURS:
+            renamed[name] = value
+            continue
         ours = _SPELLED.get(name.lower(), name)
         renamed[name if ours in headers else ours] = value
     return renamed

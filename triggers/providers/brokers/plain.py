@@ -7,6 +7,7 @@ them, and all other messages.
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from history.identity import LONGEST
@@ -16,6 +17,9 @@ from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message, Properties,
 _EMPTY = Message(body=b"")
 _DEFAULTS = vars(_EMPTY)
 
+#: A provider that knows nothing by itself.
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
 _set = object.__setattr__
 
 _FIELDS = dict(HEADER_FIELDS)
@@ -23,9 +27,12 @@ _TEXTS = frozenset({"uuid", "message_id", "correlation_id", "type", "destination
 _FLAGS = frozenset({"persistent", "redelivered"})
 
 
-def plain(headers: Mapping[str, Any], body: object) -> Message | None:
-    """Return the message of these JMS headers, properties and body; None if it needs validation."""
-    fields: dict[str, Any] = {}
+def plain(headers: Mapping[str, Any], body: object, own: Mapping[str, Any] = _NONE) -> Message | None:
+    """Return the message of these JMS headers, properties and body; None if it needs validation.
+
+    ``own`` has fields that the provider itself knows, so that they are valid. A header replaces such a field.
+    """
+    fields = {**own}
     properties: dict[str, Any] = {}
     texts: list[str] = []
     for name, value in headers.items():
@@ -35,27 +42,25 @@ def plain(headers: Mapping[str, Any], body: object) -> Message | None:
                 return None
             properties[name] = value
             texts += name, value
-        elif value is not None:
-            if (read := _read(name, field, value)) is None:
+        elif value is None:
+            fields.pop(field, None)
+        elif field in _TEXTS:
+            if type(value) is not str or not value:
                 return None
+            fields[field] = value
+            texts.append(value)
+        elif (read := _read(name, field, value)) is not None:
             fields[field] = read
-            if field in _TEXTS:
-                texts.append(value)
+        else:
+            return None
     # Together, so that none of them is too long.
-    text = "".join(texts)
-    if len(text) > LONGEST or not _is_unicode(text):
+    if not _is_short("".join(texts)):
         return None
-    if "uuid" in fields:
-        properties["uuid"] = fields["uuid"]
-    elif "message_id" in fields:
-        fields["uuid"] = fields["message_id"]
     return _made(body, fields, properties)
 
 
 def _read(name: str, field: str, value: Any) -> Any:
-    """Return the value of a field; None if it needs validation."""
-    if field in _TEXTS:
-        return value if type(value) is str and value else None
+    """Return the value of a field that is not a text; None if it needs validation."""
     if field == "delivery_count":
         return value if type(value) is int and (value > 0 or value == UNDEFINED_COUNT) else None
     read = value if type(value) is bool else read_header(name, value)
@@ -65,6 +70,10 @@ def _read(name: str, field: str, value: Any) -> Any:
 
 
 def _made(body: object, fields: dict[str, Any], properties: dict[str, Any]) -> Message | None:
+    if "uuid" in fields:
+        properties["uuid"] = fields["uuid"]
+    elif "message_id" in fields:
+        fields["uuid"] = fields["message_id"]
     if type(body) is bytes or (type(body) is str and _is_unicode(body)):
         fields["body"] = body
     elif isinstance(body, JsonText) and isinstance(body.value, dict | list):
@@ -81,6 +90,11 @@ def _made(body: object, fields: dict[str, Any], properties: dict[str, Any]) -> M
     if isinstance(body, JsonText):
         keep_text(message, body)
     return message
+
+
+def _is_short(text: str) -> bool:
+    """Whether texts that are as long together need no validation."""
+    return len(text) <= LONGEST and _is_unicode(text)
 
 
 def _is_unicode(text: str) -> bool:

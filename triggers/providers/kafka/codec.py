@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from history.message import UNDEFINED_COUNT, Message
-from triggers.providers.brokers.codec import decode_body, encode_body, instant, make
+from triggers.providers.brokers.codec import decode_body, encode_body, make, moment
 from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, spelled, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
 
@@ -99,21 +99,32 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
     record = consumed.record
     texts = spelled({name: _text(value) for name, value in record.headers})
     content_type, typed = texts.pop(CONTENT_TYPE, None), texts.pop(TYPED, None)
-    headers: dict[str, Any] = {
-        "JMSMessageID": consumed.name,
-        "JMSDestination": consumed.topic,
-        "JMSTimestamp": instant(record.timestamp),
-        **_of_key(record.key),
-        **texts,
-        **typed_of(typed),
-        "JMSXDeliveryCount": consumed.delivery_count,
-        "JMSRedelivered": consumed.again,
-    }
+    headers: dict[str, Any] = texts if record.key is None else _of_key(record.key) | texts
+    if typed is not None:
+        headers |= typed_of(typed)
+    # Only Kafka knows these.
+    headers.pop("JMSXDeliveryCount", None)
+    headers.pop("JMSRedelivered", None)
+    own = _own_of(consumed)
     if record.value is None:
-        return make({**headers, TOMBSTONE: True}, b"")
+        return make({**headers, TOMBSTONE: True}, b"", own)
     if limits.leaves_encoded(len(record.value), consumed.delivery_count):
-        return make(headers, record.value)
-    return make(headers, decode_body(content_type, None, record.value))
+        return make(headers, record.value, own)
+    return make(headers, decode_body(content_type, None, record.value), own)
+
+
+def _own_of(consumed: Consumed) -> dict[str, Any]:
+    """Return the fields of a message that come from its place in Kafka."""
+    own: dict[str, Any] = {
+        "message_id": consumed.name,
+        "destination": consumed.topic,
+        "delivery_count": consumed.delivery_count,
+        "redelivered": consumed.again,
+    }
+    milliseconds = consumed.record.timestamp
+    if milliseconds is not None and (timestamp := moment(milliseconds)) is not None:
+        own["timestamp"] = timestamp
+    return own
 
 
 def _text(value: bytes | None) -> str | None:
@@ -125,9 +136,7 @@ def _text(value: bytes | None) -> str | None:
         return value.hex()
 
 
-def _of_key(key: bytes | None) -> dict[str, str]:
-    if key is None:
-        return {}
+def _of_key(key: bytes) -> dict[str, str | None]:
     try:
         return {"JMSXGroupID": key.decode()}
     except UnicodeDecodeError:

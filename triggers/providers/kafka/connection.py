@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from history.message import UNDEFINED_COUNT
 from triggers.providers.brokers.push_receiver import Inbox, Token
@@ -84,13 +84,14 @@ class Member(Membership):
 
     def settle(self, tokens: Sequence[Token]) -> None:
         """Note that these are settled; they are committed within a moment."""
+        positions = self._positions
         with self._lock:
+            self._handed.difference_update(tokens)
             for token in tokens:
-                self._handed.discard(token)
-                place: Place = token.tag
-                place.partition.settle(place.consumed.offset)
-                if self._positions is not None:
-                    self._positions.settle(place.partition, place.consumed.offset)
+                partition, came = cast("Place", token.tag)
+                partition.settle(came.offset)
+                if positions is not None:
+                    positions.settle(partition, came.offset)
 
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
         """Hand these out again, not before so many seconds have passed."""
@@ -237,15 +238,16 @@ class Member(Membership):
                 self._on_error(message.error())
             return
         self._unheard.clear()
-        partition = self._partitions.get(message.partition())
-        if partition is not None:
-            if partition.is_begun_anew_by(message.offset()):
-                partition = self._begin_anew(partition, message.offset())
-            self._losses.look(self._consumer, partition, message.offset())
+        partition, offset = self._partitions.get(message.partition()), message.offset()
+        if partition is None:
+            return  # no longer ours
+        if partition.is_begun_anew_by(offset):
+            partition = self._begin_anew(partition, offset)
+        self._losses.look(self._consumer, partition, offset)
         with self._lock:
-            again = None if partition is None else partition.take(message.offset())
-            if partition is None or again is None:
-                return  # no longer ours, or settled by its previous consumer
+            again = partition.take(offset)
+            if again is None:
+                return  # settled by its previous consumer
             place = Place(partition, consumed(message, count=UNDEFINED_COUNT, again=again))
             if self._credit > 0:
                 self._hand_out(place)

@@ -163,8 +163,8 @@ class GroupReceiver(PushReceiver):
     def _new_inbox(self) -> Inbox:
         return Inbox(self._read)
 
-    def _handed_over(self, token: Token, raw: Any) -> Received:  # noqa: ARG002
-        return cast("Received", raw)
+    def _handed_over(self, taken: Sequence[tuple[Token, Any]]) -> Sequence[Received]:
+        return [received for _, received in taken]
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries, and let as many come for the next call.

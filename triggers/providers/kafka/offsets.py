@@ -102,6 +102,11 @@ class Partition:
 
     def take(self, offset: int) -> bool | None:
         """Note that a message came. Return whether it was handed out before; None if it is settled."""
+        if offset == self._next and offset >= self.begun and not self.done and offset not in self._settled:
+            # The usual message: the next one, which nobody has had.
+            self._next = self.begun = offset + 1
+            self._open.append(offset)
+            return False
         if self.quiet is not None and offset > self._next:
             self.quiet.append((self._next, offset - 1))
         self._next = max(self._next, offset + 1)

@@ -147,6 +147,30 @@ class TestCounts:
 
         assert gate.statistics() == expected
 
+    def test_outcomes_that_came_together_are_counted_as_each_by_itself(self, gate: Gate) -> None:
+        failed = outcome(attempts=1, error=ValueError("no such customer"))
+        together = [
+            *[outcome(attempts=1, executed=True, seconds=0.25)] * 3,
+            *[failed, outcome(attempts=2), outcome(Status.DUPLICATE), outcome(None, rejected=True)],
+            *[outcome(attempts=1, parked=True), outcome(attempts=1, acknowledge=False)],
+            outcome(attempts=1, suspension=RESOURCE),
+        ]
+        alone = Gate(book)
+
+        gate.note_all(together)
+        for each in together:
+            alone.note(each)
+
+        assert (gate.statistics(), gate.counts, gate.parked) == (
+            alone.statistics(),
+            alone.counts,
+            alone.parked,
+        )
+        assert gate.suspension is RESOURCE
+        assert [(trouble.kind, trouble.count) for trouble in told(gate).troubles] == [
+            (TroubleKind.FAILING, 1)
+        ]
+
     def test_what_is_no_message_is_counted(self, gate: Gate) -> None:
         gate.note_unreadable()
 

@@ -1,5 +1,6 @@
 """The usual message without validation is the same message as with validation, or is left to validation."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -90,3 +91,29 @@ def test_the_usual_message_needs_no_validation(body: Any) -> None:
 )
 def test_what_may_be_wrong_is_left_to_validation(headers: dict[str, Any]) -> None:
     assert plain({"uuid": "u", **headers}, b"x") is None
+
+
+_OWN = {
+    "message_id": "ID:topic:0:5",
+    "destination": "topic",
+    "delivery_count": 3,
+    "redelivered": True,
+    "timestamp": datetime(2026, 1, 2, tzinfo=UTC),
+}
+
+
+@given(_HEADERS, _BODIES, st.sets(st.sampled_from(sorted(_OWN))))
+@example({"JMSMessageID": None, "JMSTimestamp": "0"}, b"x", set(_OWN))
+@example({"uuid": "u", "JMSDestination": "elsewhere"}, b"x", set(_OWN))
+def test_a_header_replaces_what_the_provider_knows(
+    headers: dict[str, Any], body: Any, names: set[str]
+) -> None:
+    own = {name: _OWN[name] for name in names}
+    headers_of = {field: header for header, field in HEADER_FIELDS.items()}
+
+    made = plain(headers, body, own)
+
+    if made is not None:
+        validated = _as_validated({headers_of[name]: own[name] for name in own} | headers, body)
+        assert validated is not None
+        assert _all_of(made) == _all_of(validated)
