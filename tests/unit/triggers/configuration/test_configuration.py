@@ -248,8 +248,8 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
             "[triggers.book-order.retry]\nattempts = 2",
             "triggers.book-order.retry.attempts: there is no such key; did you mean max_attempts?",
         ),
-        ("[triggers.book-order]\nlease = '2 minutes'", "lease: is no time; write 500ms, 30s, 15m, 2h or 7d"),
-        ("[triggers.book-order]\nlease = true", "lease: is no time; write 500ms, 30s, 15m, 2h or 7d"),
+        ("[triggers.book-order]\nlease = '2 minutes'", "lease: is not a time; write 500ms, 30s, 15m, 2h"),
+        ("[triggers.book-order]\nlease = true", "lease: is not a time; write 500ms, 30s, 15m, 2h"),
         ("[triggers.book-order]\nlease = 1e300", "lease: is longer than a hundred years; write a shorter"),
         ("[triggers.book-order]\nconcurrency = true", "concurrency: is no number; write one"),
         (
