@@ -7,6 +7,7 @@ import pytest
 
 from history.bridge import drive, settled
 from history.errors import ConfigurationError
+from tests.unit.helpers.lossy import LossyCarrier
 from triggers.providers.opening import open_provider
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.sqlremote.carriers.carrier import (
@@ -16,7 +17,6 @@ from triggers.providers.sqlremote.carriers.carrier import (
 )
 from triggers.providers.sqlremote.carriers.contract import CarrierContract
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
-from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
 from triggers.providers.sqlremote.carriers.opening import open_carrier
 from triggers.providers.sqlremote.carriers.over_provider import ProviderCarrier
 from triggers.providers.sqlremote.carriers.table import TableCarrier
