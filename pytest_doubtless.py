@@ -54,7 +54,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Let simulations of the test draw by the session's seed."""
     loaded = _simulation()
     if loaded is not None:
-        loaded.found.clear()
+        loaded.losses.clear()
         loaded.default_seed = item.config.stash[_SEED]
     return (yield)
 
@@ -68,8 +68,8 @@ def pytest_runtest_makereport(
     loaded = _simulation()
     if loaded is not None and call.when == "call":
         if report.failed:
-            for one in loaded.found:
+            for one in loaded.losses:
                 again = f"--doubtless-seed={one.seed} draws the same scripts again"
                 report.sections.append(("doubtless: what the simulator found", f"{one}\n\n{again}"))
-        loaded.found.clear()
+        loaded.losses.clear()
     return report

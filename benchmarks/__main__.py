@@ -22,9 +22,9 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="Measure this row; may be given again.")] = None,
 ) -> None:
     """Measure the cost of a message beside its least possible cost. A missed budget is not an error."""
-    known = [row.name for row in ROWS]
-    if unknown := set(only or []) - set(known):
-        raise typer.BadParameter(f"{', '.join(sorted(unknown))}: use one of {', '.join(known)}")
+    names = [row.name for row in ROWS]
+    if unknown := set(only or []) - set(names):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}: use one of {', '.join(names)}")
     effort = QUICK if quick else FULL if full else DEFAULT
     results = _measure(effort, only or [row.name for row in ROWS if effort.full or not row.full])
     if json:

@@ -48,13 +48,13 @@ def lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Line]
     """Pair the lines of two runs by what they measured beside what; those of the first run come first."""
     old, new = _by_name(before), _by_name(after)
     for name in [*old, *(name for name in new if name not in old)]:
-        one = old.get(name) or new[name]
+        row = old.get(name) or new[name]
         yield Line(
             f"{name[0]}\n[dim]{name[1]}[/]",
             old[name]["ratio"] if name in old else None,
             new[name]["ratio"] if name in new else None,
             # A budget of speed is met from below, and what has no budget says it by its unit.
-            less_is_better=not one["unit"].endswith("/s"),
+            less_is_better=not row["unit"].endswith("/s"),
         )
 
 

@@ -140,8 +140,8 @@ def _slowest(client: Any) -> Mapping[str, float]:
     names = {sha1(_script(name)).hexdigest(): name for name in script_names("history.redis")}  # noqa: S324
     slowest: dict[str, float] = {}
     for entry in client.slowlog_get(100_000):
-        words: list[str] = entry["command"].decode(errors="replace").split()
-        command = next((names[word] for word in words[1:2] if word in names), words[0])
+        parts: list[str] = entry["command"].decode(errors="replace").split()
+        command = next((names[word] for word in parts[1:2] if word in names), parts[0])
         took: float = entry["duration"] / 1000
         slowest[command] = max(slowest.get(command, 0.0), took)
     return slowest
@@ -159,17 +159,17 @@ def main(
     """Fill the ledger, use it, and tell the slowest commands."""
     console = Console()
     with _server() as server:
-        found = measure(server, batches=batches, expired=expired, new=new)
-    table = Table(title=f"{found.filled:,} batches at first, {found.left:,} in the end")
+        week = measure(server, batches=batches, expired=expired, new=new)
+    table = Table(title=f"{week.filled:,} batches at first, {week.left:,} in the end")
     table.add_column("command")
     table.add_column("slowest call, ms", justify="right")
-    slowest = sorted(found.slowest.items(), key=lambda one: -one[1])
+    slowest = sorted(week.slowest.items(), key=lambda item: -item[1])
     for command, took in slowest[:12]:
         table.add_row(command, f"{took:.2f}")
     console.print(table)
     slow = [command for command, took in slowest if took > SLOW]
     console.print(f"{len(slow)} kinds of commands took more than {SLOW:.0f} ms")
-    sys.exit(1 if found.left > found.alive else 0)
+    sys.exit(1 if week.left > week.alive else 0)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class Times:
     def ratio(self, measured: str, floor: str) -> float:
         """Return the median of the rounds' ratios: what disturbs a round disturbs both of its halves."""
         pairs = zip(self.rounds[measured], self.rounds[floor], strict=True)
-        return median(one / other for one, other in pairs)
+        return median(ours / beside for ours, beside in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,21 +185,21 @@ class Soak:
         store = open_history(self.history or self.redis_url)
         drive(close_settled(NAME, store, store.parking))
         # Copies of one document have one place there.
-        parked = {one.uuid for one in drive(store.parking.list(trigger=NAME, limit=self.messages))}
+        parked = {message.uuid for message in drive(store.parking.list(trigger=NAME, limit=self.messages))}
         # An effect of another run makes nothing here a duplicate.
         completed = _completed(store, sorted({uuid for uuid, _, _ in lines}))
         drive(store.close())
         executed = {message_id for _, message_id, _ in lines}
 
-        def fate(one: _Sent) -> Fate:
-            has_effect = one.message_id in executed
-            if one.uuid in parked and one.uuid not in completed:
+        def fate(message: _Sent) -> Fate:
+            has_effect = message.message_id in executed
+            if message.uuid in parked and message.uuid not in completed:
                 return Fate.PARKED_WITH_EFFECT if has_effect else Fate.PARKED_WITHOUT_EFFECT
-            if one.uuid not in completed:
+            if message.uuid not in completed:
                 return Fate.LOST
             return Fate.EXECUTED if has_effect else Fate.DUPLICATE
 
-        return Counter(fate(one) for one in sent)
+        return Counter(fate(message) for message in sent)
 
 
 def _completed(store: HistoryStore, uuids: Sequence[str]) -> set[str]:
@@ -214,7 +214,7 @@ def _completed(store: HistoryStore, uuids: Sequence[str]) -> set[str]:
 def _mistakes(
     lines: Sequence[tuple[str, ...]], fates: Counter[Fate], failed: Sequence[str], *, atomic: bool
 ) -> Iterator[str]:
-    twice = [uuid for uuid, times in Counter(words[0] for words in lines).items() if times > 1]
+    twice = [uuid for uuid, times in Counter(fields[0] for fields in lines).items() if times > 1]
     if twice:
         yield f"{len(twice)} uuids had more than one effect, such as {twice[:5]}"
     if fates[Fate.LOST]:

@@ -63,6 +63,6 @@ def _counts(url: str, tables: Sequence[str]) -> Mapping[str, int]:
     try:
         with engine.connect() as connection:
             counted = {table: connection.execute(text(f"SELECT COUNT(*) FROM {table}")) for table in tables}  # noqa: S608
-            return {table: int(found.scalar_one()) for table, found in counted.items()}
+            return {table: int(rows.scalar_one()) for table, rows in counted.items()}
     finally:
         engine.dispose()

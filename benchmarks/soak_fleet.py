@@ -82,18 +82,20 @@ class Fleet:
     @contextmanager
     def paused(self) -> Generator[None]:
         """Stop all processes, for as long as something is done that they must not see half done."""
-        for one in self._running:
-            one.send_signal(signal.SIGSTOP)
+        for process in self._running:
+            process.send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            for one in self._running:
-                one.send_signal(signal.SIGCONT)
+            for process in self._running:
+                process.send_signal(signal.SIGCONT)
 
     def _one_at_work(self, chance: random.Random) -> subprocess.Popen[bytes]:
         """Choose a process that has begun to work, if there is one."""
         at_work = {pid for _, _, pid in self.effects.lines()}
-        return chance.choice([one for one in self._running if str(one.pid) in at_work] or self._running)
+        return chance.choice(
+            [process for process in self._running if str(process.pid) in at_work] or self._running
+        )
 
     def look_after(self) -> None:
         """See that every process runs.
@@ -101,18 +103,18 @@ class Fleet:
         Raises:
             RuntimeError: one has ended by itself.
         """
-        for one in self._running:
-            if one.poll() is not None:
-                raise RuntimeError(f"a process ended with {one.returncode}:\n{self.log_tail()}")
+        for process in self._running:
+            if process.poll() is not None:
+                raise RuntimeError(f"a process ended with {process.returncode}:\n{self.log_tail()}")
 
     def drain(self) -> list[str]:
         """End all processes with SIGTERM; return what is wrong with how they ended.
 
         One that was started a moment ago, and has run nothing yet, may not be listening: it just ends.
         """
-        for one in self._running:
-            one.send_signal(signal.SIGTERM)
-        codes = {str(one.pid): one.wait(DRAIN_PATIENCE) for one in self._running}
+        for process in self._running:
+            process.send_signal(signal.SIGTERM)
+        codes = {str(process.pid): process.wait(DRAIN_PATIENCE) for process in self._running}
         at_work = {pid for _, _, pid in self.effects.lines()}
         fine = {pid: {0} if pid in at_work else {0, -signal.SIGTERM} for pid in codes}
         return [
@@ -132,11 +134,11 @@ class Fleet:
     def _start(self) -> subprocess.Popen[bytes]:
         usual = "benchmarks.soak_service" if self.atomic is None else "benchmarks.soak_atomic_service"
         module = self.service or usual
-        words = [sys.executable, "-m", module, self.provider, self.history]
+        command = [sys.executable, "-m", module, self.provider, self.history]
         # Messages that cannot be parked on a server go into a file of this run, not of its user.
         ours = {EFFECTS: str(self._ledger.file), "XDG_STATE_HOME": str(self.folder / "state")}
         with (self.folder / "consumers.log").open("ab") as log:
-            return subprocess.Popen(words, cwd=_ROOT, env={**os.environ, **ours}, stdout=log, stderr=log)
+            return subprocess.Popen(command, cwd=_ROOT, env={**os.environ, **ours}, stdout=log, stderr=log)
 
     def __enter__(self) -> Self:
         for _ in range(self.processes):
@@ -144,8 +146,8 @@ class Fleet:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, class_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for one in self._running:
-            one.kill()
-            one.wait()
+        for process in self._running:
+            process.kill()
+            process.wait()

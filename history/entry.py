@@ -167,7 +167,7 @@ def current(entry: Entry | None, now: datetime) -> Entry | None:
     )
 
 
-def started(owner: str, fence: Fence, now: datetime, terms: "Terms") -> Entry:
+def started(owner: str, fence: Fence, now: datetime, terms: "EntryTerms") -> Entry:
     """Return the entry that a claim or a take-over writes."""
     return Entry(
         state=State.STARTED,
@@ -181,7 +181,7 @@ def started(owner: str, fence: Fence, now: datetime, terms: "Terms") -> Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class EntryTerms:
     """For how long a claim holds: the lease (None: no lease) and the entry's time to live.
 
     Raises:
@@ -210,7 +210,7 @@ def check_held(setting: str, duration: timedelta | None) -> None:
 
 
 def claim(
-    entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: Terms
+    entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: EntryTerms
 ) -> tuple[Entry, Claim]:
     """Claim a uuid. If the entry already has this owner token, that is success: the claim was sent twice."""
     entry = current(entry, now)
@@ -230,7 +230,7 @@ def take_over(
     expected_owner: str | None = None,
     fence: Fence,
     now: datetime,
-    terms: Terms,
+    terms: EntryTerms,
     failed: bool = False,
 ) -> tuple[Entry | None, Claim | None]:
     """Replace a STARTED entry that still has ``expected_fence``, and ``owner`` if given; else return None.

@@ -20,8 +20,8 @@ class DoubtlessError(Exception):
         return _unpickled, (type(self), self.args), vars(self)
 
 
-def _unpickled(kind: type[DoubtlessError], args: tuple[object, ...]) -> DoubtlessError:
-    error = kind.__new__(kind)
+def _unpickled(class_: type[DoubtlessError], args: tuple[object, ...]) -> DoubtlessError:
+    error = class_.__new__(class_)
     error.args = args
     return error
 

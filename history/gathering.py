@@ -53,8 +53,8 @@ class Gathering(Generic[Asked, Answer]):
         if not some:
             return
         try:
-            given = await self._call([asked for asked, _ in some])
-            answers = list(zip((answer for _, answer in some), given, strict=True))
+            answers_in_order = await self._call([asked for asked, _ in some])
+            answers = list(zip((answer for _, answer in some), answers_in_order, strict=True))
         except BaseException as error:
             for _, answer in some:
                 _fail(answer, error)

@@ -90,10 +90,10 @@ def refuse_depth(value: object) -> None:
     level: list[Any] = [value]
     for _ in range(MOST_NESTED + 1):
         level = [
-            one
+            inner
             for whole in level
-            for one in (whole.values() if hasattr(whole, "values") else whole)
-            if type(one) in _NESTED
+            for inner in (whole.values() if hasattr(whole, "values") else whole)
+            if type(inner) in _NESTED
         ]
         if not level:
             return

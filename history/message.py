@@ -148,11 +148,11 @@ class Message(BaseModel):
         own: Mapping[str, Any] = cast("Any", properties) if isinstance(properties, Mapping) else {}
         if "" in (fields.get("uuid"), fields.get("message_id"), own.get("uuid")):
             fields, own = _without_empty(fields, own)
-        given, message_id, in_properties = fields.get("uuid"), fields.get("message_id"), own.get("uuid")
-        if given is None and in_properties is None:
+        own_field, message_id, in_properties = fields.get("uuid"), fields.get("message_id"), own.get("uuid")
+        if own_field is None and in_properties is None:
             return {**fields, "uuid": message_id} if message_id is not None else fields
-        sent = _identity(in_properties if given is None else given)
-        if None not in (given, in_properties) and sent != _identity(in_properties):
+        sent = _identity(in_properties if own_field is None else own_field)
+        if None not in (own_field, in_properties) and sent != _identity(in_properties):
             raise PydanticCustomError("uuid_twice", "uuid and properties['uuid'] differ; give one of them")
         return {**fields, "uuid": sent, "properties": {**own, "uuid": sent}}
 
@@ -282,20 +282,20 @@ class Message(BaseModel):
     def headers(self) -> dict[str, PropertyValue]:
         """Return the JMS names and values that :meth:`from_headers` reads back, without absent ones."""
         # A property with a header's name would be read back as that header.
-        found = {name: value for name, value in self.properties.items() if name not in _PURE_HEADERS}
+        properties = {name: value for name, value in self.properties.items() if name not in _PURE_HEADERS}
         for header, field in HEADER_FIELDS.items():
             value = getattr(self, field)
             if field == "uuid" or value is None or (field == "delivery_count" and value == UNDEFINED_COUNT):
                 continue
-            found[header] = _write_header(header, value)
-        return found
+            properties[header] = _write_header(header, value)
+        return properties
 
     def to_json(self) -> bytes:
         """Encode the whole message, body included, as a JSON object."""
-        kind, body = body_as_json(self.body)
+        body_kind, body = body_as_json(self.body)
         if (received := self.received) is not None:
-            kind, body = _JSON_TEXT, received.decode("utf-8", "surrogatepass")
-        written: dict[str, Any] = {"headers": self.headers(), "body-kind": kind, "body": body}
+            body_kind, body = _JSON_TEXT, received.decode("utf-8", "surrogatepass")
+        written: dict[str, Any] = {"headers": self.headers(), "body-kind": body_kind, "body": body}
         if self.uuid != self.sent_uuid:
             written["identity"] = self.uuid
         # Not pydantic's to_json: it refuses lone surrogates, which a JSON text may contain.
@@ -385,8 +385,8 @@ def _without_empty(
     if all(identity in (None, "") for identity in identities):
         return fields, properties
     kept = {name: value for name, value in properties.items() if name != "uuid" or value != ""}
-    known = {"uuid", "message_id"}
-    rest = {name: value for name, value in fields.items() if name not in known or value != ""}
+    optional = {"uuid", "message_id"}
+    rest = {name: value for name, value in fields.items() if name not in optional or value != ""}
     return rest | ({"properties": kept} if "properties" in rest else {}), kept
 
 

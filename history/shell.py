@@ -65,7 +65,7 @@ class Lock(Protocol):
         ...
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        self, class_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         """Give the lock to the next waiter."""
         ...
@@ -193,7 +193,7 @@ class _ThreadLock:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, class_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._lock.release()
 

@@ -210,7 +210,7 @@ def postgres_ground(
             Path(running.enter_context(tempfile.TemporaryDirectory(prefix=f"doubtless-{name}-")))
             for name in ("first", "second", "pooler")
         ]
-        first, second = (PostgresServer(one, **settings) for one in folders[:2])
+        first, second = (PostgresServer(node, **settings) for node in folders[:2])
         pooler = PgBouncer(folders[2], backends=30)
         for server in (first, second):
             running.push(server)

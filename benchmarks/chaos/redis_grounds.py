@@ -64,14 +64,14 @@ class SentinelGround:
     @property
     def troubles(self) -> Mapping[str, Trouble]:
         """The troubles that can happen here, by name."""
-        known: dict[str, Trouble] = {
+        troubles: dict[str, Trouble] = {
             "failover": self._fail_over,
             "failover that loses": self._fail_over_and_lose,
             "stalled master": self._stall,
         }
         if not self.confirmed:
-            known["restored backup"] = self._restore
-        return {**known, "clock jump": self._jump} if self.jumps else known
+            troubles["restored backup"] = self._restore
+        return {**troubles, "clock jump": self._jump} if self.jumps else troubles
 
     def _fail_over(self, _fleet: Fleet, _chance: random.Random, uuids: Sequence[str]) -> Losses:
         return self._replace(self.watched.fail_over(), uuids)
@@ -219,7 +219,7 @@ class ClusterGround:
 def cluster_ground(folder: Path) -> Generator[ClusterGround]:
     """Start three nodes."""
     folders = [folder / f"node-{number}" for number in range(3)]
-    for one in folders:
-        one.mkdir()
+    for node in folders:
+        node.mkdir()
     with cluster_of_three(folders) as servers:
         yield ClusterGround(servers)

@@ -60,7 +60,7 @@ class Memory:
 
 def parked_uuids(store: HistoryStore, most: int) -> frozenset[str]:
     """Return the uuids of what is parked in a history: copies of one document have one place there."""
-    return frozenset(one.uuid or "" for one in drive(store.parking.list(trigger=NAME, limit=2 * most)))
+    return frozenset(parked.uuid or "" for parked in drive(store.parking.list(trigger=NAME, limit=2 * most)))
 
 
 def _entries(store: HistoryStore, uuids: Sequence[str]) -> Iterable[tuple[str, Entry]]:

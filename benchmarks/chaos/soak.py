@@ -169,9 +169,9 @@ class ChaosSoak:
     def _in_turn(self) -> Iterator[tuple[str, Trouble]]:
         """Give each trouble its turn, in another order each time."""
         while True:
-            known = self._known()
-            self.chance.shuffle(known)
-            yield from known
+            troubles = self._known()
+            self.chance.shuffle(troubles)
+            yield from troubles
 
     def _known(self) -> list[tuple[str, Trouble]]:
         return [*EVERYWHERE.items(), *self.ground.troubles.items()]

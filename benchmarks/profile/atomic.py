@@ -83,18 +83,18 @@ def main(
 
 def show(stats: Stats, messages: int) -> None:
     """Print what each part took, of all that the thread took."""
-    found = cast("Any", stats).stats
-    whole = sum(own for _, _, own, _, _ in found.values()) / messages * 1e6
-    parts = {part.what: _seconds_of(part, found) / messages * 1e6 for part in PARTS}
+    functions = cast("Any", stats).stats
+    whole = sum(own for _, _, own, _, _ in functions.values()) / messages * 1e6
+    parts = {part.what: _seconds_of(part, functions) / messages * 1e6 for part in PARTS}
     parts["all else of pipeline and consumer"] = whole - sum(parts.values())
     title = f"one atomic message, prefetch={PREFETCH}: {whole:.0f} us of the worker's thread"
     Console().print(shares_of(title, parts))
 
 
-def _seconds_of(part: Part, found: Any) -> float:
+def _seconds_of(part: Part, functions: Any) -> float:
     seconds: float = sum(
         cumulative
-        for (file, _, name), (_, _, _, cumulative, _) in found.items()
+        for (file, _, name), (_, _, _, cumulative, _) in functions.items()
         if any(file.endswith(end) and name == function for end, function in part.functions)
     )
     return seconds

@@ -150,15 +150,15 @@ def measure(bench: Bench, subject: Subject) -> Parts:
     )
 
 
-def show(subject: Subject, found: Parts, console: Console) -> None:
+def show(subject: Subject, measured: Parts, console: Console) -> None:
     """Print the parts with their shares."""
-    table = shares_of(f"where the time of {subject.name} goes", found.parts)
+    table = shares_of(f"where the time of {subject.name} goes", measured.parts)
     table.add_section()
-    table.add_row("handle()", f"{found.whole:.0f}", "100%")
+    table.add_row("handle()", f"{measured.whole:.0f}", "100%")
     table.add_row(
         "by hand, with redis-py alone",
-        f"{found.by_hand:.0f}",
-        f"{found.by_hand / found.whole:.0%}",
+        f"{measured.by_hand:.0f}",
+        f"{measured.by_hand / measured.whole:.0%}",
     )
     console.print(table)
 

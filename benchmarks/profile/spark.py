@@ -93,8 +93,8 @@ class _Profile:
         for name in COMPETITORS:
             table.add_column(name, justify="right")
         for who in dict.fromkeys(who for usages in measured.values() for usage in usages for who in usage):
-            found = [median(usage.get(who, 0.0) for usage in measured[name]) for name in COMPETITORS]
-            table.add_row(who, *(f"{seconds * 1e6 / (self.rows * self.batches):.2f}" for seconds in found))
+            medians = [median(usage.get(who, 0.0) for usage in measured[name]) for name in COMPETITORS]
+            table.add_row(who, *(f"{seconds * 1e6 / (self.rows * self.batches):.2f}" for seconds in medians))
         Console().print(table)
 
     def _run(self, name: str) -> Usage:
@@ -129,8 +129,8 @@ class _Profile:
             "Redis": float(server["used_cpu_user"]) + float(server["used_cpu_sys"]),
         }
         for thread in Path(f"/proc/{self.jvm}/task").iterdir():
-            kind = _kind((thread / "comm").read_text().strip())
-            usage[kind] = usage.get(kind, 0.0) + _seconds(thread / "stat")
+            group = _kind((thread / "comm").read_text().strip())
+            usage[group] = usage.get(group, 0.0) + _seconds(thread / "stat")
         return usage
 
 
@@ -139,7 +139,9 @@ def _whole(used: Usage) -> Iterator[float]:
 
 
 def _kind(thread: str) -> str:
-    return next((kind for begin, kind in _THREADS.items() if thread.startswith(begin)), "JVM: other threads")
+    return next(
+        (group for begin, group in _THREADS.items() if thread.startswith(begin)), "JVM: other threads"
+    )
 
 
 def _seconds(stat: Path, *, dead: bool = False) -> float:

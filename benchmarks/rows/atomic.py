@@ -63,11 +63,11 @@ class NaiveLoop:
 
     def _one(self) -> None:
         connection = self.connection
-        found = connection.execute(
+        row = connection.execute(
             "SELECT id, uuid FROM naive_queue ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
         ).fetchone()
-        assert found is not None, "the queue was not filled"
-        number, uuid = found
+        assert row is not None, "the queue was not filled"
+        number, uuid = row
         remembered = connection.execute(
             "INSERT INTO naive_history (uuid) VALUES (%s) ON CONFLICT DO NOTHING RETURNING uuid", (uuid,)
         ).fetchone()

@@ -62,8 +62,8 @@ def _loop(work: Work, messages: int, prefetch: int) -> None:
     stream = work.steady.destination
     client.xgroup_create(stream, "by-hand", id="0", mkstream=True)
     while len(work.steady.times) < messages:
-        found: Any = client.xreadgroup("by-hand", "one", {stream: ">"}, count=prefetch, block=1000)
-        entries: list[tuple[bytes, dict[bytes, bytes]]] = found[0][1] if found else []
+        streams: Any = client.xreadgroup("by-hand", "one", {stream: ">"}, count=prefetch, block=1000)
+        entries: list[tuple[bytes, dict[bytes, bytes]]] = streams[0][1] if streams else []
         for entry_id, fields in entries:
             message = Message(body=fields[b"body"], uuid=fields[b"uuid"].decode(), delivery_count=1)
             floors.claim(client, message)
@@ -79,8 +79,8 @@ def measure(bench: Bench) -> Iterable[Result]:
         "loop": partial(_loop, prefetch=1),
         "loop of ten": partial(_loop, prefetch=PREFETCH),
     }
-    turns = Turns(bench, "consumer on Redis Streams", bench.fewer(6), bench.effort.messages * SHARE)
-    times = turns.run(partial(Work, bench), passes)
+    rounds = Turns(bench, "consumer on Redis Streams", bench.fewer(6), bench.effort.messages * SHARE)
+    times = rounds.run(partial(Work, bench), passes)
     single = "XREADGROUP, SET NX, XACK, one at a time"
     for ours, floor, prefetch, text, budget in (
         ("consumer", "loop", PREFETCH, single, Budget(1.5, SPEED, at_least=True)),

@@ -92,10 +92,10 @@ def _consume_batches(work: Work, messages: int) -> None:
     consumer.run()
 
 
-def _subscribed(work: Work, kind: Any, **own: Any) -> Any:
+def _subscribed(work: Work, make: Any, **own: Any) -> Any:
     """Return a member of the group of a loop, with its own settings."""
     settings = {"bootstrap.servers": work.kafka.address, "group.id": f"by-hand-{work.topic}", "log_level": 0}
-    member = kind(settings | {name.replace("_", "."): value for name, value in own.items()})
+    member = make(settings | {name.replace("_", "."): value for name, value in own.items()})
     member.subscribe([work.topic])
     return member
 
@@ -168,12 +168,12 @@ _SHARE_GROUP: Mapping[str, Callable[[Work, int], None]] = {
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Let consumers and loops take turns."""
-    turns = Turns(bench, "consumer on Kafka", bench.fewer(10), bench.effort.messages * SHARE)
+    rounds = Turns(bench, "consumer on Kafka", bench.fewer(10), bench.effort.messages * SHARE)
     with TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder:
         is_real = ApacheKafkaServer.installed()
         broker = "Apache Kafka" if is_real else "Kafka's mock"
         with ApacheKafkaServer(Path(folder)) if is_real else KafkaServer() as kafka:
-            times = turns.run(partial(Work, bench, kafka), _GROUP)
+            times = rounds.run(partial(Work, bench, kafka), _GROUP)
     for ours, floor, text, least in (
         ("consumer", "loop", "poll, SET NX, commit of each", 1.0),
         ("consumer", "loop of a hundred", "poll, SET NX, commit of each hundred", 0.8),
@@ -186,6 +186,6 @@ def measure(bench: Bench) -> Iterable[Result]:
         yield compared(times, ours, floor, what=what, beside=text, budget=budget)
     with KafkaServer(brokers=2) as mock:
         mock.deliver_at_most(LIMIT)
-        times = turns.run(partial(Work, bench, mock), _SHARE_GROUP)
+        times = rounds.run(partial(Work, bench, mock), _SHARE_GROUP)
     what = f"consumer on Kafka's mock, share group, batch=1, prefetch={PREFETCH}"
     yield compared(times, "consumer", "loop", what=what, beside="poll, SET NX, acknowledge each")

@@ -85,8 +85,8 @@ async def _fetch(work: Work, messages: int) -> None:
 def measure(bench: Bench) -> Iterable[Result]:
     """Let a consumer and a loop take turns."""
     passes: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
-    turns = Turns(bench, "consumer on NATS", bench.fewer(6), bench.effort.messages * SHARE)
+    rounds = Turns(bench, "consumer on NATS", bench.fewer(6), bench.effort.messages * SHARE)
     with NatsServer() as server:
-        times = turns.run(partial(Work, bench, server), passes)
+        times = rounds.run(partial(Work, bench, server), passes)
     what = f"consumer on NATS, batch=1, prefetch={PREFETCH}"
     yield compared(times, "consumer", "loop", what=what, beside=f"fetch({PREFETCH}), SET NX, ack of each")

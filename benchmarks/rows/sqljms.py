@@ -155,7 +155,7 @@ def take_turns(bench: Bench, what: str, competitors: Mapping[str, Jobs], jobs: i
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Measure jobs that do nothing, and jobs that write one row."""
-    for insert, kind in ((False, "no-op"), (True, "one insert")):
+    for insert, work in ((False, "no-op"), (True, "one insert")):
         with open_server() as url:
             rivals: dict[str, Jobs] = {
                 "procrastinate": ProcrastinateJobs(url, insert=insert),
@@ -164,10 +164,10 @@ def measure(bench: Bench) -> Iterable[Result]:
             competitors: dict[str, Jobs] = {"ours": OurJobs(url, insert=insert), **rivals}
             for competitor in competitors.values():
                 competitor.fill(enough(bench, JOBS))
-            times = take_turns(bench, f"SQL-JMS, {kind}", competitors, JOBS)
+            times = take_turns(bench, f"SQL-JMS, {work}", competitors, JOBS)
         for name in rivals:
             yield Result(
-                what=f"SQL-JMS, {kind}, batches of {BATCH}",
+                what=f"SQL-JMS, {work}, batches of {BATCH}",
                 beside=name,
                 unit="messages/s",
                 measured=1 / times.of("ours"),

@@ -44,7 +44,7 @@ def measure(bench: Bench) -> Iterable[Result]:
         count=min(bench.effort.rounds, ROUNDS), messages=1, progress=bench.progress, clock=_children
     )
     with TemporaryDirectory(prefix="doubtless-bench-") as folder:
-        passes = {name: _starting(words, Path(folder)) for name, words in STARTS.items()}
+        passes = {name: _starting(arguments, Path(folder)) for name, arguments in STARTS.items()}
         times = rounds.run("starts", range, passes)
         for name in ("import triggers", "doubtless --help"):
             modules = _count_modules(STARTS[name])
@@ -66,16 +66,16 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _starting(words: Sequence[str], compiled: Path) -> Pass[int]:
+def _starting(arguments: Sequence[str], compiled: Path) -> Pass[int]:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = {**kept, "PYTHONPYCACHEPREFIX": str(compiled)}
     return lambda _: subprocess.run(
-        [sys.executable, "-c", *words], env=environment, stdout=subprocess.DEVNULL, check=True
+        [sys.executable, "-c", *arguments], env=environment, stdout=subprocess.DEVNULL, check=True
     )
 
 
-def _count_modules(words: Sequence[str]) -> int:
-    program, *rest = words
+def _count_modules(arguments: Sequence[str]) -> int:
+    program, *rest = arguments
     ended = subprocess.run(
         [sys.executable, "-c", _COUNT + program, *rest], capture_output=True, text=True, check=True
     )

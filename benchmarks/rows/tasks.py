@@ -66,8 +66,8 @@ async def _looping(work: Work, messages: int) -> None:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             continue
         free = CONCURRENCY - len(tasks)
-        found: Any = await client.xreadgroup("by-hand", "one", {stream: ">"}, count=free, block=50)
-        for entry_id, fields in found[0][1] if found else ():
+        streams: Any = await client.xreadgroup("by-hand", "one", {stream: ">"}, count=free, block=50)
+        for entry_id, fields in streams[0][1] if streams else ():
             task = asyncio.create_task(serve(entry_id, fields[b"uuid"].decode()))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
@@ -87,9 +87,9 @@ def _loop(work: Work, messages: int) -> None:
 def measure(bench: Bench) -> Iterable[Result]:
     """Let the consumer and the loop take turns."""
     passes: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
-    turns = Turns(bench, "a thousand tasks", bench.fewer(15), bench.effort.messages * SHARE)
+    rounds = Turns(bench, "a thousand tasks", bench.fewer(15), bench.effort.messages * SHARE)
     yield compared(
-        turns.run(partial(Work, bench), passes),
+        rounds.run(partial(Work, bench), passes),
         "consumer",
         "loop",
         what=f"consumer with {CONCURRENCY:,} tasks of {WAIT * 1000:.0f} ms on Redis Streams",

@@ -72,8 +72,18 @@ def _cpu_in(client: Any, seconds: float) -> float:
 @contextmanager
 def _watching(history: str) -> Generator[None]:
     """Start a dashboard, sign in, and watch its overview."""
-    words = [sys.executable, "-m", "triggers.cli", "--json", "dashboard", "--port", "0", "--history", history]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "triggers.cli",
+        "--json",
+        "dashboard",
+        "--port",
+        "0",
+        "--history",
+        history,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             url = str(json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["url"])

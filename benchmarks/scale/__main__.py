@@ -77,9 +77,9 @@ def _of_shards(costs: Costs, names: int, seed: int) -> Table:
     for heading in ("shards", "busy, mean", "busy, most", "half within", "99 of 100 within"):
         table.add_column(heading, justify="right")
     for shards in SHARDS:
-        found = simulate(load, shards=shards, per_message=costs.batched, per_call=costs.call, seed=seed)
-        waits = (_ms(found.median), _ms(found.slow)) if found.keeps_up else ("grows", "grows")
-        table.add_row(f"{shards}", f"{found.mean_busy:.0%}", f"{found.most_busy:.0%}", *waits)
+        result = simulate(load, shards=shards, per_message=costs.batched, per_call=costs.call, seed=seed)
+        waits = (_ms(result.median), _ms(result.slow)) if result.keeps_up else ("grows", "grows")
+        table.add_row(f"{shards}", f"{result.mean_busy:.0%}", f"{result.most_busy:.0%}", *waits)
     return table
 
 

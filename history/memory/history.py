@@ -13,11 +13,11 @@ from history.entry import (
     Claim,
     Entry,
     EntryOutcome,
+    EntryTerms,
     Fence,
     Renewal,
     Settlement,
     State,
-    Terms,
     check_held,
     claim,
     current,
@@ -150,7 +150,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
         """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
-        terms = Terms(lease, time_to_live)
+        terms = EntryTerms(lease, time_to_live)
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
             seen: set[bytes] = set()
@@ -164,7 +164,9 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
                 seen.add(key)
             return claims
 
-    def _claim_one(self, space: _Namespace, key: bytes, owner: Owner, now: datetime, terms: Terms) -> Claim:
+    def _claim_one(
+        self, space: _Namespace, key: bytes, owner: Owner, now: datetime, terms: EntryTerms
+    ) -> Claim:
         if isinstance(owner, BatchOwner):
             return self._claim_for_batch(space, key, owner, now, terms)
         standing = space.read(key, now)
@@ -174,7 +176,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         return claimed
 
     def _claim_for_batch(
-        self, space: _Namespace, key: bytes, owner: BatchOwner, now: datetime, terms: Terms
+        self, space: _Namespace, key: bytes, owner: BatchOwner, now: datetime, terms: EntryTerms
     ) -> Claim:
         batch = space.read_batch(owner, now) or self._open_batch(space, owner, now, terms)
         standing = space.read(key, now)
@@ -187,7 +189,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         space.write(key, batch.fence)
         return Claim(None, batch.fence)
 
-    def _open_batch(self, space: _Namespace, owner: BatchOwner, now: datetime, terms: Terms) -> Entry:
+    def _open_batch(self, space: _Namespace, owner: BatchOwner, now: datetime, terms: EntryTerms) -> Entry:
         batch = replace(started(owner.token, self._next_fence(), now, terms), batch=True)
         space.numbers[owner] = batch.fence
         space.ledger[batch.fence] = batch
@@ -206,7 +208,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         failed: bool = False,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
-        terms = Terms(lease, time_to_live)
+        terms = EntryTerms(lease, time_to_live)
         with self._lock:
             space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
             entry, taken = take_over(
@@ -236,7 +238,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             space, now = self._namespace(trigger), self._clock()
             batch = space.read_batch(owner, now)
             if batch is None or batch.state is State.COMPLETED:
-                batch = self._open_batch(space, owner, now, Terms(None, time_to_live))
+                batch = self._open_batch(space, owner, now, EntryTerms(None, time_to_live))
             done: list[bool] = []
             for uuid, fence in expected:
                 key = digest(uuid)
@@ -343,16 +345,18 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             space, now = self._namespace(trigger), self._clock()
             first = int(cursor or 0)
             keys = [key for key in sorted(space.entries)[first : first + limit] if part.has(key)]
-            found = [ScannedEntry(key, entry) for key in keys if (entry := space.read(key, now)) is not None]
+            entries = [
+                ScannedEntry(key, entry) for key in keys if (entry := space.read(key, now)) is not None
+            ]
             more = first + limit < len(space.entries)
-            return Page(found, str(first + limit) if more else None)
+            return Page(entries, str(first + limit) if more else None)
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
         """Check some entries, then some batches, and delete the expired ones."""
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
-            kind, first = (cursor or "entries 0").split()
-            if kind == "entries":
+            stage, first = (cursor or "entries 0").split()
+            if stage == "entries":
                 some = list(islice(space.entries, int(first), int(first) + PIECE))
                 gone = [key for key in some if space.read(key, now) is None]
                 for key in gone:

@@ -18,10 +18,10 @@ from history.entry import (
     Claim,
     Entry,
     EntryOutcome,
+    EntryTerms,
     Fence,
     Renewal,
     Settlement,
-    Terms,
     check_held,
     digest,
 )
@@ -43,10 +43,9 @@ from history.sql.database.paths import address_of
 from history.sql.database.probe import circuit_for
 from history.sql.database.riders import Ending, carry
 from history.sql.database.serving import guard
-from history.sql.entries import anchor
 from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.entries.counting import count, estimate, piece_end
-from history.sql.entries.fences import Granted
+from history.sql.entries.fences import Granted, restore_anchor
 from history.sql.entries.lineage import HISTORY
 from history.sql.entries.purging import purge_some
 from history.sql.entries.settlements import (
@@ -279,8 +278,8 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
         """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
-        keys, known = [digest(uuid) for uuid in uuids], self._granted.greatest
-        claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
+        keys, greatest = [digest(uuid) for uuid in uuids], self._granted.greatest
+        claiming = Claiming(trigger, owner, EntryTerms(lease, time_to_live))
         rows: dict[bytes, EntryRow] = {}
         for piece in _pieces(dict.fromkeys(keys)):
             rows |= await self._database.run(
@@ -289,11 +288,11 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         claims = answers(keys, rows, owner)
         fresh = [row for row in rows.values() if row.written]
         if fresh and not fresh[0].anchored:
-            await anchor.restore(self._database, trigger)
+            await restore_anchor(self._database, trigger)
         written = [Fence(row.fence) for row in fresh]
         self._granted.note(written)
         # The number of a batch may be older than other claims.
-        if not written or isinstance(owner, BatchOwner) or min(written) > known:
+        if not written or isinstance(owner, BatchOwner) or min(written) > greatest:
             return claims
         await self._granted.step_over(self._database, trigger)
         undone = [
@@ -317,7 +316,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         failed: bool = False,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
-        claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
+        claiming = Claiming(trigger, owner, EntryTerms(lease, time_to_live))
         take = partial(
             claiming.take_over,
             key=digest(uuid),
@@ -326,13 +325,13 @@ class SqlHistory(SingleVerbs, KeepsBeside):
             expected_owner=expected_owner,
             failed=failed,
         )
-        known = self._granted.greatest
+        greatest = self._granted.greatest
         taken = await self._database.run("taking over", take, atomic=self._in_steps)
         if taken is None:
             return None
         fence, granted = taken
         self._granted.note([fence])
-        if fence > known or not granted:
+        if fence > greatest or not granted:
             return Claim(None, fence)
         await self._granted.step_over(self._database, trigger)
         await self.release(trigger, uuid, fence, owner=owner)
@@ -348,7 +347,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[bool]:
         """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
-        claiming = Claiming(trigger, owner, Terms(None, time_to_live))
+        claiming = Claiming(trigger, owner, EntryTerms(None, time_to_live))
         fences = {digest(uuid): fence for uuid, fence in expected}
         done: set[bytes] = set()
         for piece in _pieces(fences):
@@ -359,25 +358,25 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims that still have their fence."""
         settled = [False] * len(settlements)
-        for turn in turns_of([settlement.uuid for settlement in settlements]):
-            for piece in _pieces(turn):
-                wishes = {key: settlements[turn[key]] for key in piece}
+        for indexes in turns_of([settlement.uuid for settlement in settlements]):
+            for piece in _pieces(indexes):
+                wishes = {key: settlements[indexes[key]] for key in piece}
                 step = partial(settle_entries, trigger=trigger, wishes=wishes)
                 answers = await self._database.run("settling", step, atomic=self._in_steps)
                 for key, answer in answers.items():
-                    settled[turn[key]] = answer
+                    settled[indexes[key]] = answer
         return settled
 
     async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
         """Prolong leases of entries, or of their batches; see :class:`~history.store.ManyLeases`."""
         check_held("lease", lease)
         renewed = [False] * len(renewals)
-        for turn in turns_of([renewal.uuid for renewal in renewals]):
-            for piece in _pieces(turn):
-                some = {key: renewals[turn[key]] for key in piece}
+        for indexes in turns_of([renewal.uuid for renewal in renewals]):
+            for piece in _pieces(indexes):
+                some = {key: renewals[indexes[key]] for key in piece}
                 step = partial(renew_entries, trigger=trigger, renewals=some, lease=lease)
                 for key in await self._database.run("renewing leases", step, atomic=self._in_steps):
-                    renewed[turn[key]] = True
+                    renewed[indexes[key]] = True
         return renewed
 
     async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
@@ -417,10 +416,10 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         after = bytes.fromhex(cursor) if cursor else begin
         until = await piece_end(self._database, trigger, after, end, limit)
         read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=until or end)
-        found = [
+        entries = [
             ScannedEntry(row.digest, entry_of(row)) for row in await self._database.run("scanning", read)
         ]
-        return Page(found, until.hex() if until else None)
+        return Page(entries, until.hex() if until else None)
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
         """Delete some expired rows; when none are left, check some of the ledger."""
@@ -433,7 +432,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         async def forget(connection: AnyConnection) -> bool:
             gone = [
                 bool(await fetch(connection, FORGET, trigger=trigger, key=key)),
-                *[await delete(connection, trigger, Delete(kind, key)) for kind in OF_ENTRIES],
+                *[await delete(connection, trigger, Delete(record_kind, key)) for record_kind in OF_ENTRIES],
             ]
             return any(gone)
 

@@ -38,7 +38,7 @@ from history.sql.database.errors import is_conflict, translated, uncommitted, wa
 from history.sql.database.files import refuse_lost
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
 from history.sql.database.riders import Ending, Riders, leave_connection, ride
-from history.sql.database.serving import Mark
+from history.sql.database.serving import ServiceMark
 from history.sql.database.turns import is_detached
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.store import HistoryStore
@@ -123,7 +123,7 @@ class SqlTransaction:
     has_served: bool = False
     #: The service ended it: what came afterwards may have been committed.
     ended: bool = False
-    service: Mark = field(default_factory=Mark)
+    service: ServiceMark = field(default_factory=ServiceMark)
     _plans_freely: bool = False
     _session: Session | AsyncSession | None = field(default=None)
     _service: Service | None = field(default=None)

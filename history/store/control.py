@@ -231,8 +231,8 @@ class Overview:
         return None if hold and enabled and enabled.number > hold.number else hold
 
     def _standing(self, trigger: str, verb: Verb) -> Order | None:
-        found = [order for order in self.orders if order.trigger == trigger and order.verb is verb]
-        return found[0] if found else None
+        orders = [order for order in self.orders if order.trigger == trigger and order.verb is verb]
+        return orders[0] if orders else None
 
     def had_consumer(self, trigger: str) -> bool:
         """Whether a consumer has ever run a trigger; guards and Spark use triggers without a consumer."""

@@ -56,8 +56,8 @@ class JournalLine:
             ValueError, TypeError: the text is not a line.
         """
         document: dict[str, Any] = json.loads(text)
-        known = {name: document[name] for name in cls.__slots__ if name in document}
-        return replace(cls(**known), at=at)
+        fields = {name: document[name] for name in cls.__slots__ if name in document}
+        return replace(cls(**fields), at=at)
 
 
 class Journal(Protocol):

@@ -113,11 +113,11 @@ def read_document(
     except ValidationError:
         return read_parked(document, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
     try:
-        found = _decrypted(cipher, sealed.encrypted, _about_parked(trigger, parked_id))
+        text = _decrypted(cipher, sealed.encrypted, _about_parked(trigger, parked_id))
     except DecryptionError as error:
         facts = {"trigger_name": trigger, "id": parked_id, "copies": copies, "error_message": _told(error)}
         return _locked(sealed, facts)
-    return read_parked(found, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
+    return read_parked(text, trigger=trigger, parked_id=parked_id, parked_at=parked_at, copies=copies)
 
 
 def why_locked(parked: Parked) -> str | None:
@@ -200,9 +200,9 @@ def _decrypted(cipher: Cipher | None, text: str, about: list[str]) -> bytes:
     return decrypted(cipher, value, about=about)
 
 
-def _locked(sealed: _SealedParked, known: Mapping[str, object]) -> Parked:
+def _locked(sealed: _SealedParked, outside: Mapping[str, object]) -> Parked:
     facts = {name: getattr(sealed.label, name) for name in ParkedLabel.model_fields}
-    return Parked.model_validate({**facts, **known, "raw": {_ENCRYPTED: sealed.encrypted}})
+    return Parked.model_validate({**facts, **outside, "raw": {_ENCRYPTED: sealed.encrypted}})
 
 
 def _told(error: DecryptionError) -> str:

@@ -132,13 +132,13 @@ class Cipher:
         return None if self._file is None else state_of(self._file)
 
 
-def cipher_of(given: "str | Cipher | None") -> Cipher | None:
+def cipher_of(encrypt: "str | Cipher | None") -> Cipher | None:
     """Return the cipher for the value of ``encrypt=``; None if nothing is encrypted.
 
     Raises:
         ConfigurationError: as in :class:`Cipher`.
     """
-    return given if given is None or isinstance(given, Cipher) else Cipher(given)
+    return encrypt if encrypt is None or isinstance(encrypt, Cipher) else Cipher(encrypt)
 
 
 def is_encrypted(value: bytes) -> bool:

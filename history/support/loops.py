@@ -42,8 +42,8 @@ class PerLoop(Generic[T]):
     def _make(self, loop: AbstractEventLoop, make: Callable[[AbstractEventLoop], T]) -> T:
         with self._lock:
             # Dropped after the lock is released, because their destructors may take time.
-            closed = [one for one in self._values if one.is_closed()]
-            dropped = [self._values.pop(one, None) for one in closed]
+            closed = [closed_loop for closed_loop in self._values if closed_loop.is_closed()]
+            dropped = [self._values.pop(closed_loop, None) for closed_loop in closed]
             value = self._values[loop] = make(loop)
         del dropped
         return value

@@ -34,10 +34,10 @@ def hidden_in(folder: Path) -> str | None:
 
 def remedy(file: Path, name: str) -> str:
     """Return what to rename."""
-    found = file.parent if file.name == "__init__.py" else file
-    suffix = "" if found is not file else ".py"
+    culprit = file.parent if file.name == "__init__.py" else file
+    suffix = "" if culprit is not file else ".py"
     return (
-        f"{found} has the name of a package of doubtless, so that only one of them can be imported: "
+        f"{culprit} has the name of a package of doubtless, so that only one of them can be imported: "
         f"rename it, such as to my_{name}{suffix}"
     )
 

@@ -59,7 +59,7 @@ class OpenFile:
     deleted: str
     replaced: str
     times: int = 0
-    _known: Identity | None = None
+    _identity: Identity | None = None
     _is_open: bool = False
     _stamp: tuple[int, int] = 0, 0
     _state: _State = _State.THERE
@@ -73,19 +73,19 @@ class OpenFile:
         An empty file that is not the known one counts as missing: somebody is just copying or making it. So
         does a file beside which the log of the earlier file lies.
         """
-        known = self._known
+        before = self._identity
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
-            return self._note(None, self._stamp) if known else None
-        stamp = found.st_size, found.st_mtime_ns
-        is_known = known is not None and known.number == found.st_ino and known.device == found.st_dev
+            return self._note(None, self._stamp) if before else None
+        stamp = status.st_size, status.st_mtime_ns
+        is_known = before is not None and before.number == status.st_ino and before.device == status.st_dev
         if is_known and self._is_open and self._state is _State.THERE:
             self._stamp = stamp
-            return known
-        if not found.st_size and self._is_open and not is_known:
+            return before
+        if not status.st_size and self._is_open and not is_known:
             return self._note(None, self._stamp)
-        return self._note(Identity(found.st_dev, found.st_ino), stamp)
+        return self._note(Identity(status.st_dev, status.st_ino), stamp)
 
     @property
     def is_gone(self) -> bool:
@@ -108,7 +108,7 @@ class OpenFile:
 
     def _note(self, now: Identity | None, stamp: tuple[int, int]) -> Identity | None:
         with self._lock:
-            before, was, was_open = self._known, self._state, self._is_open
+            before, was, was_open = self._identity, self._state, self._is_open
             # A new file may reuse the number of a deleted one, but has other times.
             is_same = now == before and (was is _State.THERE or stamp == self._stamp)
             is_another = now is not None and before is not None and not is_same
@@ -123,7 +123,7 @@ class OpenFile:
             else:
                 self._state = _State.THERE
             if now is not None:
-                self._known, self._is_open, self._stamp = now, True, stamp
+                self._identity, self._is_open, self._stamp = now, True, stamp
             self.times += is_another or (was is not _State.THERE and now is not None)
             state = self._state
         if was_open:
@@ -150,7 +150,7 @@ class OpenFile:
         try:
             # SQLite has no locks on this file, which closing it would release.
             with Path(f"{self.path.resolve()}-wal").open("rb") as file:
-                found, head = os.fstat(file.fileno()), file.read(HEAD)
+                status, head = os.fstat(file.fileno()), file.read(HEAD)
         except OSError:
             return None
-        return _Log(Identity(found.st_dev, found.st_ino), head) if len(head) == HEAD else None
+        return _Log(Identity(status.st_dev, status.st_ino), head) if len(head) == HEAD else None

@@ -48,13 +48,13 @@ class Outage:
 
     def _say(self, error: Exception, cause: str) -> None:
         away = isinstance(error, UnavailableError)
-        known = away or isinstance(error, ConfigurationError)
+        is_expected = away or isinstance(error, ConfigurationError)
         self._log.log(
             logging.WARNING if away else logging.ERROR,
             "%s, which is tried until it works: %s",
             self._fails,
             f"{cause} ({reason_of(error.__cause__)})" if away else cause,
-            exc_info=None if known else exception_info(error),
+            exc_info=None if is_expected else exception_info(error),
             extra=self._extra,
         )
 

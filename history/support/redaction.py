@@ -89,12 +89,12 @@ class Redaction:
         """Return the text without the values that the rules find; only a marker if one of them failed."""
         for number, rule in enumerate(self.rules, 1):
             try:
-                found: Any = rule(text)
+                redacted: Any = rule(text)
             except Exception:  # noqa: BLE001  (a rule is a user's code)
-                found = None
-            if type(found) is not str:
+                redacted = None
+            if type(redacted) is not str:
                 return f"(redacted: all of it, because rule {number} of redact= failed)"
-            text = found
+            text = redacted
         return text
 
 
@@ -112,7 +112,7 @@ def rules_of(redact: Any) -> Sequence[Any]:
 
 
 def _without_cards(text: str) -> str:
-    return _DIGITS.sub(lambda found: _marked(found[0], _cards(found[0]), CARD), text)
+    return _DIGITS.sub(lambda digits: _marked(digits[0], _cards(digits[0]), CARD), text)
 
 
 def _marked(text: str, places: Sequence[tuple[int, int]], marker: str) -> str:
@@ -131,7 +131,7 @@ def _cards(text: str) -> list[tuple[int, int]]:
 
     The sums are those of all digits before a place, with the digits at even, or at odd, indexes doubled.
     """
-    groups = [(found.start(), found.end()) for found in _GROUP.finditer(text)]
+    groups = [(group.start(), group.end()) for group in _GROUP.finditer(text)]
     sums: tuple[list[int], list[int]] = ([0], [0])
     for index, digit in enumerate(int(digit) for start, end in groups for digit in text[start:end]):
         doubled = 2 * digit - 9 * (digit > 4)  # noqa: PLR2004  (the sum of the digits of the doubled digit)
@@ -157,12 +157,12 @@ def _cards(text: str) -> list[tuple[int, int]]:
 
 def _without_ibans(text: str) -> str:
     places: list[tuple[int, int]] = []
-    found = _IBANS.search(text)
-    while found is not None:
-        start = found.start()
-        if length := _length_of_iban(found[0]):
+    candidate = _IBANS.search(text)
+    while candidate is not None:
+        start = candidate.start()
+        if length := _length_of_iban(candidate[0]):
             places.append((start, start + length))
-        found = _IBANS.search(text, start + 1)  # an IBAN may begin inside text that only looks like one
+        candidate = _IBANS.search(text, start + 1)  # an IBAN may begin inside text that only looks like one
     return _marked(text, places, IBAN)
 
 
@@ -174,15 +174,15 @@ def _length_of_iban(text: str) -> int:
     """
     country = int("".join(str(int(character, 36)) for character in text[:4]))
     length, count, rest = 0, 4, 0
-    for place, character in enumerate(text[4:], 4):
+    for index, character in enumerate(text[4:], 4):
         if not character.isalnum():
             continue
         value = int(character, 36)
         rest = (rest * (100 if value > 9 else 10) + value) % 97  # noqa: PLR2004  (a letter is two digits)
         count += 1
-        is_end = place + 1 == len(text) or not text[place + 1].isalnum()
+        is_end = index + 1 == len(text) or not text[index + 1].isalnum()
         if is_end and _IBAN_CHARACTERS[0] <= count <= _IBAN_CHARACTERS[1]:
-            length = place + 1 if (rest * 1_000_000 + country) % 97 == 1 else length
+            length = index + 1 if (rest * 1_000_000 + country) % 97 == 1 else length
     return length
 
 
@@ -192,10 +192,10 @@ def _without_tokens(text: str) -> str:
     return text
 
 
-def _credentials(found: re.Match[str]) -> str:
-    scheme, space, value = found.groups()
+def _credentials(header: re.Match[str]) -> str:
+    scheme, space, value = header.groups()
     is_one = _holds_account(value) if scheme.lower() == "basic" else _is_no_word(value)
-    return f"{scheme}{space}{SECRET}" if is_one else found[0]
+    return f"{scheme}{space}{SECRET}" if is_one else header[0]
 
 
 def _holds_account(value: str) -> bool:

@@ -30,11 +30,11 @@ def dereferenced(url: str, setting: str) -> str:
     with guarded(url, setting):
         parts = split_url(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
-    found = {name: value for name, value in query if name in _CREDENTIALS and is_reference(value)}
-    if not found:
+    references = {name: value for name, value in query if name in _CREDENTIALS and is_reference(value)}
+    if not references:
         return url
-    rest = [(name, value) for name, value in query if name not in found]
-    secrets = {name: read_secret(value, setting) for name, value in found.items()}
+    rest = [(name, value) for name, value in query if name not in references]
+    secrets = {name: read_secret(value, setting) for name, value in references.items()}
     account = _with_credentials(parts.netloc, secrets)
     return urlunsplit(parts._replace(netloc=account, query=urlencode(rest)))
 
@@ -47,8 +47,8 @@ def is_reference(text: str) -> bool:
 
 def secret_file(reference: str) -> Path | None:
     """Return the file that a reference names; None for a variable."""
-    kind, _, name = reference.partition(":")
-    return Path(name.removeprefix("//")) if kind == "file" else None
+    scheme, _, name = reference.partition(":")
+    return Path(name.removeprefix("//")) if scheme == "file" else None
 
 
 def read_secret(reference: str, setting: str) -> str:
@@ -57,11 +57,13 @@ def read_secret(reference: str, setting: str) -> str:
     Raises:
         ConfigurationError: the variable or file is missing or empty, or all users may read the file.
     """
-    kind, _, name = reference.partition(":")
-    if "@" in name and (kind == "env" or (name.startswith("//") and not name.startswith("///"))):
+    scheme, _, name = reference.partition(":")
+    if "@" in name and (scheme == "env" or (name.startswith("//") and not name.startswith("///"))):
         # A URL with an account: nothing of it may be quoted.
         raise ConfigurationError(
-            setting, f"{kind}: must be followed by a name, not by an account", "write env:NAME or file:/path"
+            setting,
+            f"{scheme}: must be followed by a name, not by an account",
+            "write env:NAME or file:/path",
         )
     path = secret_file(reference)
     if path is None:

@@ -76,13 +76,13 @@ def in_log(identity: str) -> str:
 
 def without_values(text: str) -> str:
     """Return a database's text without the values of rows: they may be private data, such as cards."""
-    return _VALUES.sub(lambda found: f"{found[1] or 'PARAMETERS'}: {_HIDDEN}", text)
+    return _VALUES.sub(lambda value: f"{value[1] or 'PARAMETERS'}: {_HIDDEN}", text)
 
 
 def class_of(error: BaseException) -> str:
     """Return the full name of an exception's class."""
-    kind = type(error)
-    return encodable(f"{_own(kind, '__module__')}.{name_of(error)}")
+    class_ = type(error)
+    return encodable(f"{_own(class_, '__module__')}.{name_of(error)}")
 
 
 def name_of(error: BaseException) -> str:
@@ -165,15 +165,15 @@ def exception_info(
 
 def traceback_of(error: BaseException, *, without: tuple[str, ...] = ()) -> TracebackType | None:
     """Return where an exception was raised, without leading frames of some modules."""
-    found: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
-    while found is not None and str(found.tb_frame.f_globals.get("__name__")).startswith(without):
-        found = found.tb_next
-    return found
+    step: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    while step is not None and str(step.tb_frame.f_globals.get("__name__")).startswith(without):
+        step = step.tb_next
+    return step
 
 
-def _own(kind: type, attribute: str) -> str:
+def _own(class_: type, attribute: str) -> str:
     # Not getattr: a metaclass may have made a property of it.
-    value: object = vars(type)[attribute].__get__(kind)
+    value: object = vars(type)[attribute].__get__(class_)
     return value if type(value) is str else "?"
 
 

@@ -81,19 +81,19 @@ def origin(url: str) -> str:
     return f"{_scheme_as_written(url)}://{host}"
 
 
-def refuse_unknown(names: Collection[str], known: Collection[str], setting: str) -> None:
+def refuse_unknown(names: Collection[str], allowed: Collection[str], setting: str) -> None:
     """Refuse the first unknown option of a URL: if it were ignored, the program would run without it.
 
     Raises:
         ConfigurationError: an option is unknown; the text names the most similar ones.
     """
     for name in names:
-        if name in known:
+        if name in allowed:
             continue
-        if near := get_close_matches(name, known):
+        if near := get_close_matches(name, allowed):
             remedy = f"did you mean {' or '.join(near)}?"
-        elif known:
-            remedy = f"use {', '.join(sorted(known))}, or leave it out"
+        elif allowed:
+            remedy = f"use {', '.join(sorted(allowed))}, or leave it out"
         else:
             remedy = "leave it out: such a URL has no options"
         raise ConfigurationError(setting, f"its URL has an unknown option {name!r}", remedy)

@@ -10,12 +10,12 @@ def is_failure(error: BaseException) -> bool:
     An :class:`asyncio.CancelledError` is a failure if nobody cancelled the task that runs: the code awaited
     something that was cancelled. A group of failures is also a failure.
     """
-    kind = type(error)
-    if issubclass(kind, Exception):
+    class_ = type(error)
+    if issubclass(class_, Exception):
         return True
-    if issubclass(kind, BaseExceptionGroup):
+    if issubclass(class_, BaseExceptionGroup):
         return all(is_failure(member) for member in members(error))
-    return issubclass(kind, asyncio.CancelledError) and not _was_cancelled()
+    return issubclass(class_, asyncio.CancelledError) and not _was_cancelled()
 
 
 def _was_cancelled() -> bool:
@@ -29,5 +29,5 @@ def _was_cancelled() -> bool:
 
 def members(group: BaseException) -> Sequence[BaseException]:
     """Return the exceptions of a group, which may be groups."""
-    found: Sequence[BaseException] = vars(BaseExceptionGroup)["exceptions"].__get__(group)
-    return found
+    errors: Sequence[BaseException] = vars(BaseExceptionGroup)["exceptions"].__get__(group)
+    return errors

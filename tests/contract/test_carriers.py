@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from history.bridge import drive, settled
+from tests.unit.helpers.lossy import LossyCarrier
 from triggers import ConfigurationError, open_provider
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.sqlremote.carriers.carrier import (
@@ -15,7 +16,6 @@ from triggers.providers.sqlremote.carriers.carrier import (
 )
 from triggers.providers.sqlremote.carriers.contract import CarrierContract
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
-from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
 from triggers.providers.sqlremote.carriers.opening import open_carrier
 from triggers.providers.sqlremote.carriers.over_provider import ProviderCarrier
 from triggers.providers.sqlremote.carriers.table import TableCarrier

@@ -20,9 +20,9 @@ from history.entry import (
     Claim,
     Entry,
     EntryOutcome,
+    EntryTerms,
     Fence,
     State,
-    Terms,
     claim,
     current,
     renew,
@@ -136,7 +136,7 @@ class Mutants:
 
     @staticmethod
     def claim_that_meets_itself(
-        entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: Terms
+        entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: EntryTerms
     ) -> tuple[Entry, Claim]:
         held = current(entry, now)
         if held is not None:
@@ -145,7 +145,7 @@ class Mutants:
 
     @staticmethod
     def claim_over_a_dead_lease(
-        entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: Terms
+        entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: EntryTerms
     ) -> tuple[Entry, Claim]:
         held = current(entry, now)
         if held is not None and held.state is State.STARTED and not held.lease_alive:
@@ -154,7 +154,7 @@ class Mutants:
 
     @staticmethod
     def claim_that_prolongs(
-        entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: Terms
+        entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: EntryTerms
     ) -> tuple[Entry, Claim]:
         held, answer = claim(entry, owner, fence=fence, now=now, terms=terms)
         if terms.lease is not None and held.lease_alive:
@@ -163,7 +163,13 @@ class Mutants:
 
     @staticmethod
     def take_over_without_fence(
-        entry: Entry | None, owner: str, *, expected_fence: Fence, fence: Fence, now: datetime, terms: Terms
+        entry: Entry | None,
+        owner: str,
+        *,
+        expected_fence: Fence,
+        fence: Fence,
+        now: datetime,
+        terms: EntryTerms,
     ) -> tuple[Entry | None, Claim | None]:
         held = current(entry, now)
         expected = expected_fence if held is None else held.fence
@@ -171,7 +177,13 @@ class Mutants:
 
     @staticmethod
     def take_over_in_any_state(
-        entry: Entry | None, owner: str, *, expected_fence: Fence, fence: Fence, now: datetime, terms: Terms
+        entry: Entry | None,
+        owner: str,
+        *,
+        expected_fence: Fence,
+        fence: Fence,
+        now: datetime,
+        terms: EntryTerms,
     ) -> tuple[Entry | None, Claim | None]:
         held = current(entry, now)
         if held is None or held.fence != expected_fence:

@@ -449,7 +449,7 @@ MUTANTS = (
     ),
     Mutant(
         "history/sql/offsets/seen.py",
-        "went_back = next_offset is None or next_offset < self._reached.get(place, 0)",
+        "went_back = next_offset is None or next_offset < self._reached.get(partition, 0)",
         "went_back = next_offset is None",
         f"{_TWO_OFFSETS}::test_nothing_is_stored_in_a_row_that_has_gone_back",
     ),

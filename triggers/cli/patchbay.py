@@ -15,7 +15,7 @@ from history.support.private_files import create_private
 from triggers.cli.run import report
 from triggers.cli.shared.arguments import refuse_unreadable
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.logs import LogFormat, log_as_consumer
 from triggers.cli.shared.options import (
     LOG_FORMAT_OPTION,
@@ -33,7 +33,7 @@ from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.patchbay.wiring.toml_reader import read_with_notes
 from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, combined, from_xml, guess_notes, provider_of
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True, help="Run, check or convert a file that wires components to destinations."
 )
 
@@ -54,7 +54,6 @@ PLACES_OPTION: Any = typer.Option(
 
 
 @app.command()
-@with_general_options
 def run(
     context: typer.Context,
     files: list[Path] = _FILES,
@@ -94,7 +93,6 @@ def run(
 
 
 @app.command()
-@with_general_options
 def check(context: typer.Context, files: list[Path] = _FILES, history: str | None = _HISTORY) -> None:
     """Read the files, load the components and show each wire. Nothing is connected or started.
 
@@ -140,7 +138,6 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
 
 
 @app.command()
-@with_general_options
 def convert(
     context: typer.Context,
     file: Path = typer.Argument(help="A dynamoMessagingSystem.xml of ATG's Patch Bay."),

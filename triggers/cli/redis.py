@@ -9,7 +9,7 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import YES_OPTION, confirm, connected
 from triggers.cli.shared.output import State
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from triggers.providers.redis_streams import RedisStreams
     from triggers.providers.redis_streams.subscriptions import StreamSubscription
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True,
     help="Look at the subscriptions of Redis Streams, and end subscriptions that no trigger uses any more.",
 )
@@ -35,7 +35,6 @@ _COLUMNS = ["name", "pending", "unread", "consumers", "oldest"]
 
 
 @app.command("subscriptions")
-@with_general_options
 def subscriptions(
     context: typer.Context,
     destination: str = typer.Argument(help="The stream."),
@@ -51,7 +50,6 @@ def subscriptions(
 
 
 @app.command("unsubscribe")
-@with_general_options
 def unsubscribe(
     context: typer.Context,
     destination: str = typer.Argument(help="The stream."),
@@ -73,8 +71,7 @@ def unsubscribe(
         if not matching:
             state.note(f"{destination} has no subscription {subscription}")
             raise typer.Exit(1)
-        if not yes:
-            confirm(_question(destination, matching[0]))
+        confirm(_question(destination, matching[0]), yes=yes)
         # Messages that came since the question are not given up without another question.
         left = bool(matching[0].pending or matching[0].unread)
         drive(streams.unsubscribe(destination, subscription, force=yes or left))

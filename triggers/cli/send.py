@@ -20,7 +20,7 @@ from triggers.cli.shared.embedded import provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import PROVIDER_OPTION, connected
 from triggers.cli.shared.output import State
-from triggers.producer.lines import Line, read_lines, refuse_problems, rewindable
+from triggers.producer.lines import MessageLine, read_lines, refuse_problems, rewindable
 from triggers.producer.producer import Producer
 from triggers.producer.settings import DEFAULT_QUEUE_LIMIT
 from triggers.providers.outgoing import SendOptions
@@ -46,11 +46,11 @@ class _Report:
     destination: str
     sent: int = 0
     sent_as_they_are: int = 0
-    named: list[Line] = field(default_factory=list[Line])
+    named: list[MessageLine] = field(default_factory=list[MessageLine])
     last: int = 0
     waiting: int | None = None
 
-    def add(self, lines: list[Line]) -> None:
+    def add(self, lines: list[MessageLine]) -> None:
         unreadable = [line for line in lines if line.problem is not None]
         self.sent += len(lines)
         self.sent_as_they_are += len(unreadable)
@@ -127,22 +127,24 @@ def _options(priority: int | None, time_to_live: float | None, delay: float | No
     return options
 
 
-def _send_as_they_are(link: Provider, destination: str, lines: list[Line]) -> None:
+def _send_as_they_are(link: Provider, destination: str, lines: list[MessageLine]) -> None:
     drive(link.send(destination, [line.message for line in lines]))
 
 
-def _send_with(producer: Producer, options: SendOptions, destination: str, lines: list[Line]) -> None:
+def _send_with(producer: Producer, options: SendOptions, destination: str, lines: list[MessageLine]) -> None:
     producer.send_batch(destination, [line.message for line in lines], **options)
 
 
-def _send(emit: Callable[[str, list[Line]], None], lines: Iterable[Line], report: _Report) -> None:
+def _send(
+    emit: Callable[[str, list[MessageLine]], None], lines: Iterable[MessageLine], report: _Report
+) -> None:
     for chunk in _chunks(lines):
         emit(report.destination, chunk)
         report.add(chunk)
 
 
-def _chunks(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    chunk: list[Line] = []
+def _chunks(lines: Iterable[MessageLine]) -> Iterator[list[MessageLine]]:
+    chunk: list[MessageLine] = []
     size = 0
     for line in lines:
         chunk.append(line)
@@ -206,14 +208,16 @@ class _Counting:
         self._progress = progress
         self._task = progress.add_task("sending", total=size)
 
-    def __call__(self, lines: Iterable[Line]) -> Iterator[Line]:
+    def __call__(self, lines: Iterable[MessageLine]) -> Iterator[MessageLine]:
         for line in lines:
             yield line
             self._progress.advance(self._task, line.size)
 
 
 @contextmanager
-def _progress(source: BinaryIO, *, quiet: bool) -> Generator[Callable[[Iterable[Line]], Iterable[Line]]]:
+def _progress(
+    source: BinaryIO, *, quiet: bool
+) -> Generator[Callable[[Iterable[MessageLine]], Iterable[MessageLine]]]:
     """Show a bar on standard error, if it is a terminal, while lines pass through the yielded function."""
     if quiet or not sys.stderr.isatty():
         yield iter

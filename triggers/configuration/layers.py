@@ -13,7 +13,7 @@ FILE = Path("doubtless.toml")
 PREFIX, INTO = "DOUBTLESS_", "__"
 
 
-class Found(NamedTuple):
+class FoundValue(NamedTuple):
     """A value and its source: a variable of the environment, or a file with the key.
 
     ``is_default`` values are those of all triggers.
@@ -59,30 +59,30 @@ class Configuration:
         """The file that was read."""
         return next((layer.file for layer in self.layers if layer.file is not None), None)
 
-    def find(self, key: str) -> Found | None:
+    def find(self, key: str) -> FoundValue | None:
         """Return the value of a key such as ``history``; None if no source has it."""
         for layer in self.layers:
             if key in layer.values:
-                return Found(layer.values[key], layer.origin(key))
+                return FoundValue(layer.values[key], layer.origin(key))
         return None
 
-    def of_trigger(self, name: str) -> dict[str, Found]:
+    def of_trigger(self, name: str) -> dict[str, FoundValue]:
         """Return the values for a trigger, by keys; those of ``retry`` are ``retry.interval`` and so on."""
-        values: dict[str, Found] = {}
+        values: dict[str, FoundValue] = {}
         for layer in self.layers:
             called = layer.called(name)
             for key, value in layer.triggers.get(called, {}).items():
                 origin = layer.origin("triggers", called, *key.split("."))
-                values.setdefault(key, Found(value, origin))
+                values.setdefault(key, FoundValue(value, origin))
         return values
 
-    def defaults(self) -> dict[str, Found]:
+    def defaults(self) -> dict[str, FoundValue]:
         """Return the values for triggers that do not set them, with keys as of a trigger."""
-        values: dict[str, Found] = {}
+        values: dict[str, FoundValue] = {}
         for layer in self.layers:
             for key, value in layer.defaults.items():
                 values.setdefault(
-                    key, Found(value, layer.origin("defaults", *key.split(".")), is_default=True)
+                    key, FoundValue(value, layer.origin("defaults", *key.split(".")), is_default=True)
                 )
         return values
 

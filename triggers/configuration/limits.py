@@ -1,8 +1,14 @@
-"""Limits of every value, from a command line, a variable or a file."""
+"""Limits of every value, from a command line, a variable or a file; and how all of them write a time."""
 
+import re
 from datetime import timedelta
-from math import isfinite
-from typing import Final, NamedTuple
+from math import inf, isfinite
+from typing import Any, Final, NamedTuple
+
+#: The units of a time, in seconds.
+UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60, "h": 3600, "d": 86400}
+
+_TIME: Final = re.compile(r"(\d{1,15})(ms|[smhd]?)", re.ASCII)
 
 #: The longest time, a hundred years: no clock and no date overflows with it.
 LONGEST: Final = timedelta(days=36_525)
@@ -55,6 +61,24 @@ def wrong_seconds(value: float) -> Wrong | None:
     if abs(value) > LONGEST.total_seconds():
         return Wrong("is longer than a hundred years", "write a shorter time")
     return None
+
+
+def read_time(value: Any) -> timedelta | Wrong:
+    """Return the time of a text such as "500ms" or "7d", or of a number of seconds; or its problem."""
+    seconds = _seconds_of(value)
+    if seconds is None:
+        return Wrong("is not a time", "write 500ms, 30s, 15m, 2h or 7d, or a number of seconds")
+    return wrong_seconds(seconds) or timedelta(seconds=seconds)
+
+
+def _seconds_of(value: Any) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            return inf
+    match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    return None if match is None else int(match[1]) * UNITS[match[2] or "s"]
 
 
 def wrong_text(value: str) -> Wrong | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from history.errors import ConfigurationError
-from triggers.configuration.layers import Configuration, Found
+from triggers.configuration.layers import Configuration, FoundValue
 from triggers.configuration.nearest import nearest
 from triggers.declaration.trigger import Trigger
 from triggers.detection.table import Policy
@@ -58,7 +58,7 @@ def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
     return values
 
 
-def said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, Found]:
+def said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, FoundValue]:
     """Return the configured values of a trigger, by keys.
 
     A value for all triggers counts if neither the trigger's table nor its code sets the key.
@@ -79,7 +79,7 @@ def _is_said(trigger: AnyTrigger, key: str) -> bool:
     return option in trigger.said or (option == "on_retry_failure" and "on_rollback" in trigger.said)
 
 
-def _overridden(trigger: AnyTrigger, values_found: Mapping[str, Found]) -> AnyTrigger:
+def _overridden(trigger: AnyTrigger, values_found: Mapping[str, FoundValue]) -> AnyTrigger:
     if not values_found:
         return trigger
     values = {key: value.value for key, value in values_found.items()}
@@ -117,7 +117,7 @@ def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{table}.")}
 
 
-def _blamed(error: ConfigurationError, values: Mapping[str, Found], trigger: str) -> ConfigurationError:
+def _blamed(error: ConfigurationError, values: Mapping[str, FoundValue], trigger: str) -> ConfigurationError:
     """Return an error that names the file or variable, and the trigger, not the line of the decorator."""
     about = [value for key, value in values.items() if key.partition(".")[0] == error.setting]
     blamed = about[0] if about else next(iter(values.values()))

@@ -15,7 +15,7 @@ from triggers.detection.aftermath import (
     Aftermath,
     Ending,
 )
-from triggers.detection.table import ROWS, Answer, Decision, Row, Status
+from triggers.detection.table import ROWS, Answer, Decision, Status, TableRow
 
 #: The facts about a message, by the number of its row.
 _SITUATIONS: Mapping[int, str] = {
@@ -98,7 +98,7 @@ def in_row(sentence: str, row: int) -> str:
     return f"{sentence} (row {row})"
 
 
-def situation(row: Row) -> str:
+def situation(row: TableRow) -> str:
     """Return the facts about the messages of a row."""
     return _SITUATIONS[row.number]
 
@@ -185,11 +185,11 @@ def render() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _number(row: Row) -> int:
+def _number(row: TableRow) -> int:
     return row.number
 
 
-def _said_of(row: Row) -> str:
+def _said_of(row: TableRow) -> str:
     """Return the cells of a row: its verdict and reason, and what happens with the default settings."""
     decision = Decision(
         row=row.number,

@@ -139,7 +139,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TableRow:
     """One row of the table: which deliveries it is for, and what happens to them.
 
     None in a condition means any. ``as_resolver`` rows take their status from the resolver's answer and run
@@ -213,14 +213,14 @@ _FORGOTTEN = frozenset({Found.FORGOTTEN})
 _RESOLVE = (("on_history_error", "resolve"),)
 
 #: The table; its rows are tried in this order. Row 0 is for detection that is switched off.
-ROWS: tuple[Row, ...] = (
-    Row(number=1, counts=_OVER, rejected=True, park=True, cause=Cause.MAX_DELIVERY_COUNT),
-    Row(number=0, policy=(("detect_duplicates", False),), status=Status.NEW, runs=True),
-    Row(number=19, identified=False, history=_USED, rejected=True, park=True, cause=Cause.NO_IDENTITY),
-    Row(number=2, counts=_FIRST, history=_OFF, status=Status.NEW, runs=True),
+ROWS: tuple[TableRow, ...] = (
+    TableRow(number=1, counts=_OVER, rejected=True, park=True, cause=Cause.MAX_DELIVERY_COUNT),
+    TableRow(number=0, policy=(("detect_duplicates", False),), status=Status.NEW, runs=True),
+    TableRow(number=19, identified=False, history=_USED, rejected=True, park=True, cause=Cause.NO_IDENTITY),
+    TableRow(number=2, counts=_FIRST, history=_OFF, status=Status.NEW, runs=True),
     # A message that was rolled back comes and runs again, until it was delivered too often: see the second
     # table.
-    Row(
+    TableRow(
         number=22,
         counts=_AGAIN,
         history=_OFF,
@@ -229,12 +229,12 @@ ROWS: tuple[Row, ...] = (
         status=Status.NEW,
         runs=True,
     ),
-    Row(number=3, counts=_AGAIN, history=_OFF, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
-    Row(number=4, counts=_AGAIN, history=_OFF, words=_ASKED, as_resolver=True),
-    Row(number=5, counts=_UNDEFINED, history=_OFF, words=_NO_WORD, status=Status.NEW, runs=True),
-    Row(number=6, counts=_UNDEFINED, history=_OFF, words=_ASKED, as_resolver=True),
+    TableRow(number=3, counts=_AGAIN, history=_OFF, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
+    TableRow(number=4, counts=_AGAIN, history=_OFF, words=_ASKED, as_resolver=True),
+    TableRow(number=5, counts=_UNDEFINED, history=_OFF, words=_NO_WORD, status=Status.NEW, runs=True),
+    TableRow(number=6, counts=_UNDEFINED, history=_OFF, words=_ASKED, as_resolver=True),
     # Comes before the rows for entries: the entry belongs to the body that came first.
-    Row(
+    TableRow(
         number=23,
         history=_ON,
         found=frozenset({Found.OTHER_BODY}),
@@ -242,9 +242,9 @@ ROWS: tuple[Row, ...] = (
         park=True,
         cause=Cause.OTHER_BODY,
     ),
-    Row(number=7, history=_ON, found=frozenset({Found.NOTHING}), status=Status.NEW, runs=True),
-    Row(number=8, history=_ON, found=frozenset({Found.COMPLETED_OK}), status=Status.DUPLICATE),
-    Row(
+    TableRow(number=7, history=_ON, found=frozenset({Found.NOTHING}), status=Status.NEW, runs=True),
+    TableRow(number=8, history=_ON, found=frozenset({Found.COMPLETED_OK}), status=Status.DUPLICATE),
+    TableRow(
         number=9,
         history=_ON,
         found=frozenset({Found.COMPLETED_FAILED}),
@@ -254,24 +254,24 @@ ROWS: tuple[Row, ...] = (
         cause=Cause.FAILED_BEFORE,
     ),
     # A plain trigger's failed message was acknowledged and parked with its event already.
-    Row(
+    TableRow(
         number=24,
         history=_ON,
         found=frozenset({Found.COMPLETED_FAILED}),
         policy=(("transacted", False),),
         status=Status.DUPLICATE,
     ),
-    Row(number=10, history=_ON, found=_STARTED, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
-    Row(number=11, history=_ON, found=_STARTED, words=_ASKED, as_resolver=True),
-    Row(number=12, history=_ON, found=frozenset({Found.IN_PROGRESS}), answer=Answer.RECOVER_LATER),
-    Row(
+    TableRow(number=10, history=_ON, found=_STARTED, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
+    TableRow(number=11, history=_ON, found=_STARTED, words=_ASKED, as_resolver=True),
+    TableRow(number=12, history=_ON, found=frozenset({Found.IN_PROGRESS}), answer=Answer.RECOVER_LATER),
+    TableRow(
         number=13,
         history=_UNREACHABLE,
         policy=(("on_history_error", "suspend"),),
         answer=Answer.RECOVER,
         suspension=Suspension.HISTORY,
     ),
-    Row(
+    TableRow(
         number=14,
         history=_UNREACHABLE,
         words=_NO_WORD,
@@ -280,15 +280,15 @@ ROWS: tuple[Row, ...] = (
         park=True,
         cause=Cause.HISTORY_UNAVAILABLE,
     ),
-    Row(number=15, history=_UNREACHABLE, words=_ASKED, policy=_RESOLVE, as_resolver=True),
-    Row(
+    TableRow(number=15, history=_UNREACHABLE, words=_ASKED, policy=_RESOLVE, as_resolver=True),
+    TableRow(
         number=16,
         words=_TRANSIENT,
         policy=(("on_retry_failure", "suspend"),),
         answer=Answer.RECOVER,
         suspension=Suspension.RESOURCE,
     ),
-    Row(
+    TableRow(
         number=17,
         words=_TRANSIENT,
         policy=(("on_retry_failure", "throw"),),
@@ -296,9 +296,9 @@ ROWS: tuple[Row, ...] = (
         park=True,
         cause=Cause.RESOLVER_UNAVAILABLE,
     ),
-    Row(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, cause=Cause.RESOLVER_FAILED),
-    Row(number=20, history=_ON, found=_FORGOTTEN, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
-    Row(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
+    TableRow(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, cause=Cause.RESOLVER_FAILED),
+    TableRow(number=20, history=_ON, found=_FORGOTTEN, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
+    TableRow(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
 )
 
 #: The number of the row for a message that is running elsewhere.

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from enum import Enum
 
 from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending
-from triggers.detection.table import ROWS, Answer, Count, Found, HistoryUse, Row, Word
+from triggers.detection.table import ROWS, Answer, Count, Found, HistoryUse, TableRow, Word
 
 _ORDER: list[Enum] = [value for enum in (Count, HistoryUse, Found, Word, Ending) for value in enum]
 _DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
 
 
-def _verdict(row: Row) -> str:
+def _verdict(row: TableRow) -> str:
     if row.rejected:
         return "rejected"
     if row.as_resolver:
@@ -22,10 +22,10 @@ def _verdict(row: Row) -> str:
     return str(row.status or ("in progress" if in_progress else "undecided"))
 
 
-def _answers(judged: Row | Aftermath) -> str:
+def _answers(judged: TableRow | Aftermath) -> str:
     parts = [str(judged.answer)] + ["park"] * judged.park
     # An aftermath has no separate column for the event.
-    parts += ["event"] * (judged.event and not isinstance(judged, Row)) + ["suspend"] * judged.suspend
+    parts += ["event"] * (judged.event and not isinstance(judged, TableRow)) + ["suspend"] * judged.suspend
     return ", ".join(parts)
 
 
@@ -33,7 +33,7 @@ def _values(values: Iterable[Enum]) -> str:
     return " / ".join(str(value.value) for value in sorted(values, key=_ORDER.index))
 
 
-def _words(row: Row) -> str:
+def _words(row: TableRow) -> str:
     return "not called" if row.words is None else _values(row.words - {Word.NOT_ASKED})
 
 
@@ -53,7 +53,7 @@ def render() -> str:
     return "\n".join([*lines, _DIED]) + "\n"
 
 
-def _render_row(row: Row) -> str:
+def _render_row(row: TableRow) -> str:
     runs = "only NEW" if row.as_resolver else "yes" if row.runs else "no"
     # Once the service has run, the second table knows about events.
     event = "-" if row.runs else "yes" if row.event else "no"
@@ -61,7 +61,7 @@ def _render_row(row: Row) -> str:
     return _line(str(row.number), *_situation(row), _verdict(row), runs, answer, event)
 
 
-def _situation(row: Row) -> tuple[str, str, str, str]:
+def _situation(row: TableRow) -> tuple[str, str, str, str]:
     """Return the cells for delivery count, history, entry found and resolver."""
     settings = "".join(f", `{_setting(*setting)}`" for setting in row.policy)
     counts = "any" if row.counts is None else _values(row.counts)

@@ -51,15 +51,15 @@ def compared(lot: Parking, parked: Parked) -> Comparison:
         return Comparison()
     labels = drive(lot.of_uuid(parked.uuid, trigger=parked.trigger_name))
     others = [label for label in labels if label.id != parked.id]
-    found: list[Compared] = []
+    copies: list[Compared] = []
     for label in others[:MOST_COPIES]:
         other = drive(lot.get(label.id, trigger=label.trigger_name))
         if other is not None and other.message is not None:
             both = [parked.message, other.message]
             if (other.parked_at, other.id) < (parked.parked_at, parked.id):
                 both.reverse()
-            found.append(Compared(label, difference(*both)))
-    return Comparison(found, max(0, len(others) - MOST_COPIES))
+            copies.append(Compared(label, difference(*both)))
+    return Comparison(copies, max(0, len(others) - MOST_COPIES))
 
 
 def difference(first: Message, later: Message) -> Sequence[str] | None:
@@ -105,13 +105,13 @@ def _written(value: object, name: str = "", margin: str = "") -> Iterator[str]:
             yield f"{before}{value}"
         case _Names():
             yield f"{before}{{"
-            for key, one in value:
-                yield from _written(one, f"{json.dumps(key, ensure_ascii=False)}: ", inner)
+            for key, item in value:
+                yield from _written(item, f"{json.dumps(key, ensure_ascii=False)}: ", inner)
             yield f"{margin}}}"
         case list():
             yield f"{before}["
-            for one in cast("list[object]", value):
-                yield from _written(one, "", inner)
+            for item in cast("list[object]", value):
+                yield from _written(item, "", inner)
             yield f"{margin}]"
         case _:
             yield f"{before}{json.dumps(value, ensure_ascii=False)}"

@@ -138,18 +138,18 @@ class Import:
     def _trigger_of(self, letter: Letter | None) -> AnyTrigger | None:
         """Return the trigger that a letter names, or the only one that it can be for."""
         if letter is not None and letter.trigger is not None:
-            return next((one for one in self.triggers if one.name == letter.trigger), None)
+            return next((trigger for trigger in self.triggers if trigger.name == letter.trigger), None)
         places = {*(() if letter is None else letter.places), *_whose_letters(self.destination)}
-        from_there = [one for one in self.triggers if not places.isdisjoint(one.destinations)]
-        found = from_there or self.triggers
-        return found[0] if len(found) == 1 else None
+        from_there = [trigger for trigger in self.triggers if not places.isdisjoint(trigger.destinations)]
+        candidates = from_there or self.triggers
+        return candidates[0] if len(candidates) == 1 else None
 
     def _park(self, name: str, letters: Sequence[tuple[Received, Letter | None]]) -> None:
         store = self.stores(name)
-        (trigger,) = (one for one in self.triggers if one.name == name)
+        (trigger,) = (declared for declared in self.triggers if declared.name == name)
         messages = [self._parked(trigger, letter) for _, letter in letters if letter is not None]
         # A copy that is parked already says more than a letter: why the service failed, and where.
-        new = [one for one in messages if drive(store.parking.get(one.id, trigger=name)) is None]
+        new = [message for message in messages if drive(store.parking.get(message.id, trigger=name)) is None]
         if new:
             drive(store.parking.park(_with_evidence(store, name, new)))
         for delivery, _ in letters:
@@ -199,7 +199,7 @@ def _of_trigger(trigger: AnyTrigger, letter: Letter, destination: str) -> Messag
     """Return the message as its trigger would have received it."""
     message, here = letter.message, trigger.destinations
     if message.destination == destination or message.destination is None:
-        from_here = next((place for place in letter.places if place in here), None)
+        from_here = next((name for name in letter.places if name in here), None)
         from_here = from_here or (here[0] if len(here) == 1 else None)
         if from_here is not None:
             message = message.model_copy(update={"destination": from_here})
@@ -214,15 +214,15 @@ def _of_trigger(trigger: AnyTrigger, letter: Letter, destination: str) -> Messag
 
 def _with_evidence(store: HistoryStore, trigger: str, messages: Sequence[Parked]) -> Sequence[Parked]:
     """Add what the history knows of an earlier run; a run that never ended makes a letter In Doubt."""
-    uuids = list(dict.fromkeys(one.uuid for one in messages if one.uuid is not None))
-    found = dict(zip(uuids, drive(store.lookup(trigger, uuids)), strict=True))
-    known: list[Parked] = []
-    for one in messages:
-        entry = None if one.uuid is None else found[one.uuid]
+    uuids = list(dict.fromkeys(message.uuid for message in messages if message.uuid is not None))
+    entries = dict(zip(uuids, drive(store.lookup(trigger, uuids)), strict=True))
+    explained: list[Parked] = []
+    for message in messages:
+        entry = None if message.uuid is None else entries[message.uuid]
         if entry is None:
-            known.append(one)
+            explained.append(message)
             continue
         evidence = Evidence(owner=entry.owner, started_at=entry.started_at, fence=entry.fence)
-        kind = ParkedKind.IN_DOUBT if entry.state is State.STARTED else one.kind
-        known.append(one.model_copy(update={"evidence": evidence, "kind": kind}))
-    return known
+        parked_kind = ParkedKind.IN_DOUBT if entry.state is State.STARTED else message.kind
+        explained.append(message.model_copy(update={"evidence": evidence, "kind": parked_kind}))
+    return explained

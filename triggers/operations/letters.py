@@ -77,11 +77,11 @@ class Letter:
 def read_letter(message: Message) -> Letter:
     """Read a dead letter."""
     said = message.properties
-    place, queue = _first(said, _PLACES), _first(said, (_QUEUE,))
+    destination, queue = _first(said, _PLACES), _first(said, (_QUEUE,))
     trigger = _first(said, _TRIGGERS)
-    if trigger is None and place and queue is not None and queue.startswith(f"{place}:"):
-        trigger = queue.removeprefix(f"{place}:")  # the queue of a subscription
-    places = [place] if place else []
+    if trigger is None and destination and queue is not None and queue.startswith(f"{destination}:"):
+        trigger = queue.removeprefix(f"{destination}:")  # the queue of a subscription
+    places = [destination] if destination else []
     if queue is not None:
         places.append(f"queue:{queue}")
     return Letter(
@@ -115,12 +115,12 @@ def _name_in_kafka(message: Message) -> str | None:
         return None
     said, sent = message.properties, message.timestamp
     timestamp = None if sent is None else round(sent.timestamp() * 1000)
-    for words, read in ((_SPRING, _binary), (_CONNECT, _decimal)):
-        topic, partition, offset = (said.get(word) for word in words)
-        place = read(partition, 4), read(offset, 8)
-        if topic is not None and place[0] is not None and place[1] is not None:
+    for names, read in ((_SPRING, _binary), (_CONNECT, _decimal)):
+        topic, partition, offset = (said.get(word) for word in names)
+        position = read(partition, 4), read(offset, 8)
+        if topic is not None and position[0] is not None and position[1] is not None:
             first = _binary(said.get("kafka_dlt-original-timestamp"), 8)
-            return name_of_record(str(topic), place[0], place[1], timestamp if first is None else first)
+            return name_of_record(str(topic), position[0], position[1], timestamp if first is None else first)
     return None
 
 
@@ -132,13 +132,13 @@ def _binary(value: PropertyValue, size: int) -> int | None:
     """Return a whole number of so many bytes, which our codec shows as text, or in hex."""
     if not isinstance(value, str):
         return None
-    given = value.encode("utf-8", "surrogatepass")
-    if len(given) != size:
+    encoded = value.encode("utf-8", "surrogatepass")
+    if len(encoded) != size:
         try:
-            given = bytes.fromhex(value)
+            encoded = bytes.fromhex(value)
         except ValueError:
             return None
-    return int.from_bytes(given, signed=True) if len(given) == size else None
+    return int.from_bytes(encoded, signed=True) if len(encoded) == size else None
 
 
 def _decimal(value: PropertyValue, size: int) -> int | None:  # noqa: ARG001  (as the other)

@@ -36,7 +36,7 @@ def comments_about(store: HistoryStore, trigger: str, parked_id: str) -> Sequenc
     """Return the comments on a message, the oldest first; none if the store keeps no records."""
     records = records_of(store)
     read = () if records is None else drive(RecordedComments(records).read(trigger, parked_id))
-    return [one.shown() for one in read]
+    return [comment.shown() for comment in read]
 
 
 def whole(message: Message) -> dict[str, Any]:

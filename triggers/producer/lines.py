@@ -25,7 +25,7 @@ _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MessageLine:
     """One line as a message. If it is not one, ``problem`` says why, and its bytes are the body as they are.
 
     ``number`` counts from 1, ``size`` is in bytes with the line's end.
@@ -37,7 +37,7 @@ class Line:
     problem: str | None
 
 
-def read_lines(file: BinaryIO, *, first: int = 1) -> Iterator[Line]:
+def read_lines(file: BinaryIO, *, first: int = 1) -> Iterator[MessageLine]:
     """Read the lines of a file, from the line ``first`` on; blank ones are skipped.
 
     A byte order mark is not part of the first line, and a line may end with CRLF.
@@ -50,7 +50,7 @@ def read_lines(file: BinaryIO, *, first: int = 1) -> Iterator[Line]:
         if number < first or not text:
             continue
         message, problem = _read(text)
-        yield Line(number, len(raw), message, problem)
+        yield MessageLine(number, len(raw), message, problem)
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
@@ -153,7 +153,7 @@ def rewindable(file: BinaryIO) -> Generator[BinaryIO]:
         yield cast("BinaryIO", copy)
 
 
-def refuse_problems(lines: Iterable[Line]) -> None:
+def refuse_problems(lines: Iterable[MessageLine]) -> None:
     """Read all lines, and refuse the first that is not a message.
 
     Raises:

@@ -1,8 +1,8 @@
 """``Producer`` and ``send``: how services and programs send messages.
 
 ``outgoing.py`` composes messages, ``sender.py`` sends them, ``queue/queue.py`` is the queue on disk,
-``queue/drain.py`` empties it, ``request_reply.py`` waits for replies, ``kept_reply.py`` answers duplicate
-requests, and ``delivery_failure.py`` is the event when a queued message is given up.
+``queue/drain.py`` empties it, ``request_reply.py`` waits for replies and answers duplicate requests, and
+``delivery_failure.py`` is the event when a queued message is given up.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import TaskShell, ThreadShell
 from history.support.loops import PerLoop
-from triggers.producer.kept_reply import first_reply
 from triggers.producer.queue.drain import Drained
 from triggers.producer.queue.queue import ClientQueue
+from triggers.producer.request_reply import first_reply
 from triggers.producer.sender import Sender
 from triggers.producer.settings import (
     DEFAULT_MAX_REDELIVERY_COUNT,

@@ -1,5 +1,7 @@
 """Requests that wait for a reply: one destination for the replies of a producer, and one listener on it.
 
+:func:`first_reply` answers a duplicate request with the result of the service for the first one.
+
 Source: webMethods ``pub.jms:sendAndWait`` with a dedicated listener. A reply belongs to the request with
 its JMSCorrelationID as the uuid.
 """
@@ -10,13 +12,16 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from pydantic_core import to_jsonable_python
 
 from history.errors import ConfigurationError, UnavailableError
 from history.message import Message
 from history.shell import Flag, Shell
 from history.support.outage import Outage
-from triggers.providers.outgoing import correlation_of
+from triggers.providers.outgoing import Body, correlation_of
 from triggers.providers.provider import (
     Arrival,
     DestinationGoneError,
@@ -25,6 +30,9 @@ from triggers.providers.provider import (
     Receiver,
     capabilities_of,
 )
+
+if TYPE_CHECKING:
+    from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -167,3 +175,16 @@ class Replies:
                 )
             else:
                 waiting.give(reply)
+
+
+def first_reply(request: Message, outcome: "Outcome") -> Body | None:
+    """Return what the first run of a request returned; None if there is nothing to reply."""
+    if request.reply_to is None:
+        return None
+    result = outcome.result
+    if not outcome.result_kept or result is None:
+        why = "its service returned nothing" if outcome.result_kept else "no result of the first is kept"
+        extra = {"uuid": request.uuid}
+        _log.warning("%s: a duplicate request has no reply: %s", request.uuid, why, extra=extra)
+        return None
+    return result if isinstance(result, bytes | str) else to_jsonable_python(result)

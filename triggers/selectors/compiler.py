@@ -86,7 +86,7 @@ def compile_condition(node: nodes.Node, notice: Notice) -> Test:  # noqa: PLR091
     It reports to ``notice`` each text that is used as a number or a truth.
     """
     match node:
-        case nodes.Comparison():
+        case nodes.ComparedValues():
             return _comparison(node, notice)
         case nodes.Between():
             return _between(node, notice)
@@ -194,7 +194,7 @@ def _text_test(look: Look, holds: Callable[[str], bool], *, negated: bool) -> Te
     return test
 
 
-def _comparison(node: nodes.Comparison, notice: Notice) -> Test:
+def _comparison(node: nodes.ComparedValues, notice: Notice) -> Test:
     compare, look = COMPARISONS[node.sign], _noticing(node.left, wanted_by(node.sign, node.right), notice)
     if isinstance(node.right, nodes.Constant):
         return _against(look, compare, node.right.value)

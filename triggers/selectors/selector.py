@@ -117,9 +117,9 @@ def _write(node: nodes.Node) -> tuple[str, int]:  # noqa: PLR0911  (one for each
             return _write_test(node), Power.COMPARISON
 
 
-def _write_test(node: nodes.Comparison | nodes.Between | nodes.In | nodes.Like | nodes.IsNull) -> str:
+def _write_test(node: nodes.ComparedValues | nodes.Between | nodes.In | nodes.Like | nodes.IsNull) -> str:
     match node:
-        case nodes.Comparison(sign, left, right):
+        case nodes.ComparedValues(sign, left, right):
             return f"{_within(left, Power.SUM)} {sign} {_within(right, Power.SUM)}"
         case nodes.Between(operand, low, high, negated):
             bounds = f"{_within(low, Power.SUM)} AND {_within(high, Power.SUM)}"

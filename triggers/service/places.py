@@ -37,25 +37,25 @@ def place_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | No
     The file is relative to the package of its module. An exception comes before its causes. Leading frames
     are left out if the names of their modules begin with one of ``without``. This never raises.
     """
-    for one in _chain(error):
-        own = [found for found in _frames(one) if _is_own(found.tb_frame)]
+    for cause in _chain(error):
+        own = [step for step in _frames(cause) if _is_own(step.tb_frame)]
         if own:
             return _written(own[-1])
-    called = [found for found in _frames(error, without) if _is_installed(found.tb_frame)]
-    same = [found for found in called if package_of(found.tb_frame) == package_of(called[0].tb_frame)]
+    called = [step for step in _frames(error, without) if _is_installed(step.tb_frame)]
+    same = [step for step in called if package_of(step.tb_frame) == package_of(called[0].tb_frame)]
     return _written(same[-1]) if same else None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and those that caused it, as far as a traceback shows them."""
     seen: list[BaseException] = []
-    found: BaseException | None = error
-    while found is not None and len(seen) < MOST_ERRORS and not any(found is one for one in seen):
-        seen.append(found)
-        yield found
-        cause, context, hides = (_of(found, name) for name in ("__cause__", "__context__", _SUPPRESSED))
+    raised: BaseException | None = error
+    while raised is not None and len(seen) < MOST_ERRORS and not any(raised is earlier for earlier in seen):
+        seen.append(raised)
+        yield raised
+        cause, context, hides = (_of(raised, name) for name in ("__cause__", "__context__", _SUPPRESSED))
         following = cause if cause is not None or hides else context
-        found = following if isinstance(following, BaseException) else None
+        raised = following if isinstance(following, BaseException) else None
 
 
 def _of(error: BaseException, attribute: str) -> object:
@@ -66,12 +66,12 @@ def _of(error: BaseException, attribute: str) -> object:
 
 def _frames(error: BaseException, without: tuple[str, ...] = ()) -> Iterator[TracebackType]:
     """Yield the frames of an exception, the outermost first."""
-    found = traceback_of(error, without=without)
+    step = traceback_of(error, without=without)
     for _ in range(MOST_FRAMES):
-        if found is None:
+        if step is None:
             return
-        yield found
-        found = found.tb_next
+        yield step
+        step = step.tb_next
 
 
 def _is_own(frame: FrameType) -> bool:
@@ -105,7 +105,7 @@ def _module(frame: FrameType) -> str:
 @lru_cache(maxsize=1_000)
 def _is_of_library(file: str) -> bool:
     path = PurePath(file)
-    return _is_in_packages(file) or any(path.is_relative_to(one) for one in _standard_library())
+    return _is_in_packages(file) or any(path.is_relative_to(library) for library in _standard_library())
 
 
 @lru_cache(maxsize=1_000)
@@ -120,11 +120,11 @@ def _standard_library() -> frozenset[str]:
     return frozenset({paths["stdlib"], paths["platstdlib"], str(PurePath(sysconfig.__file__).parent)})
 
 
-def _written(found: TracebackType) -> str:
-    frame = found.tb_frame
+def _written(step: TracebackType) -> str:
+    frame = step.tb_frame
     code = frame.f_code
     file = _file(code.co_filename, _module(frame))
-    return encodable(f"{file}:{found.tb_lineno} in {code.co_qualname}")[:LONGEST_PLACE]
+    return encodable(f"{file}:{step.tb_lineno} in {code.co_qualname}")[:LONGEST_PLACE]
 
 
 def _file(file: str, module: str) -> str:

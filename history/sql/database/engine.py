@@ -291,12 +291,12 @@ async def _execute(
     connection: AnyConnection, sql: Sql, values: Mapping[str, object] | Sequence[Mapping[str, object]]
 ) -> CursorResult[*tuple[Any, ...]]:
     text, order = sql.compiled(connection.dialect)
-    given: Any = values
+    parameters: Any = values
     if order is not None:
         rows = [values] if isinstance(values, Mapping) else values
         tuples = [tuple([row[name] for name in order]) for row in rows]
-        given = tuples[0] if isinstance(values, Mapping) else tuples
-    return await settled(connection.exec_driver_sql(text, given))
+        parameters = tuples[0] if isinstance(values, Mapping) else tuples
+    return await settled(connection.exec_driver_sql(text, parameters))
 
 
 async def driver_of(connection: AnyConnection) -> Any:
@@ -515,7 +515,7 @@ class Pooled:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class CallersConnection:
     """Runs each step on the connection of a caller's transaction, which the caller commits or rolls back."""
 
     connection: AnyConnection

@@ -23,41 +23,41 @@ LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
-    """A setting that cannot work, recognized by the beginning of a SQLSTATE or SQLite's code, or by words."""
+class _SettingFault:
+    """A setting that cannot work, recognized by the start of an SQLSTATE or SQLite code, or by a pattern."""
 
     codes: tuple[str, ...]
-    words: str
+    pattern: str
     problem: str
     remedy: str
-    kind: type[ConfigurationError] = ConfigurationError
+    error: type[ConfigurationError] = ConfigurationError
 
     def explains(self, code: str, said: str) -> bool:
-        return code.startswith(self.codes) or bool(self.words and re.search(self.words, said))
+        return code.startswith(self.codes) or bool(self.pattern and re.search(self.pattern, said))
 
 
-_POSTGRESQL: tuple[_Fault, ...] = (
-    _Fault(
+_POSTGRESQL: tuple[_SettingFault, ...] = (
+    _SettingFault(
         ("28",),
         r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects"
         r"|role .* (?:does not exist|is not permitted to log in)",
         "PostgreSQL rejected the role or its password",
         "correct role and password in the URL: postgresql://role:password@host/database",
     ),
-    _Fault(
+    _SettingFault(
         ("3D",),
         r"FATAL: +database .* (?:does not exist|is not currently accepting connections)",
         "the database does not exist",
         "create it, or name another one: postgresql://role@host/database",
     ),
-    _Fault(
+    _SettingFault(
         ("42501", "3F000"),
         r"FATAL: +permission denied for database",
         "its role lacks a permission",
         "grant it CONNECT on the database, and USAGE and CREATE on its schema (search_path)",
         NotPermittedError,
     ),
-    _Fault(
+    _SettingFault(
         (),
         # A lost connection is not a matter of settings: OpenSSL 3's "SSL error: unexpected eof while
         # reading".
@@ -65,25 +65,25 @@ _POSTGRESQL: tuple[_Fault, ...] = (
         "the TLS connection that the URL asks for failed",
         "check sslmode and the certificates",
     ),
-    _Fault(
+    _SettingFault(
         (),
         r"invalid response to SSL negotiation|expected authentication request from server",
         "the server at this address is not PostgreSQL",
         "check host and port",
     ),
-    _Fault(
+    _SettingFault(
         ("22P05",),
         "",
         "the encoding of its database does not have a character",
         "use a database with the encoding UTF8, or names in ASCII only",
     ),
-    _Fault(
+    _SettingFault(
         (),
         r"unsupported startup parameter",
         "the pooler in between refuses a parameter of the URL (options=...)",
         "take it out of the URL, and set it for the role instead: ALTER ROLE ... SET search_path = ...",
     ),
-    _Fault(
+    _SettingFault(
         (),
         r"^invalid (?:connection option|port number|integer value|URI)",
         "its URL cannot be used",
@@ -91,21 +91,21 @@ _POSTGRESQL: tuple[_Fault, ...] = (
     ),
 )
 
-_SQLITE: tuple[_Fault, ...] = (
-    _Fault(
+_SQLITE: tuple[_SettingFault, ...] = (
+    _SettingFault(
         ("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH"),
         "",
         "its file cannot be opened",
         "create its folder, and give this process permission to write there",
     ),
-    _Fault(
+    _SettingFault(
         ("SQLITE_READONLY",),
         "",
         "its file cannot be written to",
         "give this process permission to write to the file and its folder",
     ),
-    _Fault(("SQLITE_NOTADB",), "", "its file is not a SQLite database", "name another file"),
-    _Fault(("SQLITE_CORRUPT",), "", "its file is damaged", "restore it, or name another file"),
+    _SettingFault(("SQLITE_NOTADB",), "", "its file is not a SQLite database", "name another file"),
+    _SettingFault(("SQLITE_CORRUPT",), "", "its file is damaged", "restore it, or name another file"),
 )
 
 #: The class of SQLSTATEs of serialization failures and deadlocks.
@@ -139,7 +139,7 @@ def translated(error: DBAPIError, doing: str) -> DoubtlessError:
     if fault is None:
         return HistoryUnavailableError(f"{doing}{_lost_table(code, said)}")
     problem = f"{fault.problem} (while {doing}): {' '.join(said.split())[:LONGEST]}"
-    return fault.kind("history", problem, fault.remedy)
+    return fault.error("history", problem, fault.remedy)
 
 
 def _lost_table(code: str | None, said: str) -> str:

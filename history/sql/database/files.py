@@ -102,8 +102,8 @@ class _Followed:
         return opened is not None and opened != self._state()
 
     def _state(self) -> tuple[Identity, int] | None:
-        found = None if self.file is None else self.file.look()
-        return None if self.file is None or found is None else (found, self.file.times)
+        identity = None if self.file is None else self.file.look()
+        return None if self.file is None or identity is None else (identity, self.file.times)
 
     def _path_to(self, name: str) -> Path | None:
         """Return the path to follow: the requested one, because links may change, if it leads to ``name``."""
@@ -120,9 +120,9 @@ def follow_file(engine: Engine | AsyncEngine) -> None:
         _files[pooled] = _Followed(pooled)
 
 
-def make_private(_dialect: object, _record: object, words: Sequence[Any], _named: object) -> None:
+def make_private(_dialect: object, _record: object, arguments: Sequence[Any], _named: object) -> None:
     """Make the SQLite file, if it does not exist, so that only this user can read it."""
-    name = str(words[0]) if words else ""
+    name = str(arguments[0]) if arguments else ""
     file = file_named(name)
     if file is None or not makes_file(name):
         return

@@ -87,10 +87,10 @@ class _File:
             event.listen(engine, "connect", self._note)
         at_fork(engine, self._in_child, before=self._before, in_parent=self._in_parent)
 
-    def _refuse(self, _dialect: object, _record: object, words: Any, _named: object) -> None:
+    def _refuse(self, _dialect: object, _record: object, arguments: Any, _named: object) -> None:
         with self._opening:
             pass
-        if words and (file := file_named(str(words[0]))) in _carried:
+        if arguments and (file := file_named(str(arguments[0]))) in _carried:
             raise ConfigurationError(
                 "history",
                 f"this process was forked while its parent had a transaction open in {file}",

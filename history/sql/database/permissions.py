@@ -89,11 +89,11 @@ def _found(values: Iterable[object]) -> Iterator[Statement]:
 def needs_of(statements: Iterable[Statement], prefix: str) -> frozenset[Need]:
     """Return the privileges that these statements need on PostgreSQL, for names with this ``prefix``."""
     return frozenset(
-        Need(found[1], privilege)
-        for one in statements
+        Need(table[1], privilege)
+        for statement in statements
         for pattern, privileges in _NEEDS
-        for found in pattern.finditer(str(one["postgresql"]))
-        if found[1].startswith(prefix)
+        for table in pattern.finditer(str(statement["postgresql"]))
+        if table[1].startswith(prefix)
         for privilege in privileges
     )
 

@@ -118,12 +118,12 @@ class Options:
 _OURS = {"reply_timeout", "connections", *TIMEOUTS}
 
 
-def _number(url: URL, name: str, kind: type[float], default: float, *, least: int) -> float:
+def _number(url: URL, name: str, convert: type[float], default: float, *, least: int) -> float:
     value = url.query.get(name)
     if value is None:
         return default
     with suppress(ValueError):
-        number = kind(str(value))
+        number = convert(str(value))
         if least <= number < float("inf"):
             return number
     raise ConfigurationError(name, f"{value!r} in the URL cannot be used", f"give a number, {least} or more")
@@ -131,11 +131,11 @@ def _number(url: URL, name: str, kind: type[float], default: float, *, least: in
 
 def with_hosts(url: str) -> str:
     """Return a URL with several hosts in SQLAlchemy's form; any other URL unchanged."""
-    found = _HOSTS.fullmatch(url)
-    if found is None or ":" not in found[3]:
+    parts = _HOSTS.fullmatch(url)
+    if parts is None or ":" not in parts[3]:
         return url
-    hosts = "&".join(f"host={host}" for host in (h if ":" in h else f"{h}:5432" for h in found[3].split(",")))
-    return f"{found[1]}{found[2]}{found[4]}?{hosts}" + (f"&{found[5]}" if found[5] else "")
+    hosts = "&".join(f"host={host}" for host in (h if ":" in h else f"{h}:5432" for h in parts[3].split(",")))
+    return f"{parts[1]}{parts[2]}{parts[4]}?{hosts}" + (f"&{parts[5]}" if parts[5] else "")
 
 
 def open_postgresql(url: URL, *, asyncio: bool) -> Engine | AsyncEngine:
@@ -177,15 +177,15 @@ class _Connections:
         event.listen(engine, "connect", self.configure)
 
     def connect(
-        self, dialect: Dialect, _record: ConnectionPoolEntry, words: Any, named: dict[str, Any]
+        self, dialect: Dialect, _record: ConnectionPoolEntry, arguments: Any, named: dict[str, Any]
     ) -> DBAPIConnection:
         """Connect, with a short time-out during a probe."""
         libpq = {name: value for name, value in named.items() if name not in _OURS}
         if PROBING.get():
             libpq["connect_timeout"] = PROBE_TIMEOUT
         if dialect.is_async:
-            return dialect.connect(*words, **libpq, async_creator_fn=self._asyncio)
-        connection: DBAPIConnection = self._blocking(*words, **libpq)
+            return dialect.connect(*arguments, **libpq, async_creator_fn=self._asyncio)
+        connection: DBAPIConnection = self._blocking(*arguments, **libpq)
         return connection
 
     def configure(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:

@@ -44,7 +44,7 @@ _MARK = "doubtless_service"
 
 
 @dataclass(slots=True)
-class Mark:
+class ServiceMark:
     """The state of a connection's service.
 
     If a service detaches a connection from its pool, a copy of its info keeps this mark.
@@ -112,7 +112,7 @@ def _refuse(connection: Connection) -> None:
         )
 
 
-def _serving(connection: Connection) -> Mark | None:
+def _serving(connection: Connection) -> ServiceMark | None:
     # A connection that was invalidated has no transaction to end, and its info would raise.
-    mark: Mark | None = None if connection.invalidated else connection.info.get(_MARK)
+    mark: ServiceMark | None = None if connection.invalidated else connection.info.get(_MARK)
     return mark if mark is not None and mark.serves else None

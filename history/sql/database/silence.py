@@ -117,12 +117,12 @@ def connectors(patience: Patience) -> tuple[Callable[..., Any], Callable[..., Aw
             return answer
 
     class Blocking(psycopg.Connection[Any]):
-        def wait(self, gen: Waiting[T], *words: Any, **named: Any) -> T:
-            return super().wait(limited(self.pgconn, gen), *words, **named)
+        def wait(self, gen: Waiting[T], *arguments: Any, **named: Any) -> T:
+            return super().wait(limited(self.pgconn, gen), *arguments, **named)
 
     class Asyncio(psycopg.AsyncConnection[Any]):
-        async def wait(self, gen: Waiting[T], *words: Any, **named: Any) -> T:
-            return await super().wait(limited(self.pgconn, gen), *words, **named)
+        async def wait(self, gen: Waiting[T], *arguments: Any, **named: Any) -> T:
+            return await super().wait(limited(self.pgconn, gen), *arguments, **named)
 
     return Blocking.connect, Asyncio.connect
 

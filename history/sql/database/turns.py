@@ -39,7 +39,7 @@ MOST_OUT = 256
 _locks: "WeakKeyDictionary[Pool, asyncio.Lock]" = WeakKeyDictionary()
 
 #: A forked child has its own pools, and so lines without any thread of its parent.
-_lines: "WeakKeyDictionary[Pool, Line]" = WeakKeyDictionary()
+_lines: "WeakKeyDictionary[Pool, ConnectionQueue]" = WeakKeyDictionary()
 
 
 async def connect_in_turn(
@@ -59,10 +59,10 @@ async def connect_in_turn(
         return await settled(engine.connect())
     if isinstance(engine, Engine):
         return _line_of(pool).connect(engine, pool, at_once=at_once, replaces=replaces)
-    turn = _locks.get(pool) or _locks.setdefault(pool, asyncio.Lock())
-    if at_once or (not turn.locked() and not _is_full(pool)):
+    lock = _locks.get(pool) or _locks.setdefault(pool, asyncio.Lock())
+    if at_once or (not lock.locked() and not _is_full(pool)):
         return await engine.connect()
-    async with turn:
+    async with lock:
         return await engine.connect()
 
 
@@ -72,8 +72,8 @@ def is_detached(connection: Connection | AsyncConnection) -> bool:
     return sync is not None and not sync.closed and not sync.invalidated and sync.connection.is_detached
 
 
-def _line_of(pool: Pool) -> "Line":
-    return _lines.get(pool) or _lines.setdefault(pool, Line())
+def _line_of(pool: Pool) -> "ConnectionQueue":
+    return _lines.get(pool) or _lines.setdefault(pool, ConnectionQueue())
 
 
 def _is_full(pool: QueuePool) -> bool:
@@ -107,7 +107,7 @@ class _Place(_Call):
             self._called.release()
 
 
-class Line:
+class ConnectionQueue:
     """The threads that wait for a connection of one pool, and the connections that are out of it."""
 
     def __init__(self) -> None:
@@ -123,12 +123,12 @@ class Line:
         """Return a connection; see :func:`connect_in_turn`."""
         if at_once or (not self._places and not _is_full(pool)):
             return self.ask(engine)
-        place = _Place()
+        waiter = _Place()
         try:
-            self._stand(place)
+            self._stand(waiter)
             return self._ask_and_look(engine, pool, replaces=replaces)
         finally:
-            self._leave(place)
+            self._leave(waiter)
 
     def _ask_and_look(self, engine: Engine, pool: QueuePool, *, replaces: Callable[[], bool]) -> Connection:
         over = monotonic() + TURN_SECONDS
@@ -155,28 +155,28 @@ class Line:
 
     def has_lost(self, pool: QueuePool) -> bool:
         """Whether the pool counts a connection as in use that nobody has, or is about to get."""
-        asking = [one for one in list(self._asking.values()) if one() is not None]
-        held = [one for out in list(self._out.values()) if (one := out()) is not None]
-        held = [one for one in held if not one.closed and not is_detached(one)]
+        asking = [caller for caller in list(self._asking.values()) if caller() is not None]
+        held = [connection for out in list(self._out.values()) if (connection := out()) is not None]
+        held = [connection for connection in held if not connection.closed and not is_detached(connection)]
         return pool.checkedout() > len(asking) + len(held)
 
-    def _stand(self, place: _Place) -> None:
+    def _stand(self, waiter: _Place) -> None:
         """Wait until all earlier callers have left."""
         with self._changing:
-            self._places.append(ref(place))
-        while not self._is_first(place):
-            place.wait()
+            self._places.append(ref(waiter))
+        while not self._is_first(waiter):
+            waiter.wait()
 
-    def _is_first(self, place: _Place) -> bool:
+    def _is_first(self, waiter: _Place) -> bool:
         with self._changing:
             while (first := self._places[0]()) is None:
                 self._places.popleft()
-        return first is place
+        return first is waiter
 
-    def _leave(self, place: _Place) -> None:
+    def _leave(self, waiter: _Place) -> None:
         with self._changing:
-            was_first = bool(self._places) and self._places[0]() is place
-            self._places = deque(one for one in self._places if one() not in {None, place})
+            was_first = bool(self._places) and self._places[0]() is waiter
+            self._places = deque(other for other in self._places if other() not in {None, waiter})
             after = self._places[0]() if was_first and self._places else None
         if after is not None:
             after.call()

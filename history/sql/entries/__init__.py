@@ -2,6 +2,6 @@
 
 ``claims.py`` and ``settlements.py`` begin and end them, ``purging.py`` forgets them, and
 ``counting.py`` counts them. ``fences.py`` skips fences that a database with older data would grant again, and
-``lineage.py`` detects such a database.
-``anchor.py`` notices a table that was emptied. ``permissions.py`` lists what a role needs for this.
+notices a table that was emptied. ``lineage.py`` detects such a database. ``permissions.py`` lists what a role
+needs for this.
 """

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from history.entry import Claim, Entry, EntryOutcome, Fence, State, Terms
+from history.entry import Claim, Entry, EntryOutcome, EntryTerms, Fence, State
 from history.errors import HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
 from history.sql.statements.dialects import Dialect, wanted
@@ -84,8 +84,8 @@ def answers(keys: Sequence[bytes], rows: Mapping[bytes, EntryRow], owner: Owner)
     for key in keys:
         row = rows[key]
         mine = row.written or (row.state == State.STARTED and row.owner == token and bool(row.batch) == batch)
-        found = None if mine and key not in seen else entry_of(row)
-        claims.append(Claim(found, Fence(row.fence)))
+        entry = None if mine and key not in seen else entry_of(row)
+        claims.append(Claim(entry, Fence(row.fence)))
         seen.add(key)
     return claims
 
@@ -101,7 +101,7 @@ class Claiming:
 
     trigger: str
     owner: Owner
-    terms: Terms
+    terms: EntryTerms
 
     async def claim(self, connection: AnyConnection, *, keys: Sequence[bytes]) -> Mapping[bytes, EntryRow]:
         """Write entries for the absent ones among distinct keys; return a row for each key.
@@ -114,10 +114,10 @@ class Claiming:
         reopen = False
         for _ in range(ATTEMPTS):
             if isinstance(self.owner, BatchOwner):
-                found = await self._claim_for_batch(connection, missing, self.owner, reopen=reopen)
+                claimed = await self._claim_for_batch(connection, missing, self.owner, reopen=reopen)
             else:
-                found = await self._claim(connection, missing, self.owner)
-            rows |= {row.digest: row for row in found}
+                claimed = await self._claim(connection, missing, self.owner)
+            rows |= {row.digest: row for row in claimed}
             missing = [key for key in missing if key not in rows]
             if not missing:
                 return rows

@@ -7,6 +7,10 @@ is gone, is greater than the microseconds since 1970, and fences go on from ther
 
 A client that was not granted any of the lost fences cannot notice. Two owners may then have the same fence,
 and only their names distinguish them (see :class:`~history.entry.Settlement`).
+
+The anchor is a row that nothing deletes. If it is missing, somebody emptied the table: TRUNCATE and DELETE
+without a condition leave the other tables and the fences unchanged. Without the anchor, nothing would show
+that messages run again. Each claim reads the anchor in its single statement.
 """
 
 import logging
@@ -14,8 +18,9 @@ from collections.abc import Iterable
 from functools import partial
 
 from history.entry import Fence
-from history.sql.database.engine import AnyConnection, execute
+from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.statements.dialects import statement
+from history.sql.statements.entries import ANCHOR, NOTE_ANCHORED, READ_ANCHORED
 from history.sql.tables.history import Prepared
 
 _log = logging.getLogger(__name__)
@@ -63,3 +68,21 @@ class Granted:
 
 async def _step_over(connection: AnyConnection, *, known: Fence) -> None:
     await execute(connection, STEP_OVER, known=known)
+
+
+async def restore_anchor(database: Prepared, trigger: str) -> None:
+    """Write the anchor again, and log that the history was emptied; only the first caller does so."""
+    if await database.run("looking at the anchor", _write_anchor, atomic=True):
+        _log.critical(
+            "the document history of %s was emptied: messages processed before are NEW again",
+            trigger,
+            extra={"trigger": trigger},
+        )
+
+
+async def _write_anchor(connection: AnyConnection) -> bool:
+    was_there = bool(await fetch(connection, READ_ANCHORED))
+    is_first = bool(await fetch(connection, ANCHOR))
+    if not was_there:
+        await execute(connection, NOTE_ANCHORED)
+    return was_there and is_first

@@ -70,9 +70,9 @@ class Lineage:
         """Note another server; the first connection runs the steps before any number is given out."""
         await execute(connection, BEGIN)
         await fetch(connection, self.lock)
-        known = [value for (value,) in await fetch(connection, self.read)]
-        if known != [lineage]:
-            if known:
+        stored = [value for (value,) in await fetch(connection, self.read)]
+        if stored != [lineage]:
+            if stored:
                 for step in self.steps:
                     await execute(connection, step)
             try:
@@ -82,7 +82,7 @@ class Lineage:
                 await execute(connection, ROLLBACK)
                 return
         await execute(connection, COMMIT)
-        if known and known != [lineage]:
+        if stored and stored != [lineage]:
             _log.warning(self.warning)
 
 

@@ -19,8 +19,8 @@ ENTRIES, BATCHES = "entries 0", "batches 0"
 
 async def purge_some(connection: AnyConnection, *, trigger: str, cursor: str | None) -> Purged:
     """Do one piece of a purge; see :meth:`history.store.HistoryStore.purge_some`."""
-    kind, number, *rest = (cursor or ENTRIES).split(" ")
-    if kind != "entries":
+    stage, number, *rest = (cursor or ENTRIES).split(" ")
+    if stage != "entries":
         return await _purge_batches(connection, trigger, int(number))
     if connection.dialect.name == Dialect.SQLITE:
         return await _purge_file(connection, trigger, int(number))

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.errors import ConfigurationError, TransactionConflictError
-from history.sql.database.engine import AnyConnection, AnyEngine, Joined, Step, execute, fetch
+from history.sql.database.engine import AnyConnection, AnyEngine, CallersConnection, Step, execute, fetch
 from history.sql.history import SqlOptions
 from history.sql.links.watermark import (
     LinkLostError,
@@ -169,7 +169,7 @@ class LinkHistory(PlacedHistory[Handing]):
         parsed = [_parsed(uuid) for uuid in uuids]
         if not any(parsed):
             return await super().claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
-        if not isinstance(self._database.inner, Joined):
+        if not isinstance(self._database.inner, CallersConnection):
             raise ConfigurationError(
                 f"trigger {trigger}",
                 "the watermark of a link is written in the service's transaction, and it has none",
@@ -281,10 +281,10 @@ class LinkHistory(PlacedHistory[Handing]):
         """Let a failed transaction run after all; the claim deletes its entry."""
         if _parsed(uuid) is None:
             return await super().forget(trigger, uuid)
-        found = (await super().lookup(trigger, [uuid]))[0] is not None
-        if found:
+        exists = (await super().lookup(trigger, [uuid]))[0] is not None
+        if exists:
             self._out.again.add(uuid)
-        return found
+        return exists
 
 
 @asynccontextmanager

@@ -296,9 +296,9 @@ async def reset_on(
         raise ConfigurationError(
             "link", f"link {link} does not exist", "list the links with: doubtless sqlremote status"
         )
-    found = row_of(rows[0])
+    link_row = row_of(rows[0])
     ((last, deleted_to),) = await fetch(connection, READ_END)
-    outgoing, incoming = found.watermark.outgoing, found.watermark.incoming
+    outgoing, incoming = link_row.watermark.outgoing, link_row.watermark.incoming
     if confirmed is not None:
         outgoing = _go_back(outgoing, confirmed, deleted_to)
     if epoch is not None:

@@ -37,7 +37,7 @@ from history.errors import ConfigurationError, TransactionConflictError
 from history.sql.database.engine import (
     AnyConnection,
     AnyEngine,
-    Joined,
+    CallersConnection,
     Pooled,
     execute,
     fetch,
@@ -65,13 +65,13 @@ _PIECES = 3
 class OffsetIdentity(NamedTuple):
     """The parts of a message's identity."""
 
-    place: Place
+    partition: Place
     offset: int
 
     @property
     def uuid(self) -> str:
         """The identity as text."""
-        group, topic, number = self.place
+        group, topic, number = self.partition
         return f"{_PREFIX}{group}:{topic}:{number}:{self.offset}"
 
     @classmethod
@@ -152,14 +152,14 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         identities = [read for uuid in uuids if (read := OffsetIdentity.read(uuid)) is not None]
         if not identities:
             return await super().claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
-        if not isinstance(self._database.inner, Joined) or len(identities) < len(uuids):
+        if not isinstance(self._database.inner, CallersConnection) or len(identities) < len(uuids):
             raise ConfigurationError(
                 f"trigger {trigger}",
                 "Kafka's offsets are stored in the service's transaction, and it has none",
                 "set transacted=True and take a Connection; for effects elsewhere use another history",
             )
-        found = await self._look(trigger, identities)
-        return [self._claim(identity, found, owner) for identity in identities]
+        stored = await self._look(trigger, identities)
+        return [self._claim(identity, stored, owner) for identity in identities]
 
     async def _look(self, trigger: str, identities: Sequence[OffsetIdentity]) -> _Found:
         positions: dict[Place, Position] = {}
@@ -167,7 +167,7 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
         for (group, topic), some in _by_topic(identities):
             uuids = [identity.uuid for identity in some]
             dialect = self._database.dialect
-            numbers = {identity.place.number for identity in some}
+            numbers = {identity.partition.number for identity in some}
             values = {
                 "trigger": trigger,
                 **these(dialect, group, topic, numbers),
@@ -180,10 +180,10 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
                 entries |= {uuid: entry for uuid, entry in standing if entry is not None}
         return _Found(positions, entries)
 
-    def _claim(self, identity: OffsetIdentity, found: _Found, owner: Owner) -> Claim:
+    def _claim(self, identity: OffsetIdentity, stored: _Found, owner: Owner) -> Claim:
         uuid = identity.uuid
-        position = found.positions.get(identity.place)
-        entry = found.entries.get(uuid)
+        position = stored.positions.get(identity.partition)
+        entry = stored.entries.get(uuid)
         if entry is None and position is not None and position.has(identity.offset):
             entry = _settled(identity)
         if entry is not None:
@@ -220,18 +220,18 @@ class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
     async def _move(
         self, connection: AnyConnection, *, group: str, topic: str, done: Sequence[OffsetIdentity]
     ) -> None:
-        positions = await lock(connection, group, topic, {identity.place.number for identity in done})
-        for place, some in groupby(done, key=lambda identity: identity.place):
+        positions = await lock(connection, group, topic, {identity.partition.number for identity in done})
+        for partition, some in groupby(done, key=lambda identity: identity.partition):
             offsets = [identity.offset for identity in some]
-            position = self._checked(place, positions.get(place.number), offsets)
+            position = self._checked(partition, positions.get(partition.number), offsets)
             moved = position.settled((offset, offset) for offset in offsets)
-            values = values_of(place, moved)
+            values = values_of(partition, moved)
             if not ride(connection, SAVE, values):
                 await execute(connection, SAVE, **values)
-            self.seen.note_stored(place, offsets)
+            self.seen.note_stored(partition, offsets)
 
-    def _checked(self, place: Place, position: Position | None, offsets: Sequence[int]) -> Position:
-        went_back = self.seen.note_locked(place, None if position is None else position.next_offset)
+    def _checked(self, partition: Place, position: Position | None, offsets: Sequence[int]) -> Position:
+        went_back = self.seen.note_locked(partition, None if position is None else position.next_offset)
         if position is None or went_back:
             raise TransactionConflictError("storing an offset: the row of its partition has gone back")
         if any(position.has(offset) for offset in offsets):
@@ -258,7 +258,10 @@ def _by_topic(
     identities: Sequence[OffsetIdentity],
 ) -> Sequence[tuple[tuple[str, str], Sequence[OffsetIdentity]]]:
     """Group identities by group and topic, each in the order of partition and offset."""
-    return [(key, list(some)) for key, some in groupby(sorted(identities), key=lambda one: one.place[:2])]
+    return [
+        (key, list(some))
+        for key, some in groupby(sorted(identities), key=lambda identity: identity.partition[:2])
+    ]
 
 
 def _fence_of(identity: OffsetIdentity) -> Fence:

@@ -81,21 +81,21 @@ def ranges_in(text: str) -> Iterator[Range]:
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
     """Return ranges in order; ranges that touch or overlap are merged."""
-    found: list[Range] = []
+    result: list[Range] = []
     for first, last in sorted(ranges):
         if last < first:
             continue
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if result and first <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(result[-1][1], last))
         else:
-            found.append((first, last))
-    return found
+            result.append((first, last))
+    return result
 
 
 def within(ranges: Sequence[Range], offset: int) -> bool:
     """Whether an offset is in one of some ordered ranges."""
-    place = bisect_right(ranges, offset, key=_first)
-    return place > 0 and offset <= ranges[place - 1][1]
+    following = bisect_right(ranges, offset, key=_first)
+    return following > 0 and offset <= ranges[following - 1][1]
 
 
 def _first(piece: Range) -> int:

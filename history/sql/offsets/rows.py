@@ -37,9 +37,9 @@ async def lock(connection: AnyConnection, group: str, topic: str, numbers: Itera
     return {row.number: position_of(row) for row in await fetch(connection, LOCK, **values)}
 
 
-def values_of(place: Place, position: Position) -> dict[str, object]:
+def values_of(partition: Place, position: Position) -> dict[str, object]:
     """Return the parameters to write a row with."""
-    return {**place._asdict(), "next": position.next_offset, "beyond": position.text}
+    return {**partition._asdict(), "next": position.next_offset, "beyond": position.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +74,24 @@ class SqlOffsets:
         """
 
         async def settle(connection: AnyConnection) -> None:
-            found = await lock(connection, group, topic, ranges)
-            for number, position in found.items():
+            positions = await lock(connection, group, topic, ranges)
+            for number, position in positions.items():
                 settled = position.settled(ranges[number])
                 if settled != position:
                     await execute(connection, SAVE, **values_of(Place(group, topic, number), settled))
 
         await self.database.run("storing offsets", settle, atomic=True)
 
-    async def reopen(self, place: Place, offset: int) -> bool:
+    async def reopen(self, partition: Place, offset: int) -> bool:
         """Let a message be run again; return whether it was settled."""
 
         async def reopen(connection: AnyConnection) -> bool:
-            position = (await lock(connection, place.group, place.topic, [place.number])).get(place.number)
+            position = (await lock(connection, partition.group, partition.topic, [partition.number])).get(
+                partition.number
+            )
             if position is None or not position.has(offset):
                 return False
-            await execute(connection, SAVE, **values_of(place, position.reopened(offset)))
+            await execute(connection, SAVE, **values_of(partition, position.reopened(offset)))
             return True
 
         return await self.database.run("reopening an offset", reopen, atomic=True)

@@ -27,43 +27,43 @@ class Seen:
     _stored: dict[Place, set[int]] = field(default_factory=dict[Place, set[int]])
     _went_back: set[Place] = field(default_factory=set[Place])
 
-    def begin(self, place: Place, next_offset: int) -> None:
+    def begin(self, partition: Place, next_offset: int) -> None:
         """Note that a partition was assigned, and its first offset."""
         with self._lock:
-            self._reached[place] = next_offset
-            self._stored.pop(place, None)
-            self._went_back.discard(place)
+            self._reached[partition] = next_offset
+            self._stored.pop(partition, None)
+            self._went_back.discard(partition)
 
-    def end(self, place: Place) -> None:
+    def end(self, partition: Place) -> None:
         """Forget a partition that was revoked."""
         with self._lock:
-            self._reached.pop(place, None)
-            self._stored.pop(place, None)
-            self._went_back.discard(place)
+            self._reached.pop(partition, None)
+            self._stored.pop(partition, None)
+            self._went_back.discard(partition)
 
-    def note_locked(self, place: Place, next_offset: int | None) -> bool:
+    def note_locked(self, partition: Place, next_offset: int | None) -> bool:
         """Note the value of a locked row, None if the row is gone; return whether it went back."""
         with self._lock:
-            went_back = next_offset is None or next_offset < self._reached.get(place, 0)
+            went_back = next_offset is None or next_offset < self._reached.get(partition, 0)
             if went_back:
-                self._went_back.add(place)
+                self._went_back.add(partition)
             elif next_offset is not None:
-                self._reached[place] = next_offset
+                self._reached[partition] = next_offset
             return went_back
 
-    def has_gone_back(self, place: Place) -> bool:
+    def has_gone_back(self, partition: Place) -> bool:
         """Whether the messages handed out of a partition no longer match its row."""
-        return place in self._went_back
+        return partition in self._went_back
 
-    def note_stored(self, place: Place, offsets: Iterable[int]) -> None:
+    def note_stored(self, partition: Place, offsets: Iterable[int]) -> None:
         """Note the value that a locked row has when its transaction is committed."""
         with self._lock:
-            self._stored.setdefault(place, set()).update(offsets)
+            self._stored.setdefault(partition, set()).update(offsets)
 
-    def take_stored(self, place: Place, offset: int) -> bool:
+    def take_stored(self, partition: Place, offset: int) -> bool:
         """Return, only once, whether a transaction has stored an offset."""
         with self._lock:
-            stored = self._stored.get(place, set())
-            found = offset in stored
+            stored = self._stored.get(partition, set())
+            was_stored = offset in stored
             stored.discard(offset)
-            return found
+            return was_stored

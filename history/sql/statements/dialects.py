@@ -39,8 +39,8 @@ class Sql:
 
     __slots__ = ("_clause", "_compiled")
 
-    def __init__(self, words: str) -> None:
-        self._clause = text(words)
+    def __init__(self, sql: str) -> None:
+        self._clause = text(sql)
         self._compiled: dict[str, tuple[str, Sequence[str] | None]] = {}
 
     def __str__(self) -> str:
@@ -200,8 +200,8 @@ def wanted(
 ) -> dict[str, Any]:
     """Return the parameters of ``{wanted}``; fences and other values that are not given may be anything."""
     if dialect == Dialect.POSTGRESQL:
-        given = {"fences": fences, "outcomes": outcomes, "owners": owners}
-        return {"keys": list(keys), **{name: list(column or ()) for name, column in given.items()}}
+        optional = {"fences": fences, "outcomes": outcomes, "owners": owners}
+        return {"keys": list(keys), **{name: list(column or ()) for name, column in optional.items()}}
     columns = [fences or range(len(keys)), *(column for column in (outcomes, owners) if column is not None)]
     return {"keys": b"".join(keys), "wishes": json.dumps(list(zip(*columns, strict=True)))}
 

@@ -58,5 +58,5 @@ FORGET = statement(
 def these(dialect: str, group: str, topic: str, numbers: Iterable[int]) -> dict[str, Any]:
     """Return the parameters of ``{these}``."""
     listed = sorted(numbers)
-    given: object = json.dumps(listed) if dialect == Dialect.SQLITE else listed
-    return {"group": group, "topic": topic, "numbers": given}
+    form: object = json.dumps(listed) if dialect == Dialect.SQLITE else listed
+    return {"group": group, "topic": topic, "numbers": form}

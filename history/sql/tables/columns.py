@@ -50,14 +50,14 @@ async def refuse_foreign(
     names: object = [table.name for table in tables]
     if connection.dialect.name == Dialect.SQLITE:
         names = json.dumps(names)
-    found: dict[str, dict[str, bool]] = {}
+    stored: dict[str, dict[str, bool]] = {}
     for table, name, needed in await fetch(connection, COLUMNS, tables=names):
-        found.setdefault(table, {})[name] = bool(needed)
+        stored.setdefault(table, {})[name] = bool(needed)
     problems = [
         problem
         for table in tables
-        if table.name in found
-        for problem in _problems(table, found[table.name], set(added))
+        if table.name in stored
+        for problem in _problems(table, stored[table.name], set(added))
     ]
     if problems:
         more = len(problems) - DESCRIBED
@@ -67,10 +67,10 @@ async def refuse_foreign(
         )
 
 
-def _problems(table: Table, found: Mapping[str, bool], added: set[str]) -> Sequence[str]:
+def _problems(table: Table, stored: Mapping[str, bool], added: set[str]) -> Sequence[str]:
     wanted = [column.name for column in table.columns]
-    missing = [name for name in wanted if name not in found and name not in added]
-    unknown = [name for name, needed in found.items() if needed and name not in wanted]
+    missing = [name for name in wanted if name not in stored and name not in added]
+    unknown = [name for name, needed in stored.items() if needed and name not in wanted]
     problems: list[str] = []
     if missing:
         problems.append(f"{table.name} has no column {', '.join(missing)}")

@@ -44,7 +44,15 @@ from sqlalchemy.schema import CreateSequence
 
 from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.sql.database.engine import AnyConnection, Database, Joined, Pooled, Step, execute, fetch
+from history.sql.database.engine import (
+    AnyConnection,
+    CallersConnection,
+    Database,
+    Pooled,
+    Step,
+    execute,
+    fetch,
+)
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.statements.entries import ANCHOR
 from history.sql.tables.columns import refuse_foreign
@@ -305,7 +313,9 @@ class Prepared:
     async def _prepare(self) -> None:
         # Threads and processes may do this in parallel: the second finds all tables.
         if not await self.inner.run("looking for its tables", self.look or history_exists):
-            if not isinstance(self.inner, Joined):  # a file cannot change its journal mode in a transaction
+            if not isinstance(
+                self.inner, CallersConnection
+            ):  # a file cannot change its journal mode in a transaction
                 await self._write_ahead()
             await self.inner.run("creating its tables", self.make or create_history, atomic=True)
         self.ready = True
@@ -324,7 +334,7 @@ class Prepared:
 
     def joined(self, connection: AnyConnection) -> "Prepared":
         """Return the same database inside a caller's transaction."""
-        return Prepared(Joined(connection), ready=self.is_ready, look=self.look, make=self.make)
+        return Prepared(CallersConnection(connection), ready=self.is_ready, look=self.look, make=self.make)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -340,10 +350,10 @@ async def history_exists(connection: AnyConnection) -> bool:
     await refuse_foreign(connection, METADATA.sorted_tables, setting="history")
     if not await table_exists(connection, META):
         return False
-    found: dict[str, object] = {str(name): value for name, value in await fetch(connection, READ_META)}
+    meta: dict[str, object] = {str(name): value for name, value in await fetch(connection, READ_META)}
     if connection.dialect.name == Dialect.SQLITE:
-        _tell_of_fences(found.get("fence"))
-    version = found.get("schema")
+        _tell_of_fences(meta.get("fence"))
+    version = meta.get("schema")
     if not isinstance(version, int) or version < 1:
         raise ConfigurationError(
             "history",

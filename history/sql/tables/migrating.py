@@ -65,9 +65,9 @@ async def changes(connection: AnyConnection) -> Sequence[str]:
     """Return the statements that bring the tables up to date; none if there are no tables."""
     if not await history_exists(connection):
         return []
-    found = [sql for table in METADATA.sorted_tables async for sql in _changes(connection, table)]
+    changes = [sql for table in METADATA.sorted_tables async for sql in _changes(connection, table)]
     (version,) = await _version(connection)
-    return [*found, MARK] if found or version < SCHEMA else []
+    return [*changes, MARK] if changes or version < SCHEMA else []
 
 
 async def _version(connection: AnyConnection) -> Sequence[int]:
@@ -94,5 +94,5 @@ async def _changes(connection: AnyConnection, table: Table) -> AsyncIterator[str
             yield f"DROP INDEX{beside} IF EXISTS {index.name}"
     if dialect is Dialect.POSTGRESQL and STORAGE in table.info:
         rows = await fetch(connection, PARAMETERS, table=table.name)
-        if missing := table.info[STORAGE].keys() - {str(one).partition("=")[0] for (one,) in rows}:
+        if missing := table.info[STORAGE].keys() - {str(option).partition("=")[0] for (option,) in rows}:
             yield sql_of(storage_ddl(table, only=missing), dialect)

@@ -202,8 +202,8 @@ async def create_links(connection: AnyConnection) -> None:
     """Add the missing tables; existing ones stay as they are."""
     await make_tables(connection, LINKS.sorted_tables)
     for column in await _missing(connection):
-        kind = column.type.compile(connection.dialect)
-        words = f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"
-        await execute(connection, statement(words))
+        type_ = column.type.compile(connection.dialect)
+        sql = f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {type_}"
+        await execute(connection, statement(sql))
     await execute(connection, BEGIN_LOG, schema=LINK_SCHEMA)
     await execute(connection, BEGIN_WORK)

@@ -184,7 +184,7 @@ def test_filters_choose(
         (["discard", "u1", "--kind", "rejected"], "ids and filters exclude each other"),
         (
             ["done", "-t", "book", "--older", "soon"],
-            "--older: 'soon' is not a time; write 90s, 15m, 2h or 7d",
+            "--older: 'soon' is not a time; write 500ms, 30s, 15m, 2h or 7d",
         ),
         (["done", "-t", "book"], "--yes: there is nobody to ask"),
     ],

@@ -37,7 +37,10 @@ def test_people_read_it_as_a_table(doubtless: InProcess) -> None:
     [
         (("--rate", "2000"), "--rate: '2000' is not a rate; write 2000/s, 5000/h or 1000000/d"),
         (("--rate", "-1/s"), "--rate: '-1/s' is not a rate"),
-        (("--rate", "1/s", "--keep", "a week"), "--keep: 'a week' is not a time; write 90s, 15m, 2h or 7d"),
+        (
+            ("--rate", "1/s", "--keep", "a week"),
+            "--keep: 'a week' is not a time; write 500ms, 30s, 15m, 2h",
+        ),
         (("--rate", "1/s", "--result", "-1"), "--result"),
         ((), "--rate"),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from history.entry import EntryOutcome, Fence, State, Terms
+from history.entry import EntryOutcome, EntryTerms, Fence, State
 from tests.exhaustive.model.world import (
     IDLE,
     TICK,
@@ -35,7 +35,7 @@ class Model:
     def __init__(self, scope: Scope, rules: Rules) -> None:
         self.scope = scope
         self.rules = rules
-        self.terms = Terms(TICK if scope.lease else None, scope.time_to_live)
+        self.terms = EntryTerms(TICK if scope.lease else None, scope.time_to_live)
         # The functions are pure, so each of the few different calls is made once.
         self.claim = cache(rules.claim)
         self.take_over = cache(rules.take_over)

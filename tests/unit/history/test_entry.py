@@ -14,9 +14,9 @@ from history.entry import (
     Claim,
     Entry,
     EntryOutcome,
+    EntryTerms,
     Fence,
     State,
-    Terms,
     claim,
     current,
     digest,
@@ -29,7 +29,7 @@ from history.errors import ConfigurationError
 
 NOW = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-TERMS = Terms(lease=MINUTE, time_to_live=10 * MINUTE)
+TERMS = EntryTerms(lease=MINUTE, time_to_live=10 * MINUTE)
 FIRST, SECOND = Fence(1), Fence(2)
 
 
@@ -98,7 +98,7 @@ class TestTime:
         assert (before.lease_alive, after.lease_alive) == (True, False)
 
     def test_without_a_lease_nobody_is_presumed_alive(self) -> None:
-        assert not started("worker-1", FIRST, NOW, Terms()).lease_alive
+        assert not started("worker-1", FIRST, NOW, EntryTerms()).lease_alive
 
     def test_a_completed_entry_has_no_lease(self) -> None:
         assert not completed().lease_alive
@@ -147,11 +147,11 @@ class TestTime:
     @pytest.mark.parametrize("wrong", [timedelta.max, LONGEST + SHORTEST, timedelta(0), -MINUTE])
     def test_terms_that_no_store_can_hold_are_refused(self, wrong: timedelta) -> None:
         with pytest.raises(ConfigurationError, match=r"time_to_live: .* is out of range"):
-            Terms(time_to_live=wrong)
+            EntryTerms(time_to_live=wrong)
         with pytest.raises(
             ConfigurationError, match=r"lease: .* is out of range; use 1 millisecond to 36,525 days"
         ):
-            Terms(lease=wrong)
+            EntryTerms(lease=wrong)
 
 
 class TestFence:

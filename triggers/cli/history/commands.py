@@ -1,7 +1,8 @@
 """The commands of ``doubtless history``."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -11,13 +12,14 @@ import typer
 
 from history.bridge import drive, drive_each
 from history.entry import Entry, digest
+from history.errors import ConfigurationError
 from history.store import HistoryStore, ScannedEntry
+from history.store.inspection import Migrating
 from history.store.security import SecurityEvent
 from history.support.paging import pages
-from triggers.cli.history.importing import Imported, import_rows, read_rows
-from triggers.cli.history.tables import ddl, migrate
+from triggers.cli.history.importing import ImportTally, import_rows, read_rows
 from triggers.cli.shared.arguments import duration_of, reading
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
@@ -32,12 +34,9 @@ from triggers.operations.entries import entry_row, state_of
 from triggers.operations.journals import refuse_unknown_trigger
 from triggers.security.commands import command_record, recorded
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True, help="Look into the document history, add entries to it and remove them."
 )
-
-app.command("ddl")(ddl)
-app.command("migrate")(migrate)
 
 _COLUMNS = ["trigger", "digest", "state", "owner", "fence", "started", "expires"]
 _EMPTY = "the history is empty"
@@ -47,8 +46,53 @@ _NAMED = 10
 _UUID = typer.Argument(help="The uuid, or the JMSMessageID if the message has no uuid.")
 
 
+class DdlDialect(StrEnum):
+    """The databases for which the tables are printed."""
+
+    POSTGRESQL = "postgresql"
+    SQLITE = "sqlite"
+
+
 @app.command()
-@with_general_options
+def ddl(
+    context: typer.Context,
+    dialect: DdlDialect = typer.Option(DdlDialect.POSTGRESQL, help="The database that the SQL is for."),
+    sql_jms: bool = typer.Option(False, "--sql-jms", help="Also print the tables of SQL-JMS and its limbo."),
+) -> None:
+    """Print the SQL that makes the tables of a history in an empty database or schema.
+
+    The first use of a history makes the same tables. Use the SQL if workers may not make tables.
+    """
+    from history.sql.statements.dialects import Dialect  # noqa: PLC0415  (loads SQLAlchemy)
+    from history.sql.tables.script import history_script  # noqa: PLC0415  (as above)
+    from triggers.providers.sqljms.limbo.tables import sqljms_script  # noqa: PLC0415  (as above)
+
+    chosen = Dialect(dialect)
+    _print(State.of(context), [*history_script(chosen), *(sqljms_script(chosen) if sql_jms else ())])
+
+
+@app.command()
+def migrate(
+    context: typer.Context,
+    history: str | None = HISTORY_OPTION,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print the SQL, and run nothing."),
+) -> None:
+    """Bring the tables of a SQL history up to date, as their owner, while workers use them.
+
+    The command prints the statements that it runs. Workers of an older doubtless that start afterwards refuse
+    the tables.
+    """
+    state = State.of(context)
+    with opened(history) as store:
+        if not isinstance(store, Migrating):
+            raise ConfigurationError("--history", "it is not a SQL history", "only tables are migrated")
+        statements = drive(store.migrate(dry=dry_run))
+    _print(state, statements)
+    if not statements:
+        state.note("the tables are up to date")
+
+
+@app.command()
 def show(
     context: typer.Context,
     uuid: str | None = typer.Argument(None, help="Show only this uuid."),
@@ -70,7 +114,6 @@ def show(
 
 
 @app.command()
-@with_general_options
 def stats(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
@@ -94,7 +137,6 @@ def stats(
 
 
 @app.command()
-@with_general_options
 def purge(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
@@ -108,7 +150,6 @@ def purge(
 
 
 @app.command()
-@with_general_options
 def forget(
     context: typer.Context,
     uuid: str = _UUID,
@@ -126,7 +167,7 @@ def forget(
         entry = drive(store.lookup(trigger, [uuid]))[0]
         if entry is not None and not yes:
             since = f"{state_of(entry)} since {moment(entry.started_at)}"
-            confirm(f"{uuid} is {since}. Forget it, so that {trigger} runs its next message?")
+            confirm(f"{uuid} is {since}. Forget it, so that {trigger} runs its next message?", yes=yes)
         with recorded(store, [command_record(SecurityEvent.FORGET, trigger=trigger, message=uuid)]):
             gone = drive(store.forget(trigger, uuid))
         if not gone:
@@ -140,7 +181,6 @@ def forget(
 
 
 @app.command("import")
-@with_general_options
 def import_(
     context: typer.Context,
     file: Path = typer.Argument(help="A CSV file. Its first line names the columns. - reads standard input."),
@@ -177,7 +217,7 @@ def _decoded(source: BinaryIO) -> Generator[TextIOWrapper]:
         lines.detach()  # else standard input would be closed with it
 
 
-def _tell_imported(state: State, imported: Imported, *, dry: bool) -> None:
+def _tell_imported(state: State, imported: ImportTally, *, dry: bool) -> None:
     for bad in imported.bad[:_NAMED]:
         state.note(f"line {bad.line} was not imported: {bad.problem}")
     if len(imported.bad) > _NAMED:
@@ -205,3 +245,13 @@ def _walk(store: HistoryStore, trigger: str | None) -> Iterator[tuple[str, bytes
 def _scan(store: HistoryStore, trigger: str) -> Iterator[ScannedEntry]:
     for page in drive_each(pages(lambda cursor: store.scan(trigger, cursor=cursor))):
         yield from page.entries
+
+
+def _print(state: State, statements: Sequence[str]) -> None:
+    """Print a script, or a JSON array of its statements."""
+    if state.as_json:
+        state.document(statements)
+        return
+    for statement in statements:
+        for line in f"{statement};".splitlines():
+            state.say(line)

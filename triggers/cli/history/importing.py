@@ -57,7 +57,7 @@ class BadRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportTally:
     """What became of the rows, by trigger."""
 
     counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict[str, Counter[str]](Counter))
@@ -138,7 +138,7 @@ def _time(text: str | None) -> datetime | None:
 
 def import_rows(
     store: HistoryStore, rows: Iterable[ImportedRow | BadRow], time_to_live: timedelta, *, dry: bool = False
-) -> Imported:
+) -> ImportTally:
     """Write an entry for each row that the history does not know; with ``dry`` only count.
 
     An entry lives for what is left of ``time_to_live`` since the row's time.
@@ -146,7 +146,7 @@ def import_rows(
     Raises:
         HistoryUnavailableError: it does not answer. Import the rows again.
     """
-    imported, waiting = Imported(), defaultdict[tuple[str, datetime | None], list[ImportedRow]](list)
+    imported, waiting = ImportTally(), defaultdict[tuple[str, datetime | None], list[ImportedRow]](list)
     now = datetime.now(UTC)
     for row in rows:
         if isinstance(row, BadRow):
@@ -168,7 +168,7 @@ def _left(hour: datetime | None, now: datetime, time_to_live: timedelta) -> time
 
 
 def _write(
-    store: HistoryStore, rows: Sequence[ImportedRow], left: timedelta, imported: Imported, *, dry: bool
+    store: HistoryStore, rows: Sequence[ImportedRow], left: timedelta, imported: ImportTally, *, dry: bool
 ) -> None:
     trigger = rows[0].trigger
     counts = imported.counts[trigger]

@@ -16,9 +16,9 @@ from history.store.sealing import why_locked
 from triggers.cli.parked.commenting import comment
 from triggers.cli.parked.deciding import COLUMNS, SHOWN, carry_out, decision_of, note, preview
 from triggers.cli.parked.importing import import_
-from triggers.cli.parked.options import LOCAL_OPTION, Request, with_request, with_selection
+from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_request, with_selection
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
@@ -37,7 +37,7 @@ from triggers.operations.messages import comments_about, row_of, whole
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True,
     help="Look at parked messages (In Doubt, rejected, unreadable), and run, settle or discard them.",
 )
@@ -50,7 +50,6 @@ _DECISION_COLUMNS = ["at", "trigger", "decision", "by", "messages", "reason", "o
 
 
 @app.command("list")
-@with_general_options
 @with_selection
 def list_(
     context: typer.Context,
@@ -71,20 +70,19 @@ def list_(
             for name in trigger_names(store, trigger):
                 drive(close_settled(name, store, lot, limit=LOOKED_AT))
         if selection.filters:
-            found = oldest_first(walk(lot, selection))
-            total = len(found)
+            labels = oldest_first(walk(lot, selection))
+            total = len(labels)
         else:
-            found = [ParkedLabel.of(parked) for parked in drive(lot.list(trigger=trigger, limit=limit))]
+            labels = [ParkedLabel.of(parked) for parked in drive(lot.list(trigger=trigger, limit=limit))]
             total = drive(lot.count(trigger=trigger))
-        if not found and store is not None:
+        if not labels and store is not None:
             refuse_unknown_trigger(store, trigger)
-        none = "" if found else nothing_like(lot, selection, local=local)
-    rows = [row_of(label) for label in found[:limit]]
+        none = "" if labels else nothing_like(lot, selection, local=local)
+    rows = [row_of(label) for label in labels[:limit]]
     State.of(context).show("parked", COLUMNS, rows, total=total, none=none)
 
 
 @app.command()
-@with_general_options
 def show(
     context: typer.Context,
     parked_id: str = _ID,
@@ -110,10 +108,11 @@ def show(
 
 
 @app.command()
-@with_general_options
 @with_request
 def run(
-    context: typer.Context, request: Request, module: str = typer.Argument(help="The module of the trigger.")
+    context: typer.Context,
+    request: DecisionRequest,
+    module: str = typer.Argument(help="The module of the trigger."),
 ) -> None:
     """Run the service on parked messages, after a person has decided that they are NEW.
 
@@ -136,8 +135,7 @@ def run(
         labels = [label for label, _ in runs]
         if request.dry_run or not labels:
             return preview(state, labels, request, lot=lot)
-        if not request.yes:
-            confirm(f"Run {_described(labels)}?")
+        confirm(f"Run {_described(labels)}?", yes=request.yes)
         decision = decision_of(DecisionKind.RUN, request)
         left = [left_row(label, f"{why.problem}; {why.remedy}") for label, why in barred]
         outcomes = Outcomes(lot, decision)
@@ -173,9 +171,8 @@ def _show(state: State, rows: Iterable[dict[str, Any]]) -> bool:
 
 
 @app.command()
-@with_general_options
 @with_request
-def done(context: typer.Context, request: Request) -> None:
+def done(context: typer.Context, request: DecisionRequest) -> None:
     """Settle parked messages as done, after a person has found that their effects are there.
 
     The command completes their entries, so that further copies are duplicates, and removes the messages. A
@@ -191,9 +188,8 @@ def done(context: typer.Context, request: Request) -> None:
 
 
 @app.command()
-@with_general_options
 @with_request
-def discard(context: typer.Context, request: Request) -> None:
+def discard(context: typer.Context, request: DecisionRequest) -> None:
     """Delete parked messages permanently, after a person has decided that they are not wanted.
 
     Their entries stay as they are, so a further copy of an In Doubt message is In Doubt again. If the effect
@@ -207,7 +203,6 @@ def discard(context: typer.Context, request: Request) -> None:
 
 
 @app.command()
-@with_general_options
 def resolve(
     context: typer.Context,
     module: str = typer.Argument(help="The module of the trigger."),
@@ -229,8 +224,8 @@ def resolve(
         parked = get(lot, parked_id)
     answer = answer_now(trigger_of(ParkedLabel.of(parked), triggers), parked)
     if state.as_json:
-        found = {"id": parked.id, "uuid": parked.uuid}
-        state.document(found | {"resolution": answer.resolution, "reason": answer.reason})
+        document = {"id": parked.id, "uuid": parked.uuid}
+        state.document(document | {"resolution": answer.resolution, "reason": answer.reason})
     else:
         said = answer.resolution or "the resolver failed"
         state.say(": ".join(filter(None, [parked.uuid or parked.id, said, answer.reason])))
@@ -239,7 +234,6 @@ def resolve(
 
 
 @app.command()
-@with_general_options
 def decisions(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,
@@ -264,7 +258,7 @@ def decisions(
 
 
 def _chosen(
-    lot: Parking, store: HistoryStore | None, request: Request, triggers: "Sequence[AnyTrigger]" = ()
+    lot: Parking, store: HistoryStore | None, request: DecisionRequest, triggers: "Sequence[AnyTrigger]" = ()
 ) -> Sequence[ParkedLabel]:
     """Find the messages of a request; if there are none, its trigger must be a known one."""
     labels = chosen(lot, request.parked_ids, request.selection)

@@ -8,7 +8,6 @@ from history.beside.comments import Comment, comments_of
 from history.bridge import drive
 from history.store.security import SecurityEvent
 from triggers.cli.parked.deciding import login
-from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, opened
 from triggers.cli.shared.output import State
 from triggers.operations.choosing import get
@@ -23,7 +22,6 @@ _ASSIGN: Any = typer.Option(None, "--assign", help=f"Assign the message to this 
 _BY: Any = typer.Option(None, "--by", help="Who writes. By default: the name of the login.")
 
 
-@with_general_options
 def comment(
     context: typer.Context,
     parked_id: str = _ID,

@@ -10,7 +10,7 @@ from history.bridge import drive
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel, Parking
-from triggers.cli.parked.options import Request
+from triggers.cli.parked.options import DecisionRequest
 from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import State
 from triggers.operations.choosing import nothing_like, summary
@@ -31,7 +31,7 @@ _WORDS = {DecisionKind.DONE: "done", DecisionKind.DISCARD: "discarded"}
 def carry_out(
     state: State,
     kind: DecisionKind,
-    request: Request,
+    request: DecisionRequest,
     labels: Sequence[ParkedLabel],
     *,
     lot: Parking,
@@ -46,8 +46,7 @@ def carry_out(
 
     if request.dry_run or not labels:
         return preview(state, labels, request, lot=lot)
-    if not request.yes:
-        confirm(f"{_QUESTIONS[kind]} {summary(labels)}?")
+    confirm(f"{_QUESTIONS[kind]} {summary(labels)}?", yes=request.yes)
     decision = decision_of(kind, request)
     with decided_under(decision, security, labels):
         verdicts = drive(decide(labels, decision, lot=lot, store=store))
@@ -72,7 +71,7 @@ def carry_out(
     return None
 
 
-def preview(state: State, labels: Sequence[ParkedLabel], request: Request, *, lot: Parking) -> None:
+def preview(state: State, labels: Sequence[ParkedLabel], request: DecisionRequest, *, lot: Parking) -> None:
     """Show the messages of a command."""
     rows = [row_of(label) for label in labels]
     shown = rows if state.as_json else rows[:SHOWN]
@@ -89,7 +88,7 @@ def note(lot: Parking, labels: Sequence[ParkedLabel], decision: OperatorDecision
     drive(decide(labels, decision, lot=lot, store=None))
 
 
-def decision_of(kind: DecisionKind, request: Request) -> OperatorDecision:
+def decision_of(kind: DecisionKind, request: DecisionRequest) -> OperatorDecision:
     """Return the decision of a command, by the named or logged-in person."""
     by = request.by or login()
     return OperatorDecision(kind=kind, by=by, as_user=str(os_user()), reason=request.reason)

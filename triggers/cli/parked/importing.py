@@ -8,7 +8,6 @@ from history.errors import ConfigurationError
 from history.store.security import SecurityEvent
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, provider_to_look_into
-from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, ONLY_OPTION, PROVIDER_OPTION, connected, opened
 from triggers.cli.shared.output import State
 from triggers.configuration.limits import LARGEST
@@ -20,7 +19,6 @@ _COLUMNS = ["trigger", "parked"]
 _BY_OPTION: Any = typer.Option(None, "--by", help="Who imports them. By default: the name of the login.")
 
 
-@with_general_options
 def import_(
     context: typer.Context,
     module: str = typer.Argument(help="The module of the triggers."),

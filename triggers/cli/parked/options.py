@@ -58,7 +58,7 @@ _DECIDING: Options = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class DecisionRequest:
     """The request of a deciding command: its messages, the reason, and whether to ask for confirmation."""
 
     selection: Selection
@@ -87,8 +87,8 @@ def with_request(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(context: typer.Context, **options: Any) -> None:
-        given = {name: options.pop(name) for name in _DECIDING}
-        request = Request(selection=_selection(options), **given)
+        request_options = {name: options.pop(name) for name in _DECIDING}
+        request = DecisionRequest(selection=_selection(options), **request_options)
         command(context, request=request, **options)
 
     return take(run, command, {**_DECIDING, **_FILTERS}, instead_of="request")
@@ -96,7 +96,7 @@ def with_request(command: Callable[..., None]) -> Callable[..., None]:
 
 def _selection(options: dict[str, Any]) -> Selection:
     """Take the filters out of the options of a command line."""
-    given = {name: options.pop(name) for name in _FILTERS}
+    filters = {name: options.pop(name) for name in _FILTERS}
     for name in ("older", "newer"):
-        given[name] = None if given[name] is None else duration_of(f"--{name}", given[name])
-    return Selection(**given)
+        filters[name] = None if filters[name] is None else duration_of(f"--{name}", filters[name])
+    return Selection(**filters)

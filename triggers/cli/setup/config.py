@@ -6,7 +6,7 @@ from typing import Any, cast
 import typer
 
 from triggers.cli.shared.configured import configuration_of, is_on_command_line
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.logs import LogFormat
 from triggers.cli.shared.options import (
@@ -18,14 +18,14 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION
-from triggers.configuration import FILE, Configuration, Found
+from triggers.configuration import FILE, Configuration, FoundValue
 from triggers.configuration.hiding import shown
 from triggers.configuration.overriding import said_of, settings_of
 from triggers.configuration.reading import strange_variables
 from triggers.consumer.options import AnyTrigger
 from triggers.service.options import ConsumersDefault
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True, help="Show the settings from the command line, the environment and doubtless.toml."
 )
 
@@ -46,7 +46,6 @@ def _group() -> None:
 
 
 @app.command()
-@with_general_options
 def show(
     context: typer.Context,
     module: str | None = typer.Argument(
@@ -108,7 +107,7 @@ def _origin(context: typer.Context, configuration: Configuration, key: str) -> s
 
 def _journal_of_all(configuration: Configuration) -> dict[str, Any]:
     """Return the row for the journal of triggers without the setting; no option of a command sets it."""
-    setting = configuration.find("journal") or Found(False, "default")
+    setting = configuration.find("journal") or FoundValue(False, "default")
     return {"setting": "journal", "value": shown("journal", setting.value), "from": setting.origin}
 
 

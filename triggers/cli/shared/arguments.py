@@ -16,10 +16,8 @@ from typing import Any, BinaryIO
 from typer.models import ArgumentInfo
 
 from history.errors import ConfigurationError
-from triggers.configuration.limits import wrong_seconds, wrong_value
+from triggers.configuration.limits import UNITS, Wrong, read_time, wrong_value
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_TIME = re.compile(r"(\d{1,12})([smhd])", re.ASCII)
 _RATE = re.compile(r"(\d{1,12})/([smhd])", re.ASCII)
 
 
@@ -98,13 +96,10 @@ def duration_of(option: str, text: str) -> timedelta:
     Raises:
         ConfigurationError: it is invalid, or too long; naming the option.
     """
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ConfigurationError(option, f"{text!r} is not a time", "write 90s, 15m, 2h or 7d")
-    seconds = int(match[1]) * _UNITS[match[2]]
-    if (wrong := wrong_seconds(seconds)) is not None:
-        raise ConfigurationError(option, f"{text!r} {wrong.problem}", wrong.remedy)
-    return timedelta(seconds=seconds)
+    time = read_time(text)
+    if isinstance(time, Wrong):
+        raise ConfigurationError(option, f"{text!r} {time.problem}", time.remedy)
+    return time
 
 
 def rate_of(option: str, text: str) -> float:
@@ -116,4 +111,4 @@ def rate_of(option: str, text: str) -> float:
     match = _RATE.fullmatch(text.strip())
     if match is None:
         raise ConfigurationError(option, f"{text!r} is not a rate", "write 2000/s, 5000/h or 1000000/d")
-    return int(match[1]) / _UNITS[match[2]]
+    return int(match[1]) / UNITS[match[2]]

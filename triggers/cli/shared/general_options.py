@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -24,6 +24,8 @@ _CONFIG_OPTION: Any = typer.Option(
     help="Read this configuration file. By default: the file that DOUBTLESS_CONFIG names, else "
     "doubtless.toml in this folder.",
 )
+
+_CommandT = TypeVar("_CommandT", bound=Callable[..., None])
 
 #: The type and typer's information of an option, by the name of its parameter.
 Options = Mapping[str, tuple[Any, Any]]
@@ -89,6 +91,19 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__doc__ = _unwrapped(inspect.getdoc(command))
     return take(run, command, _GENERAL)
+
+
+class CommandGroup(typer.Typer):
+    """A group of commands that all have the general options."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[_CommandT], _CommandT]:
+        """Add a function as a command, with the general options; the function itself stays as it is."""
+
+        def add(command: _CommandT) -> _CommandT:
+            super(CommandGroup, self).command(name, **settings)(with_general_options(command))
+            return command
+
+        return add
 
 
 def _unwrapped(text: str | None) -> str:

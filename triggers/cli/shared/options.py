@@ -164,13 +164,15 @@ def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:
     return [trigger] if trigger is not None else drive(store.triggers())
 
 
-def confirm(question: str) -> None:
-    """Ask on standard error, and end the command if the answer is no.
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on standard error, unless the answer is ``yes`` already, and end the command if it is no.
 
     Raises:
         typer.Abort: the answer is no.
         ConfigurationError: nobody can answer.
     """
+    if yes:
+        return
     sys.stderr.write(f"{printable(question)} [y/N] ")
     sys.stderr.flush()
     answer = sys.stdin.readline()

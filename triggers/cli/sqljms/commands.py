@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from history.bridge import drive
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms import limbo as sqljms_limbo
@@ -32,7 +32,7 @@ from triggers.operations.messages import whole
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.views import SourceView
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True,
     help="Inspect and repair the queues, topics, subscriptions and limbo of a SQL database.",
 )
@@ -42,7 +42,6 @@ _BACKLOG = ["messages", "held", "later", "oldest"]
 
 
 @app.command("clients")
-@with_general_options
 def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the consumers, whether they are running, and how many messages they hold."""
     with opened_admin(provider) as admin:
@@ -51,7 +50,6 @@ def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> N
 
 
 @app.command("queues")
-@with_general_options
 def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the queues, how many messages wait in each, and for how long the oldest has been due."""
     with opened_admin(provider) as admin:
@@ -60,7 +58,6 @@ def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
 
 
 @app.command("topics")
-@with_general_options
 def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the topics."""
     with opened_admin(provider) as admin:
@@ -69,7 +66,6 @@ def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
 
 
 @app.command("subscriptions")
-@with_general_options
 def subscriptions(
     context: typer.Context,
     topic: str | None = typer.Argument(None, help="Only this topic. By default all topics."),
@@ -85,7 +81,6 @@ def subscriptions(
 
 
 @app.command("entries")
-@with_general_options
 def entries(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -101,7 +96,6 @@ def entries(
 
 
 @app.command("show")
-@with_general_options
 def show(
     context: typer.Context,
     number: int = typer.Argument(help="The number of the message."),
@@ -115,7 +109,6 @@ def show(
 
 
 @app.command("move")
-@with_general_options
 def move(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -134,7 +127,6 @@ def move(
 
 
 @app.command("copy")
-@with_general_options
 def copy(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -152,7 +144,6 @@ def copy(
 
 
 @app.command("requeue")
-@with_general_options
 def requeue(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -173,7 +164,6 @@ def requeue(
 
 
 @app.command("delete")
-@with_general_options
 def delete(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -185,14 +175,12 @@ def delete(
 ) -> None:
     """Delete messages permanently."""
     with opened_admin(provider) as admin:
-        if not yes:
-            confirm(f"Delete for good from {destination}: {', '.join(map(str, numbers))}?")
+        confirm(f"Delete for good from {destination}: {', '.join(map(str, numbers))}?", yes=yes)
         gone = drive(admin.delete(destination, numbers, subscription=subscription, force=force))
     show_changed(State.of(context), "deleted", gone)
 
 
 @app.command("purge")
-@with_general_options
 def purge(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -203,14 +191,12 @@ def purge(
 ) -> None:
     """Delete all messages of a place permanently."""
     with opened_admin(provider) as admin:
-        if not yes:
-            confirm(f"Delete for good all messages of {destination}?")
+        confirm(f"Delete for good all messages of {destination}?", yes=yes)
         gone = drive(admin.delete(destination, subscription=subscription, force=force))
     show_changed(State.of(context), "deleted", gone)
 
 
 @app.command("release")
-@with_general_options
 def release(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -227,7 +213,6 @@ def release(
 
 
 @app.command("reset")
-@with_general_options
 def reset(
     context: typer.Context,
     client: str = typer.Argument(help='The name of the client, as "sqljms clients" shows it.'),
@@ -238,8 +223,7 @@ def reset(
 ) -> None:
     """Give back all messages that a client holds. If the client is running, this needs --force."""
     with opened_admin(provider) as admin:
-        if not yes:
-            confirm(f"Give to others what {client} holds?")
+        confirm(f"Give to others what {client} holds?", yes=yes)
         if forget:
             drive(admin.forget(client, force=force))
         else:
@@ -248,7 +232,6 @@ def reset(
 
 
 @app.command("unsubscribe")
-@with_general_options
 def unsubscribe(
     context: typer.Context,
     topic: str = typer.Argument(help="The topic."),
@@ -258,14 +241,12 @@ def unsubscribe(
 ) -> None:
     """End a subscription that no consumer is attached to, and delete all messages that it has not read."""
     with opened_admin(provider) as admin:
-        if not yes:
-            confirm(f"End {subscription} of {topic}, and delete what it has not read?")
+        confirm(f"End {subscription} of {topic}, and delete what it has not read?", yes=yes)
         drive(admin.unsubscribe(topic, subscription))
     show_done(State.of(context), {"topic": topic, "subscription": subscription}, f"{subscription} has ended")
 
 
 @app.command("drop")
-@with_general_options
 def drop(
     context: typer.Context,
     destination: str = PLACE_ARGUMENT,
@@ -275,8 +256,7 @@ def drop(
 ) -> None:
     """Delete a queue or topic and all its messages permanently."""
     with opened_admin(provider) as admin:
-        if not yes:
-            confirm(f"Delete {destination}, and all that waits there?")
+        confirm(f"Delete {destination}, and all that waits there?", yes=yes)
         drive(admin.drop(destination, force=force))
     show_done(State.of(context), {"dropped": destination}, f"{destination} is gone")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from history.bridge import drive
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms.options import (
@@ -22,7 +22,7 @@ from triggers.operations.messages import whole
 if TYPE_CHECKING:
     from triggers.providers.sqljms.limbo.limbo import InLimbo
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True,
     help="Inspect and repair messages that wait until they are due, or for their next attempt.",
 )
@@ -34,7 +34,6 @@ _COLUMNS = ["id", "component", "port", "uuid", "due", "attempts", "failures", "b
 
 
 @app.command("list")
-@with_general_options
 def list_(
     context: typer.Context,
     input_name: str | None = typer.Option(
@@ -58,7 +57,6 @@ def list_(
 
 
 @app.command("show")
-@with_general_options
 def show(
     context: typer.Context,
     number: int = typer.Argument(help="The number of the message in limbo."),
@@ -73,7 +71,6 @@ def show(
 
 
 @app.command("release")
-@with_general_options
 def release(
     context: typer.Context,
     numbers: list[int] = IDS_ARGUMENT,
@@ -89,7 +86,6 @@ def release(
 
 
 @app.command("delete")
-@with_general_options
 def delete(
     context: typer.Context,
     numbers: list[int] = IDS_ARGUMENT,
@@ -101,8 +97,7 @@ def delete(
     from triggers.providers.sqljms.limbo.admin import drop_from_limbo  # noqa: PLC0415  (loads a driver)
 
     with opened_limbo(provider) as limbo:
-        if not yes:
-            confirm(f"Delete for good from limbo: {', '.join(map(str, numbers))}?")
+        confirm(f"Delete for good from limbo: {', '.join(map(str, numbers))}?", yes=yes)
         gone = drive(drop_from_limbo(limbo, numbers, force=force))
     show_changed(State.of(context), "deleted", gone)
 

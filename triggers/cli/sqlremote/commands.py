@@ -7,7 +7,7 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.shared.arguments import refuse_unreadable
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.logs import LogFormat, log_as_consumer
 from triggers.cli.shared.options import (
     LOG_FORMAT_OPTION,
@@ -18,7 +18,7 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True, help="Run and control links: guaranteed, ordered delivery between two databases."
 )
 
@@ -31,7 +31,6 @@ _MODULE: Any = typer.Argument(
 
 
 @app.command()
-@with_general_options
 def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Create the tables and the rows of the links. Existing rows stay, and get the new settings.
 
@@ -46,7 +45,6 @@ def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | 
 
 
 @app.command()
-@with_general_options
 def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Show how far each link got: what is sent, confirmed and received, what is missing, and why it stopped.
 
@@ -59,7 +57,6 @@ def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] |
 
 
 @app.command()
-@with_general_options
 def stop(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -76,7 +73,6 @@ def stop(
 
 
 @app.command()
-@with_general_options
 def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK) -> None:
     """Start a link again that was stopped, or that halted for a reason that is gone."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
@@ -89,7 +85,6 @@ def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK)
 
 
 @app.command()
-@with_general_options
 def revoke(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -106,8 +101,9 @@ def revoke(
     state = State.of(context)
     with work.opened(settings) as links:
         unconfirmed = work.revocable(links, link)
-        if not yes:
-            confirm(f"Forget {link}, whose peer has not confirmed {unconfirmed} transactions of the log?")
+        confirm(
+            f"Forget {link}, whose peer has not confirmed {unconfirmed} transactions of the log?", yes=yes
+        )
         deleted = work.revoked(links, link)
     if state.as_json:
         state.document({"link": link, "unconfirmed": unconfirmed, "deleted_operations": deleted})
@@ -116,7 +112,6 @@ def revoke(
 
 
 @app.command()
-@with_general_options
 def reset(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -140,8 +135,7 @@ def reset(
 
     begin = None if peer is None else work.begin_of(peer)
     state = State.of(context)
-    if not yes:
-        confirm(work.question(link, begin, confirmed))
+    confirm(work.question(link, begin, confirmed), yes=yes)
     with work.opened(settings) as links:
         row = work.reset(links, link, peer=begin, confirmed=confirmed)
     outgoing = row.watermark.outgoing
@@ -155,7 +149,6 @@ def reset(
 
 
 @app.command()
-@with_general_options
 def extract(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -182,8 +175,7 @@ def extract(
 
     where = None if beyond is None else work.begin_of(beyond, option="--beyond")
     state = State.of(context)
-    if not yes:
-        confirm(f"Begin anew with {link}, and let the other end load {to}?")
+    confirm(f"Begin anew with {link}, and let the other end load {to}?", yes=yes)
     with work.opened(settings) as links:
         work.row_of(links, link)
         begin = work.extracted(links, link, to, tables=table or (), beyond=where)
@@ -194,7 +186,6 @@ def extract(
 
 
 @app.command()
-@with_general_options
 def load(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -212,19 +203,17 @@ def load(
 
     state = State.of(context)
     refuse_unreadable("FILE", file)
-    if not yes:
-        confirm(f"Replace all rows of the tables in {file}?")
+    confirm(f"Replace all rows of the tables in {file}?", yes=yes)
     with work.opened(settings) as links:
         work.row_of(links, link)
-        found = work.loaded(links, link, file, discard=discard)
+        description = work.loaded(links, link, file, discard=discard)
     if state.as_json:
-        state.document(found)
+        state.document(description)
     else:
-        state.say(f"{link} goes on behind the extract: {found['rows']} rows are loaded")
+        state.say(f"{link} goes on behind the extract: {description['rows']} rows are loaded")
 
 
 @app.command()
-@with_general_options
 def compare(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -249,7 +238,6 @@ def compare(
 
 
 @app.command()
-@with_general_options
 def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Read what peers report, send what the schedule allows, and end. Work that arrived is not applied."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
@@ -260,7 +248,6 @@ def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | N
 
 
 @app.command()
-@with_general_options
 def receive(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -278,7 +265,6 @@ def receive(
 
 
 @app.command()
-@with_general_options
 def run(
     context: typer.Context,
     settings: Path = _SETTINGS,

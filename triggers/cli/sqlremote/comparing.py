@@ -43,19 +43,22 @@ def compare_ends(state: State, settings: Path, link: str, *, other: str | None, 
     state.show("tables", ["table", "rows", "checksum"], rows)
 
 
-def _show(state: State, found: Sequence[Difference]) -> None:
+def _show(state: State, differences: Sequence[Difference]) -> None:
     kinds = ("missing_here", "missing_there", "different")
     rows = [
-        {"table": one.table, "rows": one.rows, "other_rows": one.other_rows}
-        | {kind: getattr(one, kind) if state.as_json else len(getattr(one, kind)) for kind in kinds}
-        for one in found
+        {"table": table.table, "rows": table.rows, "other_rows": table.other_rows}
+        | {
+            column: getattr(table, column) if state.as_json else len(getattr(table, column))
+            for column in kinds
+        }
+        for table in differences
     ]
     state.show("tables", ["table", "rows", "other_rows", *kinds], rows)
-    for one in found:
-        for kind in kinds:
-            keys: Sequence[str] = getattr(one, kind)
+    for table in differences:
+        for column in kinds:
+            keys: Sequence[str] = getattr(table, column)
             more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
             if keys:
-                state.note(f"{one.table}, {kind.replace('_', ' ')}: {', '.join(keys[:SHOWN])}{more}")
-    if not all(one.is_equal for one in found):
+                state.note(f"{table.table}, {column.replace('_', ' ')}: {', '.join(keys[:SHOWN])}{more}")
+    if not all(table.is_equal for table in differences):
         raise typer.Exit(1)

@@ -30,7 +30,7 @@ from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
 from triggers.providers.sqlremote.protocol.alarms import awaits_extract
-from triggers.providers.sqlremote.publication.log import Log
+from triggers.providers.sqlremote.publication.log import LinkLog
 
 #: The columns of a table of links; JSON has everything.
 COLUMNS = (
@@ -123,9 +123,9 @@ def run_links(
 
 def _applying(state: State, links: Links, module: str | None, names: Sequence[str]) -> Sequence[AnyTrigger]:
     """Return the triggers that receive from these links: a module's, and ours for captured tables."""
-    found = [] if module is None else collect(module, configuration=configuration_of(state))
+    declared = [] if module is None else collect(module, configuration=configuration_of(state))
     wanted = {LINK + name for name in names}
-    triggers = [trigger for trigger in found if wanted & set(trigger.destinations)]
+    triggers = [trigger for trigger in declared if wanted & set(trigger.destinations)]
     ours = [name for name in names if links.link(name).capture and trigger_of(name, triggers) is None]
     return [*triggers, *(applying_changes(name, links.link(name)) for name in ours)]
 
@@ -239,7 +239,7 @@ def revocable(links: Links, link: str) -> int:
         left = [name for name in every if name not in links.settings.links]
         refuse_unknown("LINK", "link to revoke", link, left)
         raise ConfigurationError("LINK", f"there is no link {link}", "see: doubtless sqlremote status")
-    return drive(Log(watermarks, row.publication, link).unconfirmed(row.watermark.outgoing.confirm_sent))
+    return drive(LinkLog(watermarks, row.publication, link).unconfirmed(row.watermark.outgoing.confirm_sent))
 
 
 def revoked(links: Links, link: str) -> int:
@@ -258,7 +258,7 @@ def revoked(links: Links, link: str) -> int:
     if row.publication in others:
         return 0
     drive(links.release(row.publication))
-    return drive(Log(links.history.watermarks, row.publication, link).prune())
+    return drive(LinkLog(links.history.watermarks, row.publication, link).prune())
 
 
 def extracted(
@@ -270,8 +270,8 @@ def extracted(
 
 def loaded(links: Links, link: str, file: Path, *, discard: bool) -> dict[str, Any]:
     """Load an extract; return its description."""
-    found = drive(load(links, link, file, discard=discard))
-    return {**found.begin.model_dump(mode="json"), "rows": found.rows}
+    extract = drive(load(links, link, file, discard=discard))
+    return {**extract.begin.model_dump(mode="json"), "rows": extract.rows}
 
 
 def reset(links: Links, link: str, *, peer: tuple[Epoch, Offset] | None, confirmed: int | None) -> LinkRow:
@@ -279,7 +279,7 @@ def reset(links: Links, link: str, *, peer: tuple[Epoch, Offset] | None, confirm
     epoch = fresh_epoch() if peer is None and confirmed is None else None
     _ = startable(links, link) if epoch is None else row_of(links, link)
     if epoch is not None:
-        drive(Log(links.history.watermarks, links.link(link).publication, link).collect())
+        drive(LinkLog(links.history.watermarks, links.link(link).publication, link).collect())
     offset = None if confirmed is None else Offset(confirmed)
     return drive(links.history.watermarks.reset(link, epoch=epoch, peer=peer, confirmed=offset))
 

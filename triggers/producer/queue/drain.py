@@ -76,12 +76,12 @@ _turn: ContextVar[_Turn | None] = ContextVar("doubtless_drains", default=None)
 
 @contextmanager
 def _draining(file: Path) -> Generator[None]:
-    turn = _Turn(file)
-    token = _turn.set(turn)
+    drain = _Turn(file)
+    token = _turn.set(drain)
     try:
         yield
     finally:
-        turn.over = True  # a task that a handler has started keeps this context even after the turn
+        drain.over = True  # a task that a handler has started keeps this context even after the turn
         _turn.reset(token)
 
 
@@ -176,8 +176,8 @@ class Drainer:
         Raises:
             ClientQueueUnavailableError: the file cannot be used.
         """
-        turn = _turn.get()
-        if turn is not None and turn.file == self.queue.file and not turn.over:
+        drain = _turn.get()
+        if drain is not None and drain.file == self.queue.file and not drain.over:
             return Drained(0, 0, self.queue.size())
         while (drained := await self._drain_now()) is None:
             if not self.queue.size():
@@ -202,8 +202,8 @@ class Drainer:
             while not self.shell.over.is_set() and (run := self._next_run(state)):
                 await self._send(run, state)
             reached = True
-        except _AwayError as found:
-            state.note(found.error)
+        except _AwayError as away:
+            state.note(away.error)
         finally:
             self._note(reached=reached)
         left, blocked = self.queue.size(), sorted(state.blocked)

@@ -93,7 +93,7 @@ class ClientQueue:
         self._opened = OpenFile(self.file, f"one is made, {_LOST}", f"that one is used now, {_LOST}")
         self._identity: Identity | None = None
         #: Connections that hold, or ask for, the drainers' lock.
-        self._turns: list[sqlite3.Connection] = []
+        self._lock_connections: list[sqlite3.Connection] = []
 
     def _before_fork(self) -> None:
         """Close the file: a child with the parent's connection would believe that it has its locks."""
@@ -109,7 +109,7 @@ class ClientQueue:
     def _in_child(self) -> None:
         keep(self._connection)  # closing it would free the parent's locks
         if self._forking:  # nobody was using one of them
-            for lock in self._turns:
+            for lock in self._lock_connections:
                 # SQLite would believe for ever that this process has the lock. The parent keeps it, because a
                 # process frees only its own locks. The file has nothing that closing could change.
                 lock.close()
@@ -302,13 +302,13 @@ class ClientQueue:
         """Take the drainers' lock while entered; False if somebody else has it."""
         with self._lock:
             lock, mine = self._take_turn()
-            self._turns.append(lock)
+            self._lock_connections.append(lock)
         try:
             yield mine
         finally:
             with self._lock:
-                if lock in self._turns:  # else this process was forked meanwhile
-                    self._turns.remove(lock)
+                if lock in self._lock_connections:  # else this process was forked meanwhile
+                    self._lock_connections.remove(lock)
                 lock.close()
 
     def _take_turn(self) -> tuple[sqlite3.Connection, bool]:

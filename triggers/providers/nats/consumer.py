@@ -51,7 +51,7 @@ class Pulls:
         self._connection = connection
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{bound.stream}.{bound.durable}"
         self._inbox = inbox
-        self._turn = asyncio.Lock()
+        self._asking = asyncio.Lock()
         self._numbers = count(1)
         self._address = ""
         self._subscription: Any = None
@@ -75,7 +75,7 @@ class Pulls:
 
     async def want(self, number: int) -> None:
         """Let so many come; what is in the inbox, and on its way, counts."""
-        async with self._turn:
+        async with self._asking:
             self._wanted = number
             room = number - self._inbox.size
             if self._coming > max(room, 0):
@@ -98,7 +98,7 @@ class Pulls:
 
     async def stop(self) -> None:
         """Return when nothing more comes; what was on its way is then in the inbox."""
-        async with self._turn:
+        async with self._asking:
             self._wanted = 0
             if self._coming:
                 await self._hear_no_more()

@@ -25,7 +25,7 @@ from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
 from triggers.providers.rabbitmq.connection import Channel, RabbitConnection
 from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
 from triggers.providers.rabbitmq.later import DelaySlot, slots_of
-from triggers.providers.rabbitmq.publisher import Encoded, Publisher
+from triggers.providers.rabbitmq.publisher import ConfirmingPublisher, Encoded
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
     TEMPORARY,
@@ -79,7 +79,7 @@ class RabbitMQ:
         #: Sends use a separate connection: RabbitMQ stops reading from a sending connection while it is short
         #: of disk or memory. It would not read acknowledgements there, and its queues would not get shorter.
         self._sending: RabbitConnection | None = None
-        self._publishers: list[Publisher] = []
+        self._publishers: list[ConfirmingPublisher] = []
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -143,13 +143,13 @@ class RabbitMQ:
             raise
         self._publishers.append(publisher)
 
-    async def _publisher(self) -> Publisher:
+    async def _publisher(self) -> ConfirmingPublisher:
         connection = await self._connected_to_send()
         while self._publishers:
             publisher = self._publishers.pop()
             if publisher.usable:
                 return publisher
-        publisher = Publisher()
+        publisher = ConfirmingPublisher()
         await publisher.open(connection)
         return publisher
 

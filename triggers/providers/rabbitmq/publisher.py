@@ -19,7 +19,7 @@ CHUNK = 500
 Encoded = tuple[Basic, bytes]
 
 
-class Publisher:
+class ConfirmingPublisher:
     """A channel in confirm mode, for one sender at a time."""
 
     def __init__(self) -> None:

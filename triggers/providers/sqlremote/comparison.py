@@ -49,7 +49,7 @@ class Checksums(BaseModel):
     tables: tuple[Shape, ...]
 
 
-class End(Protocol):
+class ComparedEnd(Protocol):
     """One end of the comparison."""
 
     @property
@@ -99,21 +99,23 @@ class DatabaseEnd:
     """An end as its database is when the comparison begins."""
 
     connection: Connection
-    found: Sequence[Captured]
+    captured_tables: Sequence[Captured]
     subscription: str | None = None
 
     @property
     def tables(self) -> Sequence[Shape]:
         """The tables, with their columns in the order of their names."""
-        return [Shape(name=one.name, columns=tuple(sorted(one.columns))) for one in self.found]
+        return [
+            Shape(name=table.name, columns=tuple(sorted(table.columns))) for table in self.captured_tables
+        ]
 
     def rows(self) -> Iterator[tuple[int, str, int]]:
         """Return its rows."""
-        for number, one in enumerate(self.found):
-            declared = Declared(one.name, one.columns, one.by, self.subscription)
+        for number, capture in enumerate(self.captured_tables):
+            declared = Declared(capture.name, capture.columns, capture.by, self.subscription)
             (table,) = tables_of(self.connection, [declared], raw=True)
             names = list(table.columns.keys())
-            keys = [names.index(name) for name in one.key]
+            keys = [names.index(name) for name in capture.key]
             order = sorted(range(len(names)), key=names.__getitem__)
             is_sqlite = self.connection.dialect.name == Dialect.SQLITE
             reading = select(table) if is_sqlite else postgres.reading(table)
@@ -121,8 +123,8 @@ class DatabaseEnd:
                 values = [_same(value) for value in row]
                 yield (
                     number,
-                    _text([values[place] for place in keys]),
-                    _sum([values[place] for place in order]),
+                    _text([values[index] for index in keys]),
+                    _sum([values[index] for index in order]),
                 )
 
 
@@ -140,8 +142,8 @@ def opened(url: str, tables: Sequence[str], subscription: str | None = None) -> 
             for statement in _BEGIN[Dialect(connection.dialect.name)]:
                 connection.exec_driver_sql(statement)
             take_time(connection)
-            found = [captured(connection, Declared.parse(table)) for table in tables]
-            yield DatabaseEnd(connection, found, subscription)
+            compared = [captured(connection, Declared.parse(table)) for table in tables]
+            yield DatabaseEnd(connection, compared, subscription)
     finally:
         engine.dispose()
 
@@ -169,7 +171,7 @@ class _Sums:
     groups: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
 
     @classmethod
-    def of(cls, end: End) -> "_Sums":
+    def of(cls, end: ComparedEnd) -> "_Sums":
         sums = cls()
         for table, key, checksum in end.rows():
             sums.rows[table] += 1
@@ -178,21 +180,21 @@ class _Sums:
 
 
 @contextmanager
-def opened_end(words: str, tables: Sequence[str], subscription: str | None = None) -> Generator[End]:
+def opened_end(where: str, tables: Sequence[str], subscription: str | None = None) -> Generator[ComparedEnd]:
     """Open the end that a person names: a database's URL, a settings file, or a file of checksums.
 
     Raises:
         ConfigurationError: it is none of these, or lacks a table.
     """
-    file = Path(words)
-    if "://" not in words and not file.name.endswith(".toml"):
+    file = Path(where)
+    if "://" not in where and not file.name.endswith(".toml"):
         yield FileEnd.opened(file)
         return
-    with opened(words if "://" in words else RemoteSettings.load(file).database, tables, subscription) as end:
+    with opened(where if "://" in where else RemoteSettings.load(file).database, tables, subscription) as end:
         yield end
 
 
-def compare(here: End, there: End) -> Sequence[Difference]:
+def compare(here: ComparedEnd, there: ComparedEnd) -> Sequence[Difference]:
     """Return the difference of each table; the keys are JSON lists.
 
     Raises:
@@ -200,23 +202,23 @@ def compare(here: End, there: End) -> Sequence[Difference]:
     """
     _refuse_others(here.tables, there.tables)
     mine, theirs = _Sums.of(here), _Sums.of(there)
-    wanted = {one for one in {*mine.groups, *theirs.groups} if mine.groups[one] != theirs.groups[one]}
+    wanted = {group for group in {*mine.groups, *theirs.groups} if mine.groups[group] != theirs.groups[group]}
     own, other = _keys(here, wanted), _keys(there, wanted)
-    found = [
+    differences = [
         Difference(shape.name, mine.rows[number], theirs.rows[number])
         for number, shape in enumerate(here.tables)
     ]
     for table, key in sorted({*own, *other}):
         if (table, key) not in own:
-            found[table].missing_here.append(key)
+            differences[table].missing_here.append(key)
         elif (table, key) not in other:
-            found[table].missing_there.append(key)
+            differences[table].missing_there.append(key)
         elif own[table, key] != other[table, key]:
-            found[table].different.append(key)
-    return found
+            differences[table].different.append(key)
+    return differences
 
 
-def digests(end: End) -> Sequence[tuple[str, int, str]]:
+def digests(end: ComparedEnd) -> Sequence[tuple[str, int, str]]:
     """Return the name of each table, how many rows it has, and a checksum of all of them in any order."""
     sums = _Sums.of(end)
     totals = Counter[int]()
@@ -228,7 +230,7 @@ def digests(end: End) -> Sequence[tuple[str, int, str]]:
     ]
 
 
-def write(end: End, path: Path) -> None:
+def write(end: ComparedEnd, path: Path) -> None:
     """Write a new file of checksums. Only its owner can read it: it has the keys of all rows.
 
     Raises:
@@ -243,9 +245,9 @@ def write(end: End, path: Path) -> None:
 
 
 def _refuse_others(here: Sequence[Shape], there: Sequence[Shape]) -> None:
-    known = {shape.name: shape.columns for shape in there}
+    columns_there = {shape.name: shape.columns for shape in there}
     for shape in here:
-        columns = known.get(shape.name)
+        columns = columns_there.get(shape.name)
         if columns is None:
             raise ConfigurationError(
                 "tables",
@@ -265,7 +267,7 @@ def _refuse_others(here: Sequence[Shape], there: Sequence[Shape]) -> None:
         )
 
 
-def _keys(end: End, wanted: set[tuple[int, int]]) -> Mapping[tuple[int, str], int]:
+def _keys(end: ComparedEnd, wanted: set[tuple[int, int]]) -> Mapping[tuple[int, str], int]:
     if not wanted:
         return {}
     return {(table, key): checksum for table, key, checksum in end.rows() if (table, _group(key)) in wanted}

@@ -14,14 +14,14 @@ from triggers.providers.sqlremote.protocol.header import Header
 from triggers.providers.sqlremote.protocol.packet import decode
 from triggers.providers.sqlremote.protocol.parts import MangledError
 from triggers.providers.sqlremote.protocol.verdicts import has_hole, is_used_up
-from triggers.providers.sqlremote.publication.log import Log
+from triggers.providers.sqlremote.publication.log import LinkLog
 
 #: How many messages of an inbox are checked to find a gap.
 LOOKED_AT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Inbox:
+class InboxState:
     """How many messages wait there, and whether something is missing before one of them; None: unknown."""
 
     messages: int | None
@@ -34,7 +34,7 @@ async def status(links: Links) -> Sequence[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     end = await history.watermarks.end()
     for row in await history.watermarks.read_all():
-        log = Log(history.watermarks, row.publication, row.link)
+        log = LinkLog(history.watermarks, row.publication, row.link)
         inbox = await _inbox(links, row)
         shown = _row_of(row)
         shown |= {
@@ -81,13 +81,13 @@ def _row_of(row: LinkRow) -> dict[str, Any]:
     }
 
 
-async def _inbox(links: Links, row: LinkRow) -> Inbox:
+async def _inbox(links: Links, row: LinkRow) -> InboxState:
     settings = links.settings.links.get(row.link)
     if settings is None or not settings.carrier.startswith(("file:", "sqlite:", "postgres")):
-        return Inbox(None, None)  # looking into a provider's inbox would take the messages
+        return InboxState(None, None)  # looking into a provider's inbox would take the messages
     carrier, seal = links.carrier(row.link), settings.seal()
     if isinstance(carrier, DirectoryCarrier) and not carrier.has(settings.inbox):
-        return Inbox(0, gap=False)
+        return InboxState(0, gap=False)
     names = await settled(carrier.list(settings.inbox))
     incoming = row.watermark.incoming
     waiting: set[Header] = set()
@@ -102,4 +102,4 @@ async def _inbox(links: Links, row: LinkRow) -> Inbox:
         stale = packet.header.resend_count < incoming.rereceive_count or packet.epoch != incoming.epoch
         if not (stale or packet.is_control or is_used_up(packet.header, incoming.log_received)):
             waiting.add(packet.header)
-    return Inbox(len(names), has_hole(waiting, incoming.log_received))
+    return InboxState(len(names), has_hole(waiting, incoming.log_received))

@@ -17,7 +17,7 @@ from history.sql.transaction import SqlTransaction
 from history.store.watermark import Epoch, Offset, new_epoch
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.agent.agent import Agent
-from triggers.providers.sqlremote.agent.end import End, utc_now
+from triggers.providers.sqlremote.agent.end import AgentState, utc_now
 from triggers.providers.sqlremote.agent.hooks import load_hooks
 from triggers.providers.sqlremote.asyncio import AsyncLinks
 from triggers.providers.sqlremote.capture.installing import install, resubscribed, uninstall
@@ -166,11 +166,11 @@ class Links:
         Raises:
             ConfigurationError: the link does not exist.
         """
-        found = self.settings.links.get(name)
-        if found is None:
-            known = ", ".join(sorted(self.settings.links))
-            raise ConfigurationError("link", f"link {name!r} does not exist", f"use one of: {known}")
-        return found
+        link = self.settings.links.get(name)
+        if link is None:
+            names = ", ".join(sorted(self.settings.links))
+            raise ConfigurationError("link", f"link {name!r} does not exist", f"use one of: {names}")
+        return link
 
     def agent(self, name: str, *, applies: bool = True, batch: bool = False, sends: bool = True) -> Agent:
         """Return the agent of a link, for a caller's own run; close it at the end.
@@ -186,7 +186,7 @@ class Links:
                 "let one trigger with concurrency=1 receive from it",
             )
         carrier = self.carrier(name)
-        end = End(
+        end = AgentState(
             name,
             settings,
             self.history,
@@ -200,10 +200,10 @@ class Links:
 
     def carrier(self, name: str) -> Carrier:
         """Return the carrier of a link, opened at its first use."""
-        found = self._carriers.get(name)
-        if found is None:
-            found = self._carriers[name] = self._open_carrier(name, self.link(name))
-        return found
+        carrier = self._carriers.get(name)
+        if carrier is None:
+            carrier = self._carriers[name] = self._open_carrier(name, self.link(name))
+        return carrier
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Publish each message as a transaction, all of them or none, and return their identities.

@@ -79,9 +79,9 @@ class LinkReceiver:
             if self._pieces:  # a caller that acknowledges late gets no more before that
                 await settled(self._sleep(max(0.0, deadline - time.monotonic())))
                 return []
-            found = await self.agent.step()
-            if found is not None:
-                return self._hand_out(found, limit)
+            apply = await self.agent.step()
+            if apply is not None:
+                return self._hand_out(apply, limit)
             left = deadline - time.monotonic()
             if left <= 0:
                 return []
@@ -150,25 +150,25 @@ class LinkReceiver:
             self.agent.end.history.take_back(piece.handing)
         self._pieces.clear()
 
-    def _hand_out(self, found: Apply, limit: int) -> Sequence[Received]:
-        self._pieces = list(self._cut(found))[: limit if self._joined else 1]
+    def _hand_out(self, apply: Apply, limit: int) -> Sequence[Received]:
+        self._pieces = list(self._cut(apply))[: limit if self._joined else 1]
         end = self.agent.end
         for piece in self._pieces:
             end.hooks.message_apply_begin(end.link, piece.handing.offset)
             end.history.hand(piece.handing)
         return [self._received(piece) for piece in self._pieces]
 
-    def _cut(self, found: Apply) -> Sequence[Piece]:
+    def _cut(self, apply: Apply) -> Sequence[Piece]:
         """Give each transaction of a group the columns that are stored with it."""
         end = self.agent.end
         before = end.subscriber.columns
         pieces: list[Piece] = []
-        chain = found.chain
-        for transaction in found.transactions:
-            last = transaction is found.transactions[-1]
+        chain = apply.chain
+        for transaction in apply.transactions:
+            last = transaction is apply.transactions[-1]
             offset, digest = transaction.offset, checksum(transaction.data)
             chain = None if chain is None else roll(chain, digest)
-            columns: Incoming = found.columns if last else replace(before, log_received=offset, chain=chain)
+            columns: Incoming = apply.columns if last else replace(before, log_received=offset, chain=chain)
             handing = Handing(
                 link=end.link,
                 agent=end.token,

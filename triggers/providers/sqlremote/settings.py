@@ -232,8 +232,8 @@ def _refuse_different_tables(links: Mapping[str, LinkSettings]) -> None:
     first: dict[str, tuple[str, LinkSettings]] = {}
     for name, link in links.items():
         if link.captures:
-            other, known = first.setdefault(link.publication, (name, link))
-            if known.tables != link.tables:
+            other, first_link = first.setdefault(link.publication, (name, link))
+            if first_link.tables != link.tables:
                 raise ConfigurationError(
                     f"links.{name}.tables",
                     f"they differ from those of {other}, which has the same publication",
@@ -249,5 +249,5 @@ def _read_key(file: Path) -> bytes:
 
 
 def _problems(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in found[:5])
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems[:5])

@@ -63,7 +63,7 @@ class ArithmeticChain:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparedValues:
     """Two values compared."""
 
     sign: ComparisonSign
@@ -135,7 +135,7 @@ Node = (
     | Path
     | Signed
     | ArithmeticChain
-    | Comparison
+    | ComparedValues
     | Between
     | In
     | Like

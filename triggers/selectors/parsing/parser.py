@@ -206,14 +206,14 @@ class _Parser:
 
     def _compared(
         self, left: nodes.Node, start: SelectorToken, sign: nodes.ComparisonSign
-    ) -> nodes.Comparison:
+    ) -> nodes.ComparedValues:
         if sign in {"=", "<>"}:
             right_start = self._cursor.token
             right = self._expression(Power.SUM)
             self._check_comparable(left, right, right_start)
-            return nodes.Comparison(sign, left, right)
+            return nodes.ComparedValues(sign, left, right)
         self._check(left, start, NUMBERS)
-        return nodes.Comparison(sign, left, self._checked(Power.SUM, NUMBERS))
+        return nodes.ComparedValues(sign, left, self._checked(Power.SUM, NUMBERS))
 
     def _check_comparable(self, left: nodes.Node, right: nodes.Node, start: SelectorToken) -> None:
         """Refuse values of two kinds, which are neither equal nor unequal: nothing would ever match."""

@@ -227,12 +227,12 @@ class Cursor:
         self._text = text
         self._setting = setting
         self._tokens = scan(text, setting, paths=paths)
-        self._place = 0
+        self._next = 0
 
     @property
     def token(self) -> SelectorToken:
         """The next word."""
-        return self._tokens[self._place]
+        return self._tokens[self._next]
 
     @property
     def operator(self) -> str | None:
@@ -246,14 +246,14 @@ class Cursor:
     def advance(self) -> SelectorToken:
         """Return the next word, and move to the one after it."""
         token = self.token
-        self._place += 1
+        self._next += 1
         return token
 
     def take(self, *operators: str) -> bool:
         """Move on if the next word is one of these."""
         if self.operator not in operators:
             return False
-        self._place += 1
+        self._next += 1
         return True
 
     def expect(self, operator: str) -> None:

@@ -108,7 +108,7 @@ def kind_of(node: nodes.Node) -> nodes.ValueKind:
     match node:
         case (
             nodes.Constant(bool())
-            | nodes.Comparison()
+            | nodes.ComparedValues()
             | nodes.Between()
             | nodes.In()
             | nodes.Like()

@@ -43,7 +43,7 @@ ONLY_SIMULATED = (
 default_seed = 0
 
 #: Reports of lost or doubled effects, for the pytest plugin, which shows them.
-found: list[Report] = []
+losses: list[Report] = []
 
 
 def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
@@ -134,7 +134,7 @@ def exactly_once(  # noqa: PLR0913  (the options of a test, each by its name)
 
     report = _outside_of_loops(lambda: run(script))
     if report.lost or report.doubled:
-        found.append(report)
+        losses.append(report)
     return report
 
 

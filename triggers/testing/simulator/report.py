@@ -14,7 +14,7 @@ from triggers.testing.simulator.effects import Effects, EffectsBeginning
 from triggers.testing.simulator.script import FaultScript, Point, extensions
 
 
-class Line(Protocol):
+class ReportLine(Protocol):
     """One line of the table that shows a script."""
 
     @property
@@ -66,7 +66,7 @@ class Finding:
     """A script after which effects were lost or doubled: which ones, how many, and how many were due."""
 
     script: FaultScript
-    steps: Sequence[Line]
+    steps: Sequence[ReportLine]
     lost: Mapping[Hashable, tuple[int, int]]
     doubled: Mapping[Hashable, tuple[int, int]]
     warnings: Sequence[str] = ()

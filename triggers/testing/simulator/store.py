@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from history.bridge import drive
-from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Settlement
+from history.entry import Claim, Settlement
 from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.memory.parking import MemoryParking
 from history.message import UNDEFINED_COUNT, Message
 from history.shell import Shell
-from history.store import Owner
 from history.store.parking import Parked
 from triggers.pipeline.run import Run
 from triggers.testing.simulator.script import Counts, Fault
@@ -73,20 +72,10 @@ class SimulatedHistory(MemoryHistory):
         super().__init__(clock=course.now)
         self._course = course
 
-    async def claim(
-        self,
-        trigger: str,
-        uuids: Sequence[str],
-        owner: Owner,
-        lease: timedelta | None = None,
-        *,
-        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
-    ) -> Sequence[Claim]:
+    async def claim(self, *args: Any, **options: Any) -> Sequence[Claim]:
         """Claim, or not."""
         claim = super().claim
-        return await carried_out(
-            self._course, "the claim", lambda: claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
-        )
+        return await carried_out(self._course, "the claim", lambda: claim(*args, **options))
 
     async def take_over(self, *args: Any, **options: Any) -> Claim | None:
         """Take over, or not."""

@@ -11,7 +11,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from history import Fence, SqlHistory
 from history.bridge import drive
-from history.sql.database.turns import Line
+from history.sql.database.turns import ConnectionQueue
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 
@@ -83,13 +83,13 @@ def test_tasks_take_turns(store: SqlHistory) -> None:
 def kept_looking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """What those who waited found, each time they looked for connections that are lost."""
     looks: list[bool] = []
-    look = Line.has_lost
+    look = ConnectionQueue.has_lost
 
-    def noting(line: Line, pool: QueuePool) -> bool:
+    def noting(line: ConnectionQueue, pool: QueuePool) -> bool:
         looks.append(look(line, pool))
         return looks[-1]
 
-    monkeypatch.setattr(Line, "has_lost", noting)
+    monkeypatch.setattr(ConnectionQueue, "has_lost", noting)
     return looks
 
 

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, text
 from history.bridge import drive
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import Offset
+from tests.unit.helpers.lossy import LossyCarrier
 from triggers import Outcome, Trigger, trigger
 from triggers.providers.sqlremote.carriers.carrier import Carrier
-from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
 from triggers.providers.sqlremote.links import Links, everything
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.receiver import LinkReceiver

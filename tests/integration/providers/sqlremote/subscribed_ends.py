@@ -9,7 +9,7 @@ from typing import Any
 from history.bridge import drive
 from tests.integration.providers.sqlremote.link_ends import Clock, Side
 from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts import keep
-from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
+from tests.unit.helpers.lossy import LossyCarrier
 
 SHOPS = ["shops subscribe by rep", "kinds"]
 

@@ -11,7 +11,7 @@ from history.errors import ConfigurationError
 from history.sql.links.history import LinkHistory
 from tests.integration.helpers.logs import read_all
 from tests.integration.providers.sqlremote.link_ends import ORDERS
-from triggers.providers.sqlremote.publication.log import Log
+from triggers.providers.sqlremote.publication.log import LinkLog
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource
 from triggers.spark.sources.log import EntriesLostError
@@ -201,5 +201,5 @@ def append(engine: Engine, *transactions: str, publication: Publication = ORDERS
 def prune(url: str, publication: Publication = ORDERS) -> None:
     """Delete all of a publication's log: it has no peer."""
     history = LinkHistory.from_url(url)
-    drive(Log(history.watermarks, publication.name, "peer").prune())
+    drive(LinkLog(history.watermarks, publication.name, "peer").prune())
     drive(history.close())

@@ -12,10 +12,10 @@ from history.sql.links.history import uuid_of
 from history.sql.links.watermark import reset_on
 from history.store import Epoch, Offset
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side, both, insert, linked
+from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
 from triggers import ConfigurationError, Message, Status
 from triggers.operations.running import run_parked
 from triggers.providers.sqlremote.agent.end import LinkBusyError
-from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, seeded_fates
 from triggers.providers.sqlremote.links import fresh_epoch
 
 LATER = Epoch("29990101T000000000000-a")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from history.bridge import drive
 from tests.fixtures.scale import sized
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Clock, Service, Side
-from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, seeded_fates
+from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
 
 #: How often all three are left alone until nothing is on its way, and compared.
 HISTORIES = sized(40, full=2000)

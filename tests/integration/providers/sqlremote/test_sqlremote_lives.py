@@ -20,7 +20,7 @@ from tests.integration.providers.sqlremote.captured_ends import is_sqlite
 from tests.integration.providers.sqlremote.link_ends import ORDERS, Side
 from tests.integration.providers.sqlremote.test_sqlremote_capture_conflicts import Captured, keep
 from tests.integration.providers.sqlremote.test_sqlremote_conflicts import ROWS, Three, put
-from triggers.providers.sqlremote.carriers.lossy import Fate
+from tests.unit.helpers.lossy import Fate
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 

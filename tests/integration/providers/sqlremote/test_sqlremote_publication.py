@@ -13,7 +13,7 @@ from history.errors import ConfigurationError
 from history.sql.links.history import LinkHistory
 from history.store.watermark import MAX_OFFSET, Offset
 from tests.integration.providers.sqlremote.link_ends import ORDERS
-from triggers.providers.sqlremote.publication.log import Log
+from triggers.providers.sqlremote.publication.log import LinkLog
 
 UPTO = MAX_OFFSET
 
@@ -39,7 +39,7 @@ def engine(url: str, history: LinkHistory) -> Iterator[Engine]:
 
 
 def committed(history: LinkHistory, after: int = 0) -> list[tuple[int, bytes]]:
-    log = Log(history.watermarks, "orders", "peer")
+    log = LinkLog(history.watermarks, "orders", "peer")
     return [(one.offset, one.data) for one in drive(log.read(Offset(after), UPTO))]
 
 
@@ -155,7 +155,7 @@ def test_a_long_log_is_read_page_by_page(engine: Engine, history: LinkHistory) -
     for number in range(120):
         with engine.begin() as connection:
             ORDERS.append(connection, number)
-    log = Log(history.watermarks, "orders", "peer")
+    log = LinkLog(history.watermarks, "orders", "peer")
 
     read: list[int] = []
     while page := drive(log.read(Offset(read[-1] if read else 0), UPTO)):

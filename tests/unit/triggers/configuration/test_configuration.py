@@ -14,7 +14,7 @@ import pytest
 
 from tests import ROOT
 from triggers import ConfigurationError, Joined, Redelivery, Retry, trigger
-from triggers.configuration import Configuration, Found, override, read_configuration
+from triggers.configuration import Configuration, FoundValue, override, read_configuration
 from triggers.configuration.durations import written
 from triggers.configuration.hiding import hidden
 from triggers.configuration.hiding import shown as show_value
@@ -74,11 +74,11 @@ def test_the_environment_wins_over_the_file_key_by_key(
 
     configuration = configured(FILE)
 
-    assert configuration.find("history") == Found("sqlite:///variable.db", "DOUBTLESS_HISTORY")
-    assert configuration.find("provider") == Found("sqlite:///messages.db", "doubtless.toml, provider")
+    assert configuration.find("history") == FoundValue("sqlite:///variable.db", "DOUBTLESS_HISTORY")
+    assert configuration.find("provider") == FoundValue("sqlite:///messages.db", "doubtless.toml, provider")
     assert configuration.find("metrics") is None
     of_book = configuration.of_trigger("book-order")
-    assert of_book["lease"] == Found(timedelta(seconds=90), "DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE")
+    assert of_book["lease"] == FoundValue(timedelta(seconds=90), "DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE")
     assert of_book["retry.max_attempts"].value == 5
     assert of_book["retry.interval"].origin == "doubtless.toml, triggers.book-order.retry.interval"
     assert of_book["concurrency"].value == 8
@@ -244,8 +244,11 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
             "[triggers.book-order.retry]\nattempts = 2",
             "triggers.book-order.retry.attempts: there is no such key; did you mean max_attempts?",
         ),
-        ("[triggers.book-order]\nlease = '2 minutes'", "lease: is no time; write 500ms, 30s, 15m, 2h or 7d"),
-        ("[triggers.book-order]\nlease = true", "lease: is no time; write 500ms, 30s, 15m, 2h or 7d"),
+        (
+            "[triggers.book-order]\nlease = '2 minutes'",
+            "lease: is not a time; write 500ms, 30s, 15m, 2h",
+        ),
+        ("[triggers.book-order]\nlease = true", "lease: is not a time; write 500ms, 30s, 15m, 2h"),
         ("[triggers.book-order]\nlease = 1e300", "lease: is longer than a hundred years; write a shorter"),
         ("[triggers.book-order]\nconcurrency = true", "concurrency: is no number; write one"),
         (

@@ -10,7 +10,7 @@ from triggers.selectors.parsing.nodes import (
     And,
     ArithmeticChain,
     Between,
-    Comparison,
+    ComparedValues,
     ComparisonSign,
     Constant,
     Identifier,
@@ -46,10 +46,10 @@ paths = st.one_of(
 )
 
 
-def compared(sign: ComparisonSign, left: Node, right: Node) -> Comparison:
+def compared(sign: ComparisonSign, left: Node, right: Node) -> ComparedValues:
     """Compare two values, or the first with itself where = and <> are refused between the two."""
     kinds = {kind_of(left), kind_of(right)}
-    return Comparison(sign, left, right if len(kinds) == 1 or ValueKind.ANY in kinds else left)
+    return ComparedValues(sign, left, right if len(kinds) == 1 or ValueKind.ANY in kinds else left)
 
 
 def conditions(places: st.SearchStrategy[Any] = identifiers) -> st.SearchStrategy[Node]:
@@ -77,7 +77,7 @@ def _tests(
     texts = st.lists(st.text(max_size=3), min_size=1, max_size=3).map(tuple)
     return st.one_of(
         st.builds(compared, st.sampled_from(["=", "<>"]), values, values),
-        st.builds(Comparison, st.sampled_from(["<", "<=", ">", ">="]), numbers, numbers),
+        st.builds(ComparedValues, st.sampled_from(["<", "<=", ">", ">="]), numbers, numbers),
         st.builds(Between, numbers, numbers, numbers, st.booleans()),
         st.builds(In, places, texts, st.booleans()),
         st.builds(Like, places, st.text(alphabet="ab%_'.*", max_size=6), st.none(), st.booleans()),

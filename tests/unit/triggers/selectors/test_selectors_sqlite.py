@@ -18,7 +18,7 @@ from triggers.selectors.parsing.nodes import (
     And,
     ArithmeticChain,
     Between,
-    Comparison,
+    ComparedValues,
     Constant,
     Identifier,
     In,
@@ -63,8 +63,8 @@ def _nodes() -> st.SearchStrategy[Any]:
     names = st.sampled_from(TEXTS).map(Identifier)
     texts = st.one_of(_text.map(Constant), names)
     tests = st.one_of(
-        st.builds(Comparison, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), numbers, numbers),
-        st.builds(Comparison, st.sampled_from(["=", "<>"]), texts, texts),
+        st.builds(ComparedValues, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), numbers, numbers),
+        st.builds(ComparedValues, st.sampled_from(["=", "<>"]), texts, texts),
         st.builds(Between, numbers, numbers, numbers, st.booleans()),
         st.builds(In, names, st.lists(_text, min_size=1, max_size=3).map(tuple), st.booleans()),
         st.builds(Like, names, _text, st.none(), st.booleans()),
@@ -81,7 +81,7 @@ def _joined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         some.map(And),
         some.map(Or),
         inner.map(Not),
-        st.builds(Comparison, st.sampled_from(["=", "<>"]), inner, inner),
+        st.builds(ComparedValues, st.sampled_from(["=", "<>"]), inner, inner),
     )
 
 

@@ -108,7 +108,9 @@ def _file_name(provider: str) -> str:
 
 def components_of(wiring: Wiring) -> str:
     """Return the module with a stub for each component."""
-    return _MODULE.format(wiring=WIRING) + "".join(_stub(wiring, one) for one in wiring.file.components)
+    return _MODULE.format(wiring=WIRING) + "".join(
+        _stub(wiring, component) for component in wiring.file.components
+    )
 
 
 def _stub(wiring: Wiring, component: Component) -> str:

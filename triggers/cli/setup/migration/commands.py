@@ -31,10 +31,10 @@ from triggers.cli.setup.migration.mapping import (
 from triggers.cli.setup.migration.reporting import left_out_table, notes_table, plain
 from triggers.cli.setup.migration.statements import links_of, read_statements, report_of
 from triggers.cli.shared.arguments import reading
-from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.output import State
 
-app = typer.Typer(no_args_is_help=True, help="Make triggers from the definitions of another system.")
+app = CommandGroup(no_args_is_help=True, help="Make triggers from the definitions of another system.")
 
 #: The module with the services, and the file of the configuration.
 SERVICES, CONFIGURATION, REPORT = "jms_services", "doubtless.toml", "report.md"
@@ -71,7 +71,6 @@ history = "env:DOCUMENT_HISTORY"
 
 
 @app.command()
-@with_general_options
 def webmethods(
     context: typer.Context,
     folder: Path = typer.Argument(
@@ -100,7 +99,6 @@ def webmethods(
 
 
 @app.command()
-@with_general_options
 def sqlremote(
     context: typer.Context,
     file: Path = typer.Argument(metavar="FILE", help="A file with the SQL statements of one database."),
@@ -126,7 +124,6 @@ def sqlremote(
 
 
 @app.command()
-@with_general_options
 def atg(
     context: typer.Context,
     files: list[Path] = typer.Argument(

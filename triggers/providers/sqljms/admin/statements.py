@@ -32,8 +32,8 @@ _WORDS: Words = {
 _statement = partial(statement, words=_WORDS)
 
 
-def _for_each_kind(template: str, **words: str) -> ByKind:
-    return for_each_kind(template, words={**_WORDS, **words})
+def _for_each_kind(template: str, **replaced: str) -> ByKind:
+    return for_each_kind(template, words={**_WORDS, **replaced})
 
 
 # The consumers, and how much each of them holds.

@@ -15,7 +15,7 @@ from history.errors import HistoryUnavailableError
 from history.sql.links.history import Handing, saving
 from history.sql.links.watermark import LinkLostError
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.providers.sqlremote.agent.end import End
+from triggers.providers.sqlremote.agent.end import AgentState
 from triggers.providers.sqlremote.agent.incoming import IncomingHalf
 from triggers.providers.sqlremote.agent.outgoing import OutgoingHalf
 from triggers.providers.sqlremote.protocol.inbox import Apply
@@ -36,7 +36,7 @@ class Agent:
     or ``sends``, it only sends and receives reports.
     """
 
-    end: End
+    end: AgentState
     applies: bool = True
     batch: bool = False
     sends: bool = True
@@ -134,10 +134,10 @@ class Agent:
             self.end.log_end = (await self.end.history.watermarks.end()).last
             await self.incoming.begin()
             self._polling = True
-        found = await self.incoming.go_on()
-        if found is None and not self.end.stands_still:
+        transactions = await self.incoming.go_on()
+        if transactions is None and not self.end.stands_still:
             await self._finish()
-        return found
+        return transactions
 
     async def _finish(self) -> None:
         await self.incoming.finish(final=self.batch)

@@ -24,7 +24,7 @@ from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.chain import trailer_of
 from triggers.providers.sqlremote.protocol.inbox import Subscriber, SubscriberSettings
-from triggers.providers.sqlremote.protocol.packet import Packet, Report, encode
+from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet, encode
 from triggers.providers.sqlremote.protocol.publisher import Publisher
 from triggers.providers.sqlremote.protocol.sealing import Seal
 from triggers.providers.sqlremote.settings import LinkSettings
@@ -56,7 +56,7 @@ def new_token() -> str:
 
 
 @dataclass(slots=True)
-class End:
+class AgentState:
     """The state of an agent for its link. Only the row survives it."""
 
     link: str
@@ -93,17 +93,17 @@ class End:
             ConfigurationError: the link does not exist, or its triggers do not capture its tables.
         """
         watermarks = self.history.watermarks
-        found = await watermarks.read(self.link)
-        if found is None:
+        link_row = await watermarks.read(self.link)
+        if link_row is None:
             raise ConfigurationError(
                 "link", f"link {self.link} does not exist", "create it with: doubtless sqlremote setup"
             )
         if self.settings.captures:
             await watermarks.run("checking the triggers", self._check_triggers)
-        dead = found.agent if found.agent is not None and _is_dead(found.agent) else ""
+        dead = link_row.agent if link_row.agent is not None and _is_dead(link_row.agent) else ""
         row = await watermarks.take(self.link, self.token, LEASE, dead=dead)
         if row is None:
-            raise LinkBusyError(self.link, found.agent or "another agent")
+            raise LinkBusyError(self.link, link_row.agent or "another agent")
         self.log_end = (await watermarks.end()).last
         outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
         self.publisher = pub.opened(outgoing, self.publishing, greets=self.settings.direction != "receive")
@@ -159,7 +159,7 @@ class End:
         await settled(self.carrier.put(there, sealed))
         self.hooks.message_sent(self.link, str(packet.header))
 
-    async def say(self) -> Report:
+    async def say(self) -> LinkReport:
         """Return the report about the other direction for every outgoing message, after storing it."""
         report = sub.report_of(self.subscriber, self.horizon())
         now = self.clock()

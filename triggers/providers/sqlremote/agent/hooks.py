@@ -55,8 +55,8 @@ def load_hooks(name: str | None) -> Hooks:
     if name is None:
         return Hooks()
     try:
-        found: Any = resolve_name(name)
+        hooks: Any = resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError("hooks", f"{name!r}: {error}", "write 'package.module:object'") from error
-    made: Hooks = found() if isinstance(found, type) else found
+    made: Hooks = hooks() if isinstance(hooks, type) else hooks
     return made

@@ -1,25 +1,39 @@
 """The receiving half of an agent: read the inbox, judge, and find what to apply next."""
 
+import logging
+import os
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from history.bridge import settled
+from history.message import Message
+from history.shell import ThreadShell
+from history.sql.links.history import LinkHistory
 from history.sql.links.watermark import UNKNOWN_EPOCH
+from history.store.parking import Parked, ParkedKind, encodable, parked_id, raw_fields
 from history.store.watermark import ORIGIN
-from triggers.providers.sqlremote.agent.end import End
+from triggers.events import Cause, RetrievalFailureEvent, publish
+from triggers.providers.sqlremote.agent.end import AgentState
 from triggers.providers.sqlremote.agent.outgoing import OutgoingHalf
-from triggers.providers.sqlremote.agent.quarantine import Quarantine
 from triggers.providers.sqlremote.carriers.carrier import SettingAside, UnreadableMessageError
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.alarms import Alarm, log_differs
 from triggers.providers.sqlremote.protocol.chain import with_chains
-from triggers.providers.sqlremote.protocol.inbox import Action, Apply, Delete, SendReport, Turn
+from triggers.providers.sqlremote.protocol.inbox import (
+    Action,
+    Apply,
+    DeleteMessages,
+    SendReport,
+    SubscriberStep,
+)
 from triggers.providers.sqlremote.protocol.packet import Packet, decode
 from triggers.providers.sqlremote.protocol.parts import MangledError, checksum
 from triggers.providers.sqlremote.protocol.sealing import UntrustedError
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -29,7 +43,7 @@ class IncomingHalf:
     While ``held``, nothing is handed out; ``alone`` hands out one transaction at a time.
     """
 
-    end: End
+    end: AgentState
     outgoing: OutgoingHalf
     applies: bool = True
     held: datetime | None = None
@@ -53,10 +67,10 @@ class IncomingHalf:
                 settings = self.end.receiving
                 if self.alone:
                     settings = replace(settings, group=1)
-                turn = sub.advance(self.end.subscriber, now=self.end.clock(), settings=settings)
-                found = await self._take(turn)
-                if found is not None:
-                    return found
+                advanced = sub.advance(self.end.subscriber, now=self.end.clock(), settings=settings)
+                apply = await self._take(advanced)
+                if apply is not None:
+                    return apply
             if not self._unread:
                 return None
             await self._read(self._unread.popleft())
@@ -66,14 +80,14 @@ class IncomingHalf:
         """End the reading: lose patience, ask again, report."""
         end = self.end
         lost = end.subscriber.columns.rereceive_count
-        turn = sub.polled(
+        polled = sub.polled(
             end.subscriber,
             now=end.clock(),
             settings=end.receiving,
             horizon=end.horizon(),
             final=final and self.applies,
         )
-        await self._take(turn)
+        await self._take(polled)
         if end.subscriber.columns.rereceive_count > lost:
             end.hooks.message_missing(end.link)
         end.hooks.receive_end(end.link)
@@ -81,10 +95,10 @@ class IncomingHalf:
     async def applied(self, done: Apply) -> None:
         """Continue after what the database has committed."""
         end = self.end
-        turn = sub.applied(end.subscriber, done, now=end.clock(), settings=end.receiving)
-        end.subscriber, end.digest = turn.state, checksum(done.transactions[-1].data)
+        applied = sub.applied(end.subscriber, done, now=end.clock(), settings=end.receiving)
+        end.subscriber, end.digest = applied.state, checksum(done.transactions[-1].data)
         end.note_stored()
-        await self._carry_out(turn.actions)
+        await self._carry_out(applied.actions)
 
     def _is_held(self) -> bool:
         if self.held is not None and self.end.clock() >= self.held:
@@ -170,22 +184,71 @@ class IncomingHalf:
             for record in packet.records
         )
 
-    async def _take(self, turn: Turn) -> Apply | None:
-        self.end.subscriber = turn.state
+    async def _take(self, step: SubscriberStep) -> Apply | None:
+        self.end.subscriber = step.state
         await self.end.store()
-        return await self._carry_out(turn.actions)
+        return await self._carry_out(step.actions)
 
     async def _carry_out(self, actions: Iterable[Action]) -> Apply | None:
-        end, found = self.end, None
+        end, apply = self.end, None
         for action in actions:
             match action:
                 case Apply():
-                    found = action
-                case Delete(handles):
+                    apply = action
+                case DeleteMessages(handles):
                     await settled(end.carrier.delete(end.settings.inbox, handles))
                 case SendReport(report):
                     tail = await self.outgoing.tail()
                     await end.put(pub.announcement(end.publisher, probe=False, report=report, tail=tail))
                 case Alarm():
                     await end.halt(str(action))
-        return found
+        return apply
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Parks messages without a valid signature of the link, whole, with an event; they are never applied.
+
+    Each is in the link's database once: the carrier's name distinguishes equal messages.
+    """
+
+    history: LinkHistory
+    link: str
+
+    async def keep(self, name: str, data: bytes, problem: str) -> None:
+        """Keep a message, and raise an event; when this returns it may be deleted from the carrier."""
+        await self._keep({b"message": data, b"name": os.fsencode(name)}, problem)
+
+    async def keep_name(self, name: str, kept: str, problem: str) -> None:
+        """Note an unreadable message, by its name and the place where it is kept, and raise an event."""
+        fields = {b"name": os.fsencode(name), b"kept": os.fsencode(kept)}
+        await self._keep(fields, problem)
+
+    async def _keep(self, raw: dict[bytes, bytes], problem: str) -> None:
+        name = f"link:{self.link}"
+        fields = raw_fields(raw)
+        stand_in, problem = Message(body=dict(fields)), encodable(problem)
+        parked = Parked(
+            id=parked_id(name, stand_in),
+            trigger_name=name,
+            kind=ParkedKind.UNREADABLE,
+            reason=problem,
+            destination=name,
+            raw=fields,
+        )
+        event = RetrievalFailureEvent(
+            trigger_name=name,
+            destination=name,
+            destination_index=0,
+            delivery_count=-1,
+            exception_message=problem,
+            cause=Cause.UNREADABLE,
+        )
+        await publish(event, ThreadShell())
+        await self.history.parking.park([parked])
+        _log.error(
+            "link %s: a message was not accepted and is parked: %s",
+            self.link,
+            problem,
+            extra={"trigger": name},
+        )

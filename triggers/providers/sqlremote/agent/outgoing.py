@@ -6,13 +6,13 @@ from itertools import islice
 from typing import Final
 
 from history.store.watermark import Epoch, Offset, Outgoing
-from triggers.providers.sqlremote.agent.end import End
+from triggers.providers.sqlremote.agent.end import AgentState
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol.alarms import Alarm
 from triggers.providers.sqlremote.protocol.chain import roll
-from triggers.providers.sqlremote.protocol.packet import Report
+from triggers.providers.sqlremote.protocol.packet import LinkReport
 from triggers.providers.sqlremote.protocol.parts import checksum
-from triggers.providers.sqlremote.publication.log import Log
+from triggers.providers.sqlremote.publication.log import LinkLog
 
 #: How many pages of the log are sent before the inbox is read again.
 PAGES: Final = 4
@@ -25,24 +25,24 @@ MOST_TAILS: Final = 10_000
 class OutgoingHalf:
     """Serves the peer from the log."""
 
-    end: End
-    log: Log = field(init=False)
+    end: AgentState
+    log: LinkLog = field(init=False)
     _opened: datetime | None = None
     #: The known chains of the log up to offsets that the peer has not confirmed.
     _tails: dict[Offset, bytes] = field(default_factory=dict[Offset, bytes])
     _epoch: Epoch | None = None
 
     def __post_init__(self) -> None:
-        self.log = Log(self.end.history.watermarks, self.end.settings.publication, self.end.link)
+        self.log = LinkLog(self.end.history.watermarks, self.end.settings.publication, self.end.link)
 
-    async def hear(self, report: Report) -> None:
+    async def hear(self, report: LinkReport) -> None:
         """Process a report of the peer."""
         end = self.end
         asked = pub.questioned(end.publisher, report, end.log_end)
         tail = None if asked is None else await self.tail(asked)
         log_end, now, settings = end.log_end, end.clock(), end.publishing
-        turn = pub.hear(end.publisher, report, log_end=log_end, now=now, settings=settings, tail=tail)
-        await self._carry_out(turn)
+        heard = pub.hear(end.publisher, report, log_end=log_end, now=now, settings=settings, tail=tail)
+        await self._carry_out(heard)
 
     async def tail(self, offset: Offset | None = None) -> bytes | None:
         """Return the chain of the log up to an offset, by default up to what was sent; None if unknown.
@@ -138,11 +138,11 @@ class OutgoingHalf:
             self._opened = now
             end.publisher = pub.let_send(end.publisher, end.log_end)
 
-    async def _carry_out(self, turn: pub.Turn) -> None:
+    async def _carry_out(self, step: pub.PublisherStep) -> None:
         end = self.end
-        end.publisher = turn.state
+        end.publisher = step.state
         await end.store()
-        for action in turn.actions:
+        for action in step.actions:
             if isinstance(action, Alarm):
                 await end.halt(str(action))
             else:

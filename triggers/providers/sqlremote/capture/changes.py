@@ -71,7 +71,7 @@ def apply_changes(
     if origin is not None:
         drive(execute(blocking, MARK, origin=None))
     declared = [Declared.parse(table, subscription) for table in tables]
-    applier = _Applier(blocking, {one.name: one for one in declared}, link)
+    applier = _Applier(blocking, {table.name: table for table in declared}, link)
     for change in changes:
         applier.apply(change)
     if origin is not None:
@@ -138,8 +138,8 @@ class _Applier:
     def _refuse_unknown(self, declared: Declared, change: Change) -> None:
         if change.table not in self._types:
             self._types[change.table] = column_types(self.connection, change.table)
-        known = declared.columns or tuple(self._types[change.table])
-        unknown = [name for name in (*change.key, *change.new) if known and name not in known]
+        allowed = declared.columns or tuple(self._types[change.table])
+        unknown = [name for name in (*change.key, *change.new) if allowed and name not in allowed]
         if unknown or (change.operation != "TRUNCATE" and not change.key):
             raise ConfigurationError(
                 "tables",
@@ -149,7 +149,7 @@ class _Applier:
 
     def _written(self, change: Change) -> str:
         table, columns = _name(change.table), list(change.new)
-        values = [self._value(change.table, name, f"n{place}") for place, name in enumerate(columns)]
+        values = [self._value(change.table, name, f"n{number}") for number, name in enumerate(columns)]
         where = self._where(change)
         match change.operation:
             case "INSERT":
@@ -179,13 +179,15 @@ class _Applier:
     def _where(self, change: Change) -> str:
         """Return the condition on the row with the key of a change."""
         return " AND ".join(
-            f"{_name(name)} = {self._value(change.table, name, f'k{place}')}"
-            for place, name in enumerate(change.key)
+            f"{_name(name)} = {self._value(change.table, name, f'k{number}')}"
+            for number, name in enumerate(change.key)
         )
 
-    def _value(self, table: str, column: str, place: str) -> str:
-        kind = self._types[table].get(column)
-        return f":{place}" if kind is None else f"CAST(:{place} AS {kind.replace(':', chr(92) + ':')})"
+    def _value(self, table: str, column: str, parameter: str) -> str:
+        type_ = self._types[table].get(column)
+        return (
+            f":{parameter}" if type_ is None else f"CAST(:{parameter} AS {type_.replace(':', chr(92) + ':')})"
+        )
 
     def _bound(self, change: Change) -> dict[str, Any]:
         if change.operation == "TRUNCATE":
@@ -198,7 +200,7 @@ class _Applier:
         """Return values for the places that begin with a letter."""
         as_text = bool(self._types[table])
         return {
-            f"{letter}{place}": _read(value, as_text=as_text) for place, value in enumerate(values.values())
+            f"{letter}{number}": _read(value, as_text=as_text) for number, value in enumerate(values.values())
         }
 
 
@@ -214,8 +216,8 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {"bytes": bytes.fromhex, "rea
 def _read(value: Any, *, as_text: bool) -> Any:
     """Return a value for the driver; PostgreSQL reads all of them but bytes from text."""
     if isinstance(value, dict):
-        ((kind, written),) = cast("dict[str, str]", value).items()
-        value = _READ[kind](written)
+        ((form, written),) = cast("dict[str, str]", value).items()
+        value = _READ[form](written)
     return value if value is None or isinstance(value, bytes) or not as_text else str(value)
 
 

@@ -34,23 +34,21 @@ class Declared:
     subscription: str | None = None
 
     @classmethod
-    def parse(cls, words: str, subscription: str | None = None) -> "Declared":
+    def parse(cls, text: str, subscription: str | None = None) -> "Declared":
         """Read ``orders``, ``customers(id, name)`` or ``orders subscribe by rep``.
 
         Raises:
             ConfigurationError: it is neither.
         """
-        found = _DECLARED.fullmatch(words)
-        columns = () if found is None or found[2] is None else tuple(map(str.strip, found[2].split(",")))
-        if found is None or not found[1] or not all(columns) or (found[2] is not None and not columns):
+        parts = _DECLARED.fullmatch(text)
+        columns = () if parts is None or parts[2] is None else tuple(map(str.strip, parts[2].split(",")))
+        if parts is None or not parts[1] or not all(columns) or (parts[2] is not None and not columns):
             raise ConfigurationError(
-                "tables", f"{words!r} names no table", "write 'orders' or 'customers(id, name)'"
+                "tables", f"{text!r} names no table", "write 'orders' or 'customers(id, name)'"
             )
-        if found[3] is not None and not found[3]:
-            raise ConfigurationError(
-                "tables", f"{words!r} names no column", "write 'orders subscribe by rep'"
-            )
-        return cls(found[1], columns, found[3], None if found[3] is None else subscription)
+        if parts[3] is not None and not parts[3]:
+            raise ConfigurationError("tables", f"{text!r} names no column", "write 'orders subscribe by rep'")
+        return cls(parts[1], columns, parts[3], None if parts[3] is None else subscription)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def captured(connection: Connection, declared: Declared) -> Captured:
     """
     inspector, name = inspect(connection), declared.name
     try:
-        found = {column["name"]: column.get("computed") is None for column in inspector.get_columns(name)}
+        is_stored = {column["name"]: column.get("computed") is None for column in inspector.get_columns(name)}
     except NoSuchTableError as error:
         raise ConfigurationError(
             "tables", f"there is no table {name} in this database", "correct the name, or create the table"
@@ -87,11 +85,17 @@ def captured(connection: Connection, declared: Declared) -> Captured:
             f"{name} has no primary key, so a change of it cannot name its row",
             "give the table a primary key, or leave it out",
         )
-    refuse_missing("has no column", declared, [one for one in declared.columns if not found.get(one)])
-    columns = declared.columns or tuple(one for one, stored in found.items() if stored)
-    refuse_missing("needs its primary key, with", declared, [one for one in key if one not in columns])
+    refuse_missing(
+        "has no column", declared, [column for column in declared.columns if not is_stored.get(column)]
+    )
+    columns = declared.columns or tuple(column for column, stored in is_stored.items() if stored)
+    refuse_missing(
+        "needs its primary key, with", declared, [column for column in key if column not in columns]
+    )
     by = [] if declared.by is None else [declared.by]
-    refuse_missing("has no column to subscribe by", declared, [one for one in by if one not in columns])
+    refuse_missing(
+        "has no column to subscribe by", declared, [column for column in by if column not in columns]
+    )
     return Captured(name, columns, key, column_types(connection, name), declared.by)
 
 
@@ -99,10 +103,10 @@ def column_types(connection: Connection, table: str) -> dict[str, str]:
     """Return the types of a table's columns; empty on SQLite, whose values have types instead."""
     if connection.dialect.name != "postgresql":
         return {}
-    found: Sequence[tuple[str, str]] = [
-        (str(name), str(kind)) for name, kind in connection.execute(_TYPES, {"table": table})
+    types: Sequence[tuple[str, str]] = [
+        (str(name), str(type_)) for name, type_ in connection.execute(_TYPES, {"table": table})
     ]
-    return dict(found)
+    return dict(types)
 
 
 def refuse_missing(problem: str, declared: Declared, missing: Sequence[str]) -> None:

@@ -47,14 +47,14 @@ def install(connection: Connection, publication: str, tables: Sequence[str]) -> 
         ConfigurationError: a table, one of its columns or its primary key is missing.
     """
     shapes = [captured(connection, Declared.parse(table)) for table in tables]
-    wanted, found = _wanted(connection, publication, shapes), _found(connection, publication)
-    for name, (body, relation) in found.items():
+    wanted, installed = _wanted(connection, publication, shapes), _found(connection, publication)
+    for name, (body, relation) in installed.items():
         if wanted.get(name) != body:
             _run(connection, _dropping(connection, name, relation))
     for shape in shapes:
         name = _name(publication, shape.name)
-        mine = {one: body for one, body in wanted.items() if one.startswith(name)}
-        if any(found.get(one, ("", ""))[0] != body for one, body in mine.items()):
+        mine = {trigger: body for trigger, body in wanted.items() if trigger.startswith(name)}
+        if any(installed.get(trigger, ("", ""))[0] != body for trigger, body in mine.items()):
             _create(connection, name, shape, mine)
     return shapes
 
@@ -72,10 +72,14 @@ def refuse_uncaptured(connection: Connection, publication: str, tables: Sequence
         ConfigurationError: they do not: what was written would not be replicated.
     """
     shapes = [captured(connection, Declared.parse(table)) for table in tables]
-    wanted, found = _wanted(connection, publication, shapes), _found(connection, publication)
+    wanted, installed = _wanted(connection, publication, shapes), _found(connection, publication)
     for shape in shapes:
         name = _name(publication, shape.name)
-        if any(found.get(one, ("",))[0] != body for one, body in wanted.items() if one.startswith(name)):
+        if any(
+            installed.get(trigger, ("",))[0] != body
+            for trigger, body in wanted.items()
+            if trigger.startswith(name)
+        ):
             raise ConfigurationError(
                 "capture",
                 f"the triggers on {shape.name} are missing, disabled, or do not fit its columns",
@@ -90,13 +94,13 @@ def resubscribed(connection: Connection, publication: str, tables: Sequence[str]
         ConfigurationError: a table, one of its columns or its primary key is missing.
     """
     shapes = [captured(connection, Declared.parse(table)) for table in tables]
-    found, by = _found(connection, publication), _subscribers_of[Dialect(connection.dialect.name)]
+    installed, by = _found(connection, publication), _subscribers_of[Dialect(connection.dialect.name)]
     return [
         shape.name
         for shape in shapes
         if any(
             not by(shape, body)
-            for name, (body, _) in found.items()
+            for name, (body, _) in installed.items()
             if name.startswith(_name(publication, shape.name))
         )
     ]
@@ -155,6 +159,6 @@ def _schema(connection: Connection) -> str:
     return str(connection.execute(_SCHEMA).scalar_one())
 
 
-def _run(connection: Connection, words: str) -> None:
+def _run(connection: Connection, sql: str) -> None:
     # Without parameters, so that the driver does not look for any in the names of columns.
-    connection.exec_driver_sql(words, execution_options={"no_parameters": True})
+    connection.exec_driver_sql(sql, execution_options={"no_parameters": True})

@@ -130,9 +130,9 @@ def statements_of(schema: str, name: str, table: Captured, body: str) -> Sequenc
     events = {name: "INSERT OR UPDATE OR DELETE", truncating(name): "TRUNCATE"}
     each = {name: "ROW", truncating(name): "STATEMENT"}
     triggers = [
-        f"CREATE TRIGGER {quoted_name(one)} AFTER {event} ON {on} FOR EACH {each[one]} "
+        f"CREATE TRIGGER {quoted_name(trigger)} AFTER {event} ON {on} FOR EACH {each[trigger]} "
         f"EXECUTE FUNCTION {function}()"
-        for one, event in events.items()
+        for trigger, event in events.items()
     ]
     return [CREATE_FUNCTION.format(name=function, settings=settings, body=body), *triggers]
 
@@ -151,10 +151,10 @@ def _values(row: str, table: Captured) -> str:
     return ", ".join(_value(f"{row}.{quoted_name(name)}", table.types[name]) for name in table.columns)
 
 
-def _value(value: str, kind: str) -> str:
-    if kind in _SAME:
+def _value(value: str, type_: str) -> str:
+    if type_ in _SAME:
         return f"to_jsonb({value})"
-    if kind == "bytea":
+    if type_ == "bytea":
         return f"CASE WHEN {value} IS NOT NULL THEN jsonb_build_object('bytes', encode({value}, 'hex')) END"
     return f"to_jsonb({value}::text)"
 

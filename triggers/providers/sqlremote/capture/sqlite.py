@@ -31,7 +31,7 @@ def triggers_of(name: str, publication: str, table: Captured) -> Mapping[str, st
     return {
         f"{name}_{event.lower()}": f"CREATE TRIGGER {quoted_name(f'{name}_{event.lower()}')} "
         f"AFTER {event} ON {quoted_name(table.name)}\nBEGIN\n"
-        + "".join(f"    {one};\n" for one in _for_subscribers(publication, table, event, parts))
+        + "".join(f"    {insert};\n" for insert in _for_subscribers(publication, table, event, parts))
         + "END"
         for event in parts
     }
@@ -77,10 +77,10 @@ def _into(
 ) -> str:
     """Return the statement that writes a change; one on a ``condition`` comes from no link."""
     begin = json.dumps({"table": table.name, "operation": operation}, ensure_ascii=False)[:-1]
-    words = "".join(f" || ',\"{part}\":' || part.{part}" for part in parts)
+    members = "".join(f" || ',\"{part}\":' || part.{part}" for part in parts)
     return _INTO.format(
         publication=_literal(publication),
-        operation=f"{_literal(begin)}{words} || '}}'",
+        operation=f"{_literal(begin)}{members} || '}}'",
         parts=", ".join(f"{value} AS {part}" for part, value in parts.items()),
         last=list(parts)[-1],
         column=", subscriber" if subscriber else "",

@@ -2,5 +2,5 @@
 
 ``carrier.py`` is the protocol, ``contract.py`` the suite that a carrier must pass, ``opening.py`` goes
 from a URL to one. ``directory.py`` carries by files, ``table.py`` by a SQL table, ``over_provider.py`` by
-any provider, ``lossy.py`` in memory, and loses some on purpose.
+any provider.
 """

@@ -59,10 +59,10 @@ class ProviderCarrier:
     async def delete(self, address: str, names: Iterable[str]) -> None:
         """Acknowledge messages."""
         unanswered = self._held.get(address, {})
-        known = [name for name in names if name in unanswered]
-        if known:
-            await self._receivers[address].acknowledge([unanswered[name] for name in known])
-        for name in known:
+        held = [name for name in names if name in unanswered]
+        if held:
+            await self._receivers[address].acknowledge([unanswered[name] for name in held])
+        for name in held:
             unanswered.pop(name, None)
 
     async def close(self) -> None:

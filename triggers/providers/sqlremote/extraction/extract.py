@@ -76,7 +76,7 @@ async def _extract(
     row, last = await locked(connection, link)
     outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
     peer_epoch, peer_offset = max((incoming.epoch, incoming.log_received), beyond or ("", 0))
-    found = tables_of(blocking, names, raw=True)
+    extracted = tables_of(blocking, names, raw=True)
     begin = Begin(
         link=link,
         dialect=connection.dialect.name,
@@ -84,9 +84,9 @@ async def _extract(
         offset=last,
         peer_epoch=later_than(Epoch(peer_epoch)),
         peer_offset=Offset(min(peer_offset + JUMP, MAX_OFFSET)),
-        tables=tuple(map(shape_of, found)),
+        tables=tuple(map(shape_of, extracted)),
     )
-    _write(blocking, hidden, begin, list(zip(names, found, strict=True)))
+    _write(blocking, hidden, begin, list(zip(names, extracted, strict=True)))
     await reset_on(connection, link=link, epoch=begin.epoch, peer=(begin.peer_epoch, begin.peer_offset))
     await execute(connection, SUBSCRIBE, link=link, subscription=subscription)
     return begin
@@ -119,20 +119,20 @@ async def locked(connection: AnyConnection, link: str) -> tuple[LinkRow, Offset]
     return row, Offset(await collect(connection, row.publication, alone=True))
 
 
-def later_than(known: Epoch) -> Epoch:
-    """Return a new epoch that sorts after a known one, even if the known one's clock is ahead of ours.
+def later_than(previous: Epoch) -> Epoch:
+    """Return a new epoch that sorts after a previous one, even if the previous one's clock is ahead of ours.
 
     Raises:
-        ConfigurationError: the known one does not have our form, and nothing of our form sorts after it.
+        ConfigurationError: the previous one does not have our form, and nothing of our form sorts after it.
     """
     fresh = fresh_epoch()
-    if fresh > known:
+    if fresh > previous:
         return fresh
     instant, _, token = fresh.partition("-")
     try:
-        moment = datetime.strptime(known.partition("-")[0], "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC)
+        moment = datetime.strptime(previous.partition("-")[0], "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC)
     except ValueError as error:
         raise ConfigurationError(
-            "epoch", f"{known} is none of ours, and sorts after {instant}", "set up a link of another name"
+            "epoch", f"{previous} is none of ours, and sorts after {instant}", "set up a link of another name"
         ) from error
     return Epoch(f"{moment + timedelta(microseconds=1):%Y%m%dT%H%M%S%f}-{token}")

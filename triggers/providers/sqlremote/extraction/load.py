@@ -41,17 +41,17 @@ async def load(links: Links, link: str, file: Path, *, discard: bool = False) ->
         HistoryUnavailableError: the database did not answer, or refused a row.
     """
     settings = links.link(link)
-    found = document.opened(file)
+    extract = document.opened(file)
     step = partial(
         _load,
         link=link,
-        extract=found,
+        extract=extract,
         checks=settings.direction != "receive" and not discard,
         publication=settings.publication,
         tables=settings.declared(),
     )
     await links.history.watermarks.run("loading an extract", step, atomic=True)
-    return found
+    return extract
 
 
 async def _load(
@@ -88,12 +88,14 @@ async def _load(
 
 def _refuse_old(row: LinkRow, begin: Begin) -> None:
     """Refuse an extract that would undo what was applied since it, or since a later one."""
-    known = row.watermark.incoming.epoch
-    if begin.epoch <= known:
-        loaded = begin.epoch == known
+    known_epoch = row.watermark.incoming.epoch
+    if begin.epoch <= known_epoch:
+        loaded = begin.epoch == known_epoch
         raise ConfigurationError(
             "extract",
-            "was loaded already" if loaded else f"is of the log {begin.epoch}, and {known} is known here",
+            "was loaded already"
+            if loaded
+            else f"is of the log {begin.epoch}, and {known_epoch} is known here",
             "go on: doubtless sqlremote run" if loaded else "extract the peer anew",
         )
 

@@ -71,8 +71,8 @@ def as_read(table: Table, row: Sequence[Any]) -> Sequence[Any]:
 
 
 def _instant(column: Column[Any], value: Any) -> Any:
-    for kind, parse in _INSTANTS.items():
-        if isinstance(column.type, kind) and isinstance(value, str):
+    for column_type, parse in _INSTANTS.items():
+        if isinstance(column.type, column_type) and isinstance(value, str):
             try:
                 return parse(value)
             except ValueError:

@@ -65,20 +65,26 @@ def _table(connection: Connection, declared: Declared, *, raw: bool) -> Table:
     try:
         with catch_warnings():  # of types that SQLAlchemy does not know
             simplefilter("ignore", SAWarning)
-            found = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
+            table = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
     except NoSuchTableError as error:
         raise ConfigurationError(
             "tables", f"there is no table {name} in this database", "correct the name, or create the table"
         ) from error
-    stored = {str(column.name): column for column in found.columns if column.computed is None}
-    refuse_missing("has no column", declared, [one for one in declared.columns if one not in stored])
-    columns = [column for one, column in stored.items() if not declared.columns or one in declared.columns]
+    stored = {str(column.name): column for column in table.columns if column.computed is None}
+    refuse_missing("has no column", declared, [column for column in declared.columns if column not in stored])
+    columns = [
+        column
+        for column_name, column in stored.items()
+        if not declared.columns or column_name in declared.columns
+    ]
     if raw:
         return Table(name, MetaData(), *(Column[Any](column.name) for column in columns))
     # JSON comes as its text.
     kinds = (None if isinstance(column.type, JSON) else column.type for column in columns)
     return Table(
-        name, MetaData(), *(Column(column.name, kind) for column, kind in zip(columns, kinds, strict=True))
+        name,
+        MetaData(),
+        *(Column(column.name, column_type) for column, column_type in zip(columns, kinds, strict=True)),
     )
 
 
@@ -111,15 +117,15 @@ def _subscribed(declared: Declared, table: Table) -> Iterator[ColumnElement[bool
         yield cast(table.columns[declared.by], Text) == declared.subscription
 
 
-def replace(connection: Connection, extract: Extract, known: Sequence[Declared]) -> None:
-    """Replace the rows of the tables by those of the file; of a ``known`` table, those that its link carries.
+def replace(connection: Connection, extract: Extract, declared: Sequence[Declared]) -> None:
+    """Replace the rows by those of the file; of a ``declared`` table, only those that its link carries.
 
     Raises:
         ConfigurationError: a table, or one of its columns, does not exist, or the database refuses a row.
     """
     shapes = extract.begin.tables
     raw = extract.begin.dialect == Dialect.SQLITE
-    by_name = {one.name: one for one in known}
+    by_name = {own_table.name: own_table for own_table in declared}
     tables = tables_of(connection, [Declared(shape.name) for shape in shapes], raw=raw)
     for shape, table in zip(shapes, tables, strict=True):
         missing = [name for name in shape.columns if name not in table.columns]
@@ -146,10 +152,10 @@ def _as_refusals(table: Table) -> Generator[None]:
         yield
     except (DataError, IntegrityError, ProgrammingError) as error:
         diagnosis = getattr(error.orig, "diag", None)
-        words = getattr(diagnosis, "message_primary", None) or str(error.orig)
+        message = getattr(diagnosis, "message_primary", None) or str(error.orig)
         raise ConfigurationError(
             "tables",
-            f"the database refuses the new rows of {table.name}: {words}",
+            f"the database refuses the new rows of {table.name}: {message}",
             "name parents before their children, and all connected tables; or correct the table here",
         ) from error
 

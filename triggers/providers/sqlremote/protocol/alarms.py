@@ -59,11 +59,11 @@ def ahead_of_log(confirmed: Offset, log_end: Offset, log_send: Offset) -> Alarm:
     )
 
 
-def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
+def epoch_mismatch(theirs: Epoch, ours: Epoch) -> Alarm:
     """Return the alarm of an end if the peer names another incarnation of a log than it knows."""
     return Alarm(
         AlarmKind.EPOCH_MISMATCH,
-        f"the peer speaks of the log {theirs}, and the log known here is {known}: "
+        f"the peer speaks of the log {theirs}, and the log known here is {ours}: "
         "one end was restored or reset",
         f"load the extract that the peer has made, or {_EXTRACT}",
     )

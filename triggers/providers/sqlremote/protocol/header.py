@@ -75,10 +75,10 @@ class Header:
         Raises:
             HeaderError: ``text`` is anything else.
         """
-        found = _FORM.fullmatch(text)
-        if found is None:
+        numbers = _FORM.fullmatch(text)
+        if numbers is None:
             raise HeaderError(f"not a header: {text[:80]!r}")
-        resend_count, previous, last, sequence = map(int, found.groups())
+        resend_count, previous, last, sequence = map(int, numbers.groups())
         return cls(resend_count, Offset(previous), Offset(last), sequence)
 
     def __str__(self) -> str:

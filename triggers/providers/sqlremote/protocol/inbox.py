@@ -9,7 +9,7 @@ from history.errors import ConfigurationError
 from history.store.watermark import ORIGIN, Incoming, Offset
 from triggers.providers.sqlremote.protocol.alarms import Alarm
 from triggers.providers.sqlremote.protocol.header import Header
-from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, Packet, Report, capacity
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, LinkReport, Packet, capacity
 from triggers.providers.sqlremote.protocol.parts import Transaction
 from triggers.providers.sqlremote.protocol.verdicts import Verdict, has_hole
 
@@ -124,7 +124,7 @@ class Apply(NamedTuple):
         return self.columns.log_received
 
 
-class Delete(NamedTuple):
+class DeleteMessages(NamedTuple):
     """Action: delete these messages from the inbox."""
 
     handles: tuple[str, ...]
@@ -133,13 +133,13 @@ class Delete(NamedTuple):
 class SendReport(NamedTuple):
     """Action: send this report, in a separate message or in one that goes out anyhow."""
 
-    report: Report
+    report: LinkReport
 
 
-Action = Apply | Delete | SendReport | Alarm
+Action = Apply | DeleteMessages | SendReport | Alarm
 
 
-class Turn(NamedTuple):
+class SubscriberStep(NamedTuple):
     """The new state of a subscriber, and its actions, in order. An alarm is reported once."""
 
     state: Subscriber

@@ -1,7 +1,7 @@
 """A message of a link as bytes: one line of text, the records, a checksum of all.
 
 The original does not define control traffic at the level of headers. Here every message of either kind may
-carry a :class:`Report` about the other direction, which is both the confirmation and the resend request.
+carry a :class:`LinkReport` about the other direction, which is both the confirmation and the resend request.
 Apart from that, a control message only says how far its sender has sent, as the header
 ``(resend_count-log_sent-log_sent-0)``. Control messages take no offset and no sequence number.
 """
@@ -17,7 +17,7 @@ from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, Head
 from triggers.providers.sqlremote.protocol.parts import (
     DIGEST_SIZE,
     MangledError,
-    Record,
+    PacketRecord,
     checksum,
     pack,
     unpack,
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LinkReport:
     """The report of a subscriber about the other direction, in every message that it sends.
 
     ``log_received`` confirms the publisher's log up to there. If ``rereceive_count`` is greater than the
@@ -67,8 +67,8 @@ class Packet:
 
     header: Header
     epoch: Epoch
-    records: tuple[Record, ...] = ()
-    report: Report | None = None
+    records: tuple[PacketRecord, ...] = ()
+    report: LinkReport | None = None
     probe: bool = False
     chain: bytes | None = None
 
@@ -92,14 +92,14 @@ def capacity(message_size: int) -> int:
 
 def encode(packet: Packet) -> bytes:
     """Write a message."""
-    kind = "data" if packet.records else "probe" if packet.probe else "control"
+    purpose = "data" if packet.records else "probe" if packet.probe else "control"
     report = packet.report
     about = (
         (_ABSENT,)
         if report is None
         else (report.epoch, str(report.log_received), str(report.rereceive_count), str(int(report.asking)))
     )
-    line = " ".join((_MARK, kind, str(packet.header), packet.epoch, *about))
+    line = " ".join((_MARK, purpose, str(packet.header), packet.epoch, *about))
     sealed = line.encode("ascii") + b"\n" + pack(packet.records)
     return sealed + checksum(sealed)
 
@@ -121,25 +121,25 @@ def decode(data: bytes, limit: int = DEFAULT_MESSAGE_SIZE) -> Packet:
     return _checked(_read(line, unpack(body)))
 
 
-def _read(line: bytes, records: tuple[Record, ...]) -> Packet:
+def _read(line: bytes, records: tuple[PacketRecord, ...]) -> Packet:
     try:
-        mark, kind, header, epoch, *about = line.decode("ascii").split(" ")
+        mark, purpose, header, epoch, *about = line.decode("ascii").split(" ")
         parsed = Header.parse(header)
     except (HeaderError, ValueError) as error:
         raise MangledError("the line of text does not belong to a message") from error
-    if mark != _MARK or kind not in {"data", "probe", "control"} or (kind == "data") != bool(records):
+    if mark != _MARK or purpose not in {"data", "probe", "control"} or (purpose == "data") != bool(records):
         raise MangledError("the kind of the message is unknown here")
-    return Packet(parsed, _epoch(epoch), records, _report(about), probe=kind == "probe")
+    return Packet(parsed, _epoch(epoch), records, _report(about), probe=purpose == "probe")
 
 
-def _report(about: list[str]) -> Report | None:
+def _report(about: list[str]) -> LinkReport | None:
     match about:
         case ["none"]:
             return None
         case [epoch, log_received, rereceive_count, "0" | "1" as asking]:
             offset = _number(log_received, MAX_OFFSET)
             count = _number(rereceive_count, MAX_COUNT)
-            return Report(_epoch(epoch), Offset(offset), count, asking == "1")
+            return LinkReport(_epoch(epoch), Offset(offset), count, asking == "1")
         case _:
             raise MangledError("the report about the other direction cannot be read")
 

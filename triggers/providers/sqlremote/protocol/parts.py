@@ -38,7 +38,7 @@ class Transaction:
     origin: str | None = None
 
 
-class Record(NamedTuple):
+class PacketRecord(NamedTuple):
     """A transaction or a part of one, inside a message; ``offset`` belongs to its COMMIT."""
 
     offset: Offset
@@ -51,7 +51,7 @@ class Draft(NamedTuple):
     previous_offset: Offset
     last_offset: Offset
     sequence: int
-    records: tuple[Record, ...]
+    records: tuple[PacketRecord, ...]
 
 
 def checksum(data: bytes) -> bytes:
@@ -64,7 +64,7 @@ def cut(previous: Offset, transactions: Iterable[Transaction], capacity: int) ->
 
     ``previous`` is the last COMMIT of the previous message. Lazy: one message's worth is held at a time.
     """
-    group: list[Record] = []
+    group: list[PacketRecord] = []
     free = capacity
     for transaction in transactions:
         need = _PREFIX.size + len(transaction.data)
@@ -75,7 +75,7 @@ def cut(previous: Offset, transactions: Iterable[Transaction], capacity: int) ->
             yield from _parts(previous, transaction, capacity)
             previous = transaction.offset
             continue
-        group.append(Record(transaction.offset, transaction.data))
+        group.append(PacketRecord(transaction.offset, transaction.data))
         free -= need
     if group:
         yield _whole(previous, group)
@@ -100,18 +100,18 @@ def join(parts: Sequence[bytes]) -> bytes:
     return data
 
 
-def pack(records: Iterable[Record]) -> bytes:
+def pack(records: Iterable[PacketRecord]) -> bytes:
     """Write records one behind the other."""
     return b"".join(_PREFIX.pack(offset, len(data)) + data for offset, data in records)
 
 
-def unpack(body: bytes) -> tuple[Record, ...]:
+def unpack(body: bytes) -> tuple[PacketRecord, ...]:
     """Read what :func:`pack` wrote.
 
     Raises:
         MangledError: it does not end with a record, or an offset is too great.
     """
-    records: list[Record] = []
+    records: list[PacketRecord] = []
     start = 0
     while start < len(body):
         if start + _PREFIX.size > len(body):
@@ -120,11 +120,11 @@ def unpack(body: bytes) -> tuple[Record, ...]:
         start += _PREFIX.size + length
         if start > len(body) or offset > MAX_OFFSET:
             raise MangledError("a record is cut off, or its offset is too great")
-        records.append(Record(Offset(offset), body[start - length : start]))
+        records.append(PacketRecord(Offset(offset), body[start - length : start]))
     return tuple(records)
 
 
-def _whole(previous: Offset, group: Sequence[Record]) -> Draft:
+def _whole(previous: Offset, group: Sequence[PacketRecord]) -> Draft:
     return Draft(previous, group[-1].offset, 0, tuple(group))
 
 
@@ -133,4 +133,4 @@ def _parts(previous: Offset, transaction: Transaction, capacity: int) -> Iterato
     parts = split(transaction.data, capacity - _PREFIX.size)
     for sequence, part in enumerate(parts):
         last = transaction.offset if sequence == len(parts) - 1 else previous
-        yield Draft(previous, last, sequence, (Record(transaction.offset, part),))
+        yield Draft(previous, last, sequence, (PacketRecord(transaction.offset, part),))

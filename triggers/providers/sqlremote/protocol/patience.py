@@ -14,7 +14,7 @@ from datetime import datetime
 from history.store import watermark
 from history.store.watermark import ORIGIN
 from triggers.providers.sqlremote.protocol.header import Header
-from triggers.providers.sqlremote.protocol.inbox import Delete, Subscriber, SubscriberSettings
+from triggers.providers.sqlremote.protocol.inbox import DeleteMessages, Subscriber, SubscriberSettings
 
 
 def watched(state: Subscriber, now: datetime, settings: SubscriberSettings, *, new: bool) -> Subscriber:
@@ -44,7 +44,7 @@ def loses_patience(state: Subscriber, now: datetime, settings: SubscriberSetting
     return final or too_old or state.patience == 0 or len(state.cache) >= settings.max_gap_messages
 
 
-def losses(state: Subscriber) -> tuple[Subscriber, tuple[Delete, ...]]:
+def losses(state: Subscriber) -> tuple[Subscriber, tuple[DeleteMessages, ...]]:
     """Declare missing messages lost: request them, and discard waiting ones, which will be sent again."""
     state, deletes = dropped(state, state.cache)
     state = replace(
@@ -60,11 +60,11 @@ def losses(state: Subscriber) -> tuple[Subscriber, tuple[Delete, ...]]:
     return state, deletes
 
 
-def dropped(state: Subscriber, headers: Iterable[Header]) -> tuple[Subscriber, tuple[Delete, ...]]:
+def dropped(state: Subscriber, headers: Iterable[Header]) -> tuple[Subscriber, tuple[DeleteMessages, ...]]:
     """Stop keeping some messages, here and in the inbox."""
     gone = set(headers)
     if not gone:
         return state, ()
     handles = tuple(cached.handle for header, cached in state.cache.items() if header in gone)
     cache = {header: cached for header, cached in state.cache.items() if header not in gone}
-    return replace(state, cache=cache), (Delete(handles),)
+    return replace(state, cache=cache), (DeleteMessages(handles),)

@@ -25,7 +25,7 @@ from history.store.watermark import ORIGIN, Offset, Outgoing
 from triggers.providers.sqlremote.protocol import alarms, chain
 from triggers.providers.sqlremote.protocol.alarms import Alarm
 from triggers.providers.sqlremote.protocol.header import Header
-from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, Packet, Report, capacity
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, LinkReport, Packet, capacity
 from triggers.providers.sqlremote.protocol.parts import Transaction, checksum, cut
 
 
@@ -88,7 +88,7 @@ class Announce(NamedTuple):
     probe: bool
 
 
-class Turn(NamedTuple):
+class PublisherStep(NamedTuple):
     """The new state of a publisher, and its actions, in order. An alarm is reported once."""
 
     state: Publisher
@@ -123,7 +123,7 @@ def packets(
     state: Publisher,
     transactions: Iterable[Transaction],
     settings: PublisherSettings,
-    report: Report | None = None,
+    report: LinkReport | None = None,
     tails: MutableMapping[Offset, bytes] | None = None,
 ) -> Iterator[Packet]:
     """Build the messages that may go now, in order; lazily, so that little is held at a time.
@@ -176,7 +176,7 @@ def sent(state: Publisher, header: Header, *, now: datetime, settings: Publisher
 
 
 def announcement(
-    state: Publisher, *, probe: bool, report: Report | None = None, tail: bytes | None = None
+    state: Publisher, *, probe: bool, report: LinkReport | None = None, tail: bytes | None = None
 ) -> Packet:
     """Return the control message that says how far was sent; ``tail`` is the chain up to there, if known."""
     columns = state.columns
@@ -184,23 +184,23 @@ def announcement(
     return Packet(header, columns.epoch, (), report, probe, tail)
 
 
-def questioned(state: Publisher, report: Report, log_end: Offset) -> Offset | None:
+def questioned(state: Publisher, report: LinkReport, log_end: Offset) -> Offset | None:
     """Return the offset for which :func:`hear` needs the chain of the log here; None for none."""
     columns = state.columns
-    known = columns.chain is not None and report.epoch == columns.epoch
+    is_of_this_log = columns.chain is not None and report.epoch == columns.epoch
     reaches = columns.confirm_sent <= report.log_received <= min(log_end, columns.log_send)
-    return report.log_received if known and reaches and state.alarm is None else None
+    return report.log_received if is_of_this_log and reaches and state.alarm is None else None
 
 
 def hear(
     state: Publisher,
-    report: Report,
+    report: LinkReport,
     *,
     log_end: Offset,
     now: datetime,
     settings: PublisherSettings,
     tail: bytes | None = None,
-) -> Turn:
+) -> PublisherStep:
     """Take a report: first its offset as a confirmation, then its count as a request for all that follows.
 
     The original adds one to ``resend_count`` for each request. Here a greater count in the report replaces
@@ -214,40 +214,40 @@ def hear(
     the log here, see :func:`questioned`.
     """
     if state.alarm is not None or report.epoch < state.columns.epoch:
-        return Turn(state)
+        return PublisherStep(state)
     alarm = _alarm(state.columns, report, log_end, tail)
     if alarm is not None:
-        return Turn(replace(state, alarm=alarm), (alarm,))
+        return PublisherStep(replace(state, alarm=alarm), (alarm,))
     # A report that was on its way before the greeting does not show what a restored publisher has forgotten.
     greets = state.greets and state.greeting_due is None
     state = replace(_confirmed(state, report, tail, now, settings), greets=greets)
     if report.rereceive_count > state.columns.resend_count:
         return _honour_if_due(_requested(state, report.rereceive_count, now + settings.resend_urgency), now)
-    return Turn(state, (Announce(probe=False),) if report.asking else ())
+    return PublisherStep(state, (Announce(probe=False),) if report.asking else ())
 
 
-def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> Turn:
+def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> PublisherStep:
     """Let time pass: serve a request that has waited, or probe for the end of what was sent.
 
     The original finds a lost last message only when another one follows. Here, when confirmations do not
     come, the publisher tells the peer what was sent, and the peer sees the gap.
     """
     if state.alarm is not None:
-        return Turn(state)
+        return PublisherStep(state)
     if state.resend is not None:
         return _honour_if_due(state, now)
     if state.greets and (state.greeting_due is None or now >= state.greeting_due):
         # A greeting, or its answer, may be lost.
-        return Turn(replace(state, greeting_due=now + settings.probe_after), (Announce(probe=True),))
+        return PublisherStep(replace(state, greeting_due=now + settings.probe_after), (Announce(probe=True),))
     if not state.columns.outstanding:
-        return Turn(replace(state, probe_due=None))
+        return PublisherStep(replace(state, probe_due=None))
     if state.probe_due is not None and now < state.probe_due:
-        return Turn(state)
+        return PublisherStep(state)
     probe: tuple[Announce, ...] = () if state.probe_due is None else (Announce(probe=True),)
-    return Turn(replace(state, probe_due=now + settings.probe_after), probe)
+    return PublisherStep(replace(state, probe_due=now + settings.probe_after), probe)
 
 
-def _alarm(columns: Outgoing, report: Report, log_end: Offset, tail: bytes | None) -> Alarm | None:
+def _alarm(columns: Outgoing, report: LinkReport, log_end: Offset, tail: bytes | None) -> Alarm | None:
     if report.epoch != columns.epoch:
         return alarms.epoch_mismatch(report.epoch, columns.epoch)
     let_out = max(columns.log_send, columns.log_sent)
@@ -262,7 +262,7 @@ def _alarm(columns: Outgoing, report: Report, log_end: Offset, tail: bytes | Non
 
 
 def _confirmed(
-    state: Publisher, report: Report, tail: bytes | None, now: datetime, settings: PublisherSettings
+    state: Publisher, report: LinkReport, tail: bytes | None, now: datetime, settings: PublisherSettings
 ) -> Publisher:
     columns = watermark.confirm(state.columns, report.log_received, tail)
     if columns.chain is None and columns.confirm_sent == report.log_received and report.chain is not None:
@@ -282,8 +282,10 @@ def _requested(state: Publisher, count: int, due: datetime) -> Publisher:
     return replace(state, resend=Resend(count, due))
 
 
-def _honour_if_due(state: Publisher, now: datetime) -> Turn:
+def _honour_if_due(state: Publisher, now: datetime) -> PublisherStep:
     if state.resend is None or now < state.resend.due:
-        return Turn(state)
+        return PublisherStep(state)
     columns = watermark.rewind(state.columns, state.resend.resend_count)
-    return Turn(replace(state, columns=columns, resend=None, probe_due=None), (Announce(probe=False),))
+    return PublisherStep(
+        replace(state, columns=columns, resend=None, probe_due=None), (Announce(probe=False),)
+    )

@@ -29,11 +29,11 @@ class Schedule:
         """
         if text is None:
             return cls()
-        found = _FORM.fullmatch(text.strip())
-        if found is not None:
-            hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+        parts = _FORM.fullmatch(text.strip())
+        if parts is not None:
+            hours, minutes, seconds = (int(part or 0) for part in parts.groups()[1:])
             time = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-            daily = found[1].lower() == "at"
+            daily = parts[1].lower() == "at"
             if minutes < 60 and seconds < 60 and (time < _DAY if daily else time):  # noqa: PLR2004  (a clock)
                 return cls("D" if daily else "P", time)
         raise ConfigurationError(

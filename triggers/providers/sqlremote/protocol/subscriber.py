@@ -6,7 +6,7 @@ Pure: the time (aware UTC) and the messages are handed in. The runner, at each p
 2. calls :func:`advance` after each. For an :class:`Apply` it runs the transactions and stores ``columns`` in
    ONE database transaction, calls :func:`applied`, and advances again, until there is nothing to apply;
 3. calls :func:`polled` at the end;
-4. stores ``columns`` whenever they changed, before it carries out a :class:`Delete` or
+4. stores ``columns`` whenever they changed, before it carries out a :class:`DeleteMessages` or
    :class:`~triggers.providers.sqlremote.protocol.inbox.SendReport`.
 
 All but ``columns`` may be lost: a message is deleted from the inbox only once it is applied or not wanted,
@@ -24,14 +24,14 @@ from triggers.providers.sqlremote.protocol.header import PacketKind
 from triggers.providers.sqlremote.protocol.inbox import (
     Action,
     Apply,
-    Delete,
+    DeleteMessages,
     Held,
     SendReport,
     Subscriber,
     SubscriberSettings,
-    Turn,
+    SubscriberStep,
 )
-from triggers.providers.sqlremote.protocol.packet import Packet, Report
+from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet
 from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, MangledError, Transaction, checksum, join
 from triggers.providers.sqlremote.protocol.patience import dropped, loses_patience, losses, tired, watched
 from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify, contiguous
@@ -45,61 +45,61 @@ def opened(columns: Incoming) -> Subscriber:
     return Subscriber(columns=columns, asking=columns.rereceive_count > 0)
 
 
-def garbled(state: Subscriber, handle: str) -> Turn:
+def garbled(state: Subscriber, handle: str) -> SubscriberStep:
     """Discard an unreadable message: it counts as never arrived."""
     return _thrown_away(state, handle, Verdict.GARBLED)
 
 
 def receive(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
-) -> Turn:
+) -> SubscriberStep:
     """Judge one message, and keep or discard it; ``handle`` is the carrier's name for it.
 
     A message of an earlier epoch is late, and discarded; a message of a later epoch stops the link. A probe
     of an earlier epoch gets an answer: its sender may have been restored, and then learns of the later epoch.
     """
     if state.alarm is not None:
-        return Turn(state, (), Verdict.HALTED)
+        return SubscriberStep(state, (), Verdict.HALTED)
     if packet.epoch < state.columns.epoch:
         asked = replace(state, report_due=state.report_due or packet.probe)
         return _thrown_away(asked, handle, Verdict.RETIRED)
     if packet.epoch > state.columns.epoch:
         alarm = alarms.epoch_mismatch(packet.epoch, state.columns.epoch)
-        return Turn(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)
+        return SubscriberStep(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)
     if packet.header.resend_count < state.columns.rereceive_count:
         return _thrown_away(state, handle, Verdict.STALE)
     if differs(packet, state.columns):
         return _halted(state)
     state, purged = _adopted(state, packet.header.resend_count)
     take = _controlled if packet.is_control else _judged
-    turn = take(state, packet, handle, now=now, settings=settings)
-    return turn._replace(actions=(*purged, *turn.actions))
+    taken = take(state, packet, handle, now=now, settings=settings)
+    return taken._replace(actions=(*purged, *taken.actions))
 
 
-def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -> Turn:
-    """Find what may be applied next: at most one :class:`Apply`, or a :class:`Delete` of mangled parts."""
+def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -> SubscriberStep:
+    """Find what may be applied next: one :class:`Apply`, or a :class:`DeleteMessages` for mangled parts."""
     if state.alarm is not None:
-        return Turn(state)
+        return SubscriberStep(state)
     received = state.columns.log_received
     for header, cached in state.cache.items():
         verdict = classify(cached.packet, received)
         if verdict.keeps and differs(cached.packet, state.columns):
             return _halted(state)
         if verdict in {Verdict.READY, Verdict.OVERLAP}:
-            return Turn(state, (_apply(state, cached.packet, settings),))
+            return SubscriberStep(state, (_apply(state, cached.packet, settings),))
         if verdict is Verdict.STAGED and header.kind is PacketKind.LAST:
             run = contiguous(state.cache, header)
             if run is not None:
                 return _assembled(state, [state.cache[header].packet for header in run], now, settings)
-    return Turn(state)
+    return SubscriberStep(state)
 
 
-def applied(state: Subscriber, done: Apply, *, now: datetime, settings: SubscriberSettings) -> Turn:
+def applied(state: Subscriber, done: Apply, *, now: datetime, settings: SubscriberSettings) -> SubscriberStep:
     """Note that the database committed an :class:`Apply`; used messages may be deleted."""
     state = replace(state, columns=done.columns)
     used = [header for header, cached in state.cache.items() if not classify(cached.packet, done.after).keeps]
     state, actions = dropped(state, used)
-    return Turn(watched(state, now, settings, new=False), actions)
+    return SubscriberStep(watched(state, now, settings, new=False), actions)
 
 
 def polled(
@@ -109,14 +109,14 @@ def polled(
     settings: SubscriberSettings,
     horizon: Offset | None = None,
     final: bool = False,
-) -> Turn:
+) -> SubscriberStep:
     """End one reading of the inbox: lose patience, ask again, report.
 
     ``horizon`` is the offset of the peer up to which work applied here is backed up; None means all of it.
     ``final`` says that no poll follows (batch mode): missing messages are requested immediately.
     """
     if state.alarm is not None:
-        return Turn(state)
+        return SubscriberStep(state)
     state = tired(state)
     actions: tuple[Action, ...] = ()
     if loses_patience(state, now, settings, final=final):
@@ -125,22 +125,24 @@ def polled(
     repeat = state.asking and (state.repeat_due is None or now >= state.repeat_due)
     confirmable = report_of(state, horizon).log_received > (state.columns.confirm_received or ORIGIN)
     if not (state.report_due or repeat or confirmable):
-        return Turn(state, actions)
+        return SubscriberStep(state, actions)
     report = report_of(state, horizon)
-    return Turn(reported(state, report, now=now, settings=settings), (*actions, SendReport(report)))
+    return SubscriberStep(reported(state, report, now=now, settings=settings), (*actions, SendReport(report)))
 
 
-def report_of(state: Subscriber, horizon: Offset | None = None) -> Report:
+def report_of(state: Subscriber, horizon: Offset | None = None) -> LinkReport:
     """Return the report about this direction now; with a ``horizon``, only about backed-up work."""
     columns = state.columns
     confirmed = columns.log_received if horizon is None else min(columns.log_received, horizon)
     confirmed = max(confirmed, columns.confirm_received or ORIGIN)
-    known = columns.chain is not None and confirmed == columns.log_received
-    chain = columns.chain if known else None
-    return Report(columns.epoch, confirmed, columns.rereceive_count, state.asking, chain)
+    is_current = columns.chain is not None and confirmed == columns.log_received
+    chain = columns.chain if is_current else None
+    return LinkReport(columns.epoch, confirmed, columns.rereceive_count, state.asking, chain)
 
 
-def reported(state: Subscriber, report: Report, *, now: datetime, settings: SubscriberSettings) -> Subscriber:
+def reported(
+    state: Subscriber, report: LinkReport, *, now: datetime, settings: SubscriberSettings
+) -> Subscriber:
     """Note that a report goes out. ``columns`` must be stored before that."""
     return replace(
         state,
@@ -155,11 +157,11 @@ def next_poll(finished: datetime, settings: SubscriberSettings) -> datetime:
     return finished + settings.poll_interval
 
 
-def _thrown_away(state: Subscriber, handle: str, verdict: Verdict) -> Turn:
+def _thrown_away(state: Subscriber, handle: str, verdict: Verdict) -> SubscriberStep:
     tally = state.tally.counting(verdict)
     # A stale message may mean that a request was lost, and a duplicate that a confirmation was lost.
     due = state.report_due or verdict in {Verdict.STALE, Verdict.DUPLICATE}
-    return Turn(replace(state, tally=tally, report_due=due), (Delete((handle,)),), verdict)
+    return SubscriberStep(replace(state, tally=tally, report_due=due), (DeleteMessages((handle,)),), verdict)
 
 
 def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Action, ...]]:
@@ -170,20 +172,22 @@ def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Ac
 
 def _controlled(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
-) -> Turn:
+) -> SubscriberStep:
     """Process a control message: what the publisher has sent shows whether its end is missing."""
     announced = max(state.announced, packet.header.last_offset)
     state = replace(state, announced=announced, report_due=state.report_due or packet.probe)
-    return Turn(watched(state, now, settings, new=False), (Delete((handle,)),), Verdict.CONTROL)
+    return SubscriberStep(
+        watched(state, now, settings, new=False), (DeleteMessages((handle,)),), Verdict.CONTROL
+    )
 
 
 def _judged(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
-) -> Turn:
+) -> SubscriberStep:
     """Process a message with work that is neither stale nor of another epoch."""
     cached = state.cache.get(packet.header)
     if cached is not None and cached.handle == handle:
-        return Turn(state, (), Verdict.HELD)
+        return SubscriberStep(state, (), Verdict.HELD)
     verdict = Verdict.DUPLICATE if cached is not None else classify(packet, state.columns.log_received)
     if verdict is Verdict.EARLY and len(state.cache) >= settings.max_gap_messages:
         verdict = Verdict.OVERFLOW
@@ -194,7 +198,7 @@ def _judged(
         cache={**state.cache, packet.header: Held(packet, handle)},
         columns=replace(state.columns, time_received=now),
     )
-    return Turn(watched(kept, now, settings, new=True), (), verdict)
+    return SubscriberStep(watched(kept, now, settings, new=True), (), verdict)
 
 
 def _apply(state: Subscriber, packet: Packet, settings: SubscriberSettings) -> Apply:
@@ -204,7 +208,9 @@ def _apply(state: Subscriber, packet: Packet, settings: SubscriberSettings) -> A
     return _applying(state, new, packet, others=0)
 
 
-def _assembled(state: Subscriber, run: list[Packet], now: datetime, settings: SubscriberSettings) -> Turn:
+def _assembled(
+    state: Subscriber, run: list[Packet], now: datetime, settings: SubscriberSettings
+) -> SubscriberStep:
     """Apply a transaction with all its parts here; if the parts do not fit, discard and miss them."""
     offset = run[-1].records[0].offset
     try:
@@ -213,9 +219,9 @@ def _assembled(state: Subscriber, run: list[Packet], now: datetime, settings: Su
         state, actions = dropped(state, [packet.header for packet in run])
         announced = max(state.announced, offset)
         state = replace(state, announced=announced, tally=state.tally.counting(Verdict.GARBLED))
-        return Turn(watched(state, now, settings, new=False), actions)
+        return SubscriberStep(watched(state, now, settings, new=False), actions)
     whole = [Transaction(offset, data), *(Transaction(*record) for record in run[-1].records[1:])]
-    return Turn(state, (_applying(state, whole[: settings.group], run[-1], others=len(run) - 1),))
+    return SubscriberStep(state, (_applying(state, whole[: settings.group], run[-1], others=len(run) - 1),))
 
 
 def _applying(state: Subscriber, new: list[Transaction], packet: Packet, *, others: int) -> Apply:
@@ -261,6 +267,6 @@ def differs(packet: Packet, columns: Incoming) -> bool:
     return theirs != mine if reached == received else packet.header.last_offset > received
 
 
-def _halted(state: Subscriber) -> Turn:
+def _halted(state: Subscriber) -> SubscriberStep:
     alarm = alarms.log_differs(state.columns.log_received)
-    return Turn(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)
+    return SubscriberStep(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)

@@ -79,7 +79,7 @@ COUNT_LOG = statement("SELECT COUNT(*) FROM doubtless_link_log WHERE publication
 
 
 @dataclass(slots=True)
-class Log:
+class LinkLog:
     """The log of one publication, as it is served to one peer."""
 
     watermarks: SqlWatermarks

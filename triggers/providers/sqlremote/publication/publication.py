@@ -99,8 +99,8 @@ class Publication:
         return offset
 
     async def _number(self, connection: AnyConnection, sync: Connection, count: int) -> tuple[Offset, int]:
-        known, within = sync.info.get(_NUMBERED, (-1, None))
-        mine = known if within is not None and within is sync.get_transaction() else -1
+        mark, within = sync.info.get(_NUMBERED, (-1, None))
+        mine = mark if within is not None and within is sync.get_transaction() else -1
         rows = await fetch(connection, NUMBER, mine=mine, count=count)
         if not rows:
             raise ConfigurationError(

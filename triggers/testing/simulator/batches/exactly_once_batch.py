@@ -111,7 +111,7 @@ def exactly_once_batch(  # noqa: PLR0913  (the options of a test, each by its na
 
     report = run(script)
     if report.lost or report.doubled:
-        simulations.found.append(report)
+        simulations.losses.append(report)
     return report
 
 

@@ -13,14 +13,14 @@ from triggers.providers.sqlremote.protocol.alarms import Alarm
 from triggers.providers.sqlremote.protocol.header import Header
 from triggers.providers.sqlremote.protocol.inbox import (
     Apply,
-    Delete,
+    DeleteMessages,
     SendReport,
     Subscriber,
     SubscriberSettings,
-    Turn,
+    SubscriberStep,
 )
-from triggers.providers.sqlremote.protocol.packet import Packet, Report
-from triggers.providers.sqlremote.protocol.parts import Record, Transaction
+from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet
+from triggers.providers.sqlremote.protocol.parts import PacketRecord, Transaction
 from triggers.providers.sqlremote.protocol.publisher import Publisher, PublisherSettings
 from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
@@ -47,7 +47,7 @@ def message(text: str, *offsets: Offset, data: bytes | None = None, epoch: Epoch
     """A message with the work of ``offsets``, or of the last one of its header."""
     header = Header.parse(text)
     records = [
-        Record(one, CONTENTS.get(one, b"work") if data is None else data)
+        PacketRecord(one, CONTENTS.get(one, b"work") if data is None else data)
         for one in offsets or (header.last_offset,)
     ]
     return Packet(header, epoch, tuple(records))
@@ -128,13 +128,13 @@ class Bench:
                 self._take(sub.applied(self.subscriber, one, now=self.now, settings=self.receiving))
             apply = None if apply is None else apply - 1
 
-    def _take(self, turn: Turn) -> None:
+    def _take(self, turn: SubscriberStep) -> None:
         self.subscriber = turn.state
-        for gone in only(turn.actions, Delete):
+        for gone in only(turn.actions, DeleteMessages):
             self.deleted += gone.handles
         self.alarms += only(turn.actions, Alarm)
 
-    def poll(self, *packets: Packet, horizon: Offset | None = None, final: bool = False) -> list[Report]:
+    def poll(self, *packets: Packet, horizon: Offset | None = None, final: bool = False) -> list[LinkReport]:
         """One poll that brings ``packets``; what the subscriber reports at its end."""
         self.read(*packets)
         turn = sub.polled(
@@ -143,19 +143,19 @@ class Bench:
         self._take(turn)
         return [answer.report for answer in only(turn.actions, SendReport)]
 
-    def hear(self, *reports: Report, log_end: Offset = D) -> pub.Turn:
+    def hear(self, *reports: LinkReport, log_end: Offset = D) -> pub.PublisherStep:
         """Let the publisher hear reports; the turn of the last one."""
-        turn = pub.Turn(self.publisher)
+        turn = pub.PublisherStep(self.publisher)
         for report in reports:
             turn = pub.hear(self.publisher, report, log_end=log_end, now=self.now, settings=self.publishing)
             self.publisher = turn.state
             self.alarms += only(turn.actions, Alarm)
         return turn
 
-    def confirm(self, offset: Offset, count: int | None = None, *, log_end: Offset = D) -> pub.Turn:
+    def confirm(self, offset: Offset, count: int | None = None, *, log_end: Offset = D) -> pub.PublisherStep:
         """Let the publisher hear of ``offset``, with the count that it has, or another one."""
         known = self.publisher.columns.resend_count
-        return self.hear(Report(EPOCH, offset, known if count is None else count), log_end=log_end)
+        return self.hear(LinkReport(EPOCH, offset, known if count is None else count), log_end=log_end)
 
     def restart_subscriber(self) -> None:
         self.subscriber = sub.opened(self.subscriber.columns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from history.store.watermark import Incoming, Offset, Outgoing, Watermark, broken_rules, new_epoch
-from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
+from tests.unit.helpers.lossy import LossyCarrier
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.alarms import Alarm
@@ -17,12 +17,12 @@ from triggers.providers.sqlremote.protocol.chain import roll, trailer_of, with_c
 from triggers.providers.sqlremote.protocol.inbox import (
     Action,
     Apply,
-    Delete,
+    DeleteMessages,
     SendReport,
     SubscriberSettings,
-    Turn,
+    SubscriberStep,
 )
-from triggers.providers.sqlremote.protocol.packet import Packet, Report, decode, encode
+from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet, decode, encode
 from triggers.providers.sqlremote.protocol.parts import MangledError, Transaction, checksum
 from triggers.providers.sqlremote.protocol.publisher import Announce, PublisherSettings
 from triggers.providers.sqlremote.protocol.sealing import Seal
@@ -131,7 +131,7 @@ class Site:
             )
             self._store()
 
-    def _say(self) -> Report:
+    def _say(self) -> LinkReport:
         report = sub.report_of(self.subscriber)
         self.subscriber = sub.reported(self.subscriber, report, now=self.clock.now, settings=self.receiving)
         self._store()
@@ -159,7 +159,7 @@ class Site:
             self._advance()
         self._take(sub.polled(self.subscriber, now=self.clock.now, settings=self.receiving))
 
-    def _hear(self, report: Report) -> None:
+    def _hear(self, report: LinkReport) -> None:
         end, now = self.log_end, self.clock.now
         asked = pub.questioned(self.publisher, report, end)
         tail = None if asked is None else self.tail(asked)
@@ -176,7 +176,7 @@ class Site:
                 tail = roll(tail, checksum(one.data))
         return tail if offset >= columns.confirm_sent else None
 
-    def _carry_out(self, turn: pub.Turn) -> None:
+    def _carry_out(self, turn: pub.PublisherStep) -> None:
         self.publisher = turn.state
         self._store()
         for action in turn.actions:
@@ -191,7 +191,7 @@ class Site:
             if not any(isinstance(action, Apply) for action in turn.actions):
                 return
 
-    def _take(self, turn: Turn) -> None:
+    def _take(self, turn: SubscriberStep) -> None:
         self.subscriber = turn.state
         self._store()
         for action in turn.actions:
@@ -205,7 +205,7 @@ class Site:
                 self.burn()
                 now, settings = self.clock.now, self.receiving
                 self._take(sub.applied(self.subscriber, action, now=now, settings=settings))
-            case Delete(handles):
+            case DeleteMessages(handles):
                 self.burn()
                 self.carrier.delete(self.name, handles)
             case SendReport(report):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, seeded_fates
+from tests.unit.helpers.lossy import Fate, LossyCarrier, seeded_fates
 
 
 def carrier(*fates: Fate) -> LossyCarrier:

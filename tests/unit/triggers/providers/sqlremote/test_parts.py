@@ -12,8 +12,8 @@ from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, Pack
 from triggers.providers.sqlremote.protocol.packet import (
     DEFAULT_MESSAGE_SIZE,
     MIN_MESSAGE_SIZE,
+    LinkReport,
     Packet,
-    Report,
     capacity,
     decode,
     encode,
@@ -22,7 +22,7 @@ from triggers.providers.sqlremote.protocol.parts import (
     DIGEST_SIZE,
     Draft,
     MangledError,
-    Record,
+    PacketRecord,
     Transaction,
     checksum,
     cut,
@@ -172,13 +172,13 @@ class TestRecords:
         records=some.lists(some.tuples(some.integers(0, MAX_OFFSET).map(Offset), some.binary(max_size=50)))
     )
     def test_what_is_written_is_read_back(self, records: list[tuple[Offset, bytes]]) -> None:
-        written = [Record(*record) for record in records]
+        written = [PacketRecord(*record) for record in records]
 
         assert unpack(pack(written)) == tuple(written)
 
     @pytest.mark.parametrize(
         "body",
-        [b"\0", pack([Record(A, b"abc")])[:-1], b"\xff" * 8 + bytes(4)],
+        [b"\0", pack([PacketRecord(A, b"abc")])[:-1], b"\xff" * 8 + bytes(4)],
         ids=["no prefix", "cut off", "offset too great"],
     )
     def test_what_is_no_record_is_refused(self, body: bytes) -> None:
@@ -190,8 +190,8 @@ def a_packet(**changes: object) -> Packet:
     fields = {
         "header": Header(0, A, C, 0),
         "epoch": EPOCH,
-        "records": (Record(B, b"b"), Record(C, b"c\n ")),
-        "report": Report(Epoch("e1"), D, 3, asking=True),
+        "records": (PacketRecord(B, b"b"), PacketRecord(C, b"c\n ")),
+        "report": LinkReport(Epoch("e1"), D, 3, asking=True),
     }
     return Packet(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -199,8 +199,8 @@ def a_packet(**changes: object) -> Packet:
 PACKETS = {
     "with work": a_packet(),
     "without a report": a_packet(report=None),
-    "a first part": a_packet(header=Header(2, A, A, 0), records=(Record(B, b"b"),)),
-    "a last part": a_packet(header=Header(2, A, B, 3), records=(Record(B, b"b"),)),
+    "a first part": a_packet(header=Header(2, A, A, 0), records=(PacketRecord(B, b"b"),)),
+    "a last part": a_packet(header=Header(2, A, B, 3), records=(PacketRecord(B, b"b"),)),
     "control": a_packet(header=Header(1, C, C, 0), records=()),
     "a probe": a_packet(header=Header(1, C, C, 0), records=(), report=None, probe=True),
 }
@@ -237,8 +237,8 @@ class TestMessages:
     def test_the_envelope_fits_whatever_the_counters_are(self) -> None:
         data = bytes(capacity(MIN_MESSAGE_SIZE) - 12)
         header = Header(MAX_COUNT, Offset(MAX_OFFSET - 1), MAX_OFFSET, MAX_COUNT)
-        report = Report(EPOCH, MAX_OFFSET, MAX_COUNT, asking=True)
-        packet = Packet(header, EPOCH, (Record(MAX_OFFSET, data),), report)
+        report = LinkReport(EPOCH, MAX_OFFSET, MAX_COUNT, asking=True)
+        packet = Packet(header, EPOCH, (PacketRecord(MAX_OFFSET, data),), report)
 
         assert header.kind is PacketKind.LAST
         assert len(encode(packet)) <= MIN_MESSAGE_SIZE
@@ -251,17 +251,19 @@ class TestMessages:
 CONTRADICTIONS = {
     "another last commit": a_packet(header=Header(0, A, D, 0)),
     "a commit before the previous one": a_packet(header=Header(0, B, C, 0)),
-    "commits out of order": a_packet(records=(Record(C, b""), Record(B, b""), Record(C, b""))),
+    "commits out of order": a_packet(
+        records=(PacketRecord(C, b""), PacketRecord(B, b""), PacketRecord(C, b""))
+    ),
     "two records in a part": a_packet(header=Header(0, A, A, 0)),
-    "a part of what was sent before": a_packet(header=Header(0, C, C, 1), records=(Record(C, b""),)),
+    "a part of what was sent before": a_packet(header=Header(0, C, C, 1), records=(PacketRecord(C, b""),)),
     "a control message with commits": a_packet(records=()),
     "a control message with a sequence": a_packet(header=Header(0, C, C, 1), records=()),
     "an epoch that is none": a_packet(epoch=Epoch("e 1")),
     "an epoch that is too long": a_packet(epoch=Epoch("e" * 49)),
-    "a report of no epoch": a_packet(report=Report(Epoch(""), C, 0)),
-    "a report of too much": a_packet(report=Report(Epoch("e1"), Offset(MAX_OFFSET + 1), 0)),
-    "a report of less than nothing": a_packet(report=Report(Epoch("e1"), Offset(-1), 0)),
-    "a count that is too great": a_packet(report=Report(Epoch("e1"), C, MAX_COUNT + 1)),
+    "a report of no epoch": a_packet(report=LinkReport(Epoch(""), C, 0)),
+    "a report of too much": a_packet(report=LinkReport(Epoch("e1"), Offset(MAX_OFFSET + 1), 0)),
+    "a report of less than nothing": a_packet(report=LinkReport(Epoch("e1"), Offset(-1), 0)),
+    "a count that is too great": a_packet(report=LinkReport(Epoch("e1"), C, MAX_COUNT + 1)),
 }
 
 
@@ -287,7 +289,7 @@ LINES = {
     "a report with zeros before": b"doubtless-link-1 control (0-0000923200-0000923200-0) e1 e2 05 1 0\n",
     "other letters": "doubtless-link-1 control (0-0000923200-0000923200-0) é1 none\n".encode(),
     "work where none is announced": b"doubtless-link-1 control (0-0000923200-0000923200-0) e1 none\n"
-    + pack([Record(B, b"")]),
+    + pack([PacketRecord(B, b"")]),
     "no work where it is announced": b"doubtless-link-1 data (0-0000923200-0000923200-0) e1 none\n",
 }
 
@@ -296,7 +298,7 @@ def test_a_line_that_is_right_is_read() -> None:
     text = b"doubtless-link-1 control (0-0000923200-0000923200-0) e1 e2 5 1 0\n"
 
     assert decode(sealed(text)) == Packet(
-        Header(0, A, A, 0), Epoch("e1"), (), Report(Epoch("e2"), Offset(5), 1)
+        Header(0, A, A, 0), Epoch("e1"), (), LinkReport(Epoch("e2"), Offset(5), 1)
     )
 
 

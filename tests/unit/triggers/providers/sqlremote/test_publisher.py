@@ -23,11 +23,11 @@ from tests.unit.triggers.providers.sqlremote.bench import (
 )
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol.alarms import Alarm, AlarmKind
-from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, Report
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, LinkReport
 from triggers.providers.sqlremote.protocol.publisher import Announce, Publisher, PublisherSettings
 
 
-def ticked(link: Bench, later: timedelta = timedelta(0)) -> pub.Turn:
+def ticked(link: Bench, later: timedelta = timedelta(0)) -> pub.PublisherStep:
     link.now += later
     turn = pub.tick(link.publisher, now=link.now, settings=link.publishing)
     link.publisher = turn.state
@@ -59,7 +59,7 @@ class TestSending:
     def test_what_was_built_before_a_reset_and_slips_out_moves_nothing(self) -> None:
         link = Bench()
         gone = link.send(B, C)
-        link.hear(Report(EPOCH, A, 1))
+        link.hear(LinkReport(EPOCH, A, 1))
 
         link.publisher = pub.sent(link.publisher, gone[0].header, now=NOW, settings=link.publishing)
 
@@ -77,7 +77,7 @@ class TestSending:
     def test_every_message_carries_what_is_said_of_the_other_direction(self) -> None:
         link = Bench()
         link.publisher = pub.let_send(link.publisher, D)
-        report = Report(LATER_EPOCH, Offset(7), 2)
+        report = LinkReport(LATER_EPOCH, Offset(7), 2)
 
         gone = list(pub.packets(link.publisher, link.log, link.publishing, report))
 
@@ -109,14 +109,14 @@ class TestConfirmations:
         link.send(B)
         earlier = Epoch("20230101T000000000000-a")
 
-        turn = link.hear(Report(earlier, D, 9, asking=True))
+        turn = link.hear(LinkReport(earlier, D, 9, asking=True))
 
         assert (link.p, turn.actions) == ((B, A, 0), ())
 
     def test_one_of_a_later_epoch_stops_the_link(self) -> None:
         link = Bench()
 
-        link.hear(Report(LATER_EPOCH, A, 0))
+        link.hear(LinkReport(LATER_EPOCH, A, 0))
 
         assert [alarm.kind for alarm in link.alarms] == [AlarmKind.EPOCH_MISMATCH]
 
@@ -126,7 +126,7 @@ class TestRequests:
         link = Bench()
         link.send(C)
 
-        turn = link.hear(Report(EPOCH, B, 1, asking=True))
+        turn = link.hear(LinkReport(EPOCH, B, 1, asking=True))
 
         assert link.p == (B, B, 1)
         assert only(turn.actions, Announce) == [Announce(probe=False)]
@@ -137,10 +137,10 @@ class TestRequests:
     def test_one_that_was_honoured_is_answered_while_the_peer_still_asks(self) -> None:
         link = Bench()
         link.send(C)
-        link.hear(Report(EPOCH, B, 1, asking=True))
+        link.hear(LinkReport(EPOCH, B, 1, asking=True))
 
-        again = link.hear(Report(EPOCH, B, 1, asking=True))
-        heard = link.hear(Report(EPOCH, B, 1, asking=False))
+        again = link.hear(LinkReport(EPOCH, B, 1, asking=True))
+        heard = link.hear(LinkReport(EPOCH, B, 1, asking=False))
 
         assert (again.actions, heard.actions) == ((Announce(probe=False),), ())
         assert link.p == (B, B, 1)
@@ -149,7 +149,7 @@ class TestRequests:
         link = Bench()
         link.send(D)
 
-        link.hear(Report(EPOCH, C, 2), Report(EPOCH, B, 1))
+        link.hear(LinkReport(EPOCH, C, 2), LinkReport(EPOCH, B, 1))
 
         assert link.p == (C, C, 2)
 
@@ -157,11 +157,11 @@ class TestRequests:
         link = Bench(publishing=PublisherSettings(resend_urgency=2 * MINUTE))
         link.send(D)
 
-        link.hear(Report(EPOCH, A, 1))
+        link.hear(LinkReport(EPOCH, A, 1))
         assert link.p == (D, A, 0)
         assert link.send(D) == []  # it would be thrown away as stale
         link.now += MINUTE
-        link.hear(Report(EPOCH, B, 2))
+        link.hear(LinkReport(EPOCH, B, 2))
         assert link.p == (D, B, 0)
 
         ticked(link, MINUTE - timedelta(seconds=1))
@@ -173,11 +173,11 @@ class TestRequests:
     def test_one_that_waits_is_asked_for_again_after_a_crash(self) -> None:
         link = Bench(publishing=PublisherSettings(resend_urgency=MINUTE))
         link.send(D)
-        link.hear(Report(EPOCH, A, 1))
+        link.hear(LinkReport(EPOCH, A, 1))
         link.restart_publisher()
         assert link.publisher.resend is None
 
-        link.hear(Report(EPOCH, A, 1))
+        link.hear(LinkReport(EPOCH, A, 1))
         ticked(link, MINUTE)
 
         assert link.p == (A, A, 1)
@@ -237,7 +237,7 @@ class TestAlarms:
         link = self.halted()
         columns = link.publisher.columns
 
-        turn = link.hear(Report(EPOCH, B, 1, asking=True))
+        turn = link.hear(LinkReport(EPOCH, B, 1, asking=True))
 
         assert (turn.actions, ticked(link, timedelta(days=1)).actions) == ((), ())
         assert link.send(D) == []
@@ -257,9 +257,9 @@ class TestAlarms:
     def test_an_old_report_is_no_regression(self) -> None:
         link = Bench()
         link.send(D)
-        link.hear(Report(EPOCH, B, 1), Report(EPOCH, C, 1))
+        link.hear(LinkReport(EPOCH, B, 1), LinkReport(EPOCH, C, 1))
 
-        link.hear(Report(EPOCH, A, 0), Report(EPOCH, B, 1))
+        link.hear(LinkReport(EPOCH, A, 0), LinkReport(EPOCH, B, 1))
 
         assert not link.alarms
 

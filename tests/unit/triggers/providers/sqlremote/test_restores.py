@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from tests.fixtures.scale import sized
+from tests.unit.helpers.lossy import Fate
 from tests.unit.triggers.providers.sqlremote.test_simulation import (
     SIZES,
     Commit,
@@ -22,7 +23,6 @@ from tests.unit.triggers.providers.sqlremote.test_simulation import (
     runs,
     waits,
 )
-from triggers.providers.sqlremote.carriers.lossy import Fate
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 

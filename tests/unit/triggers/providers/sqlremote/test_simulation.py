@@ -16,8 +16,8 @@ from hypothesis import strategies as some
 
 from history.store import Offset, Outgoing, watermark
 from tests.fixtures.scale import sized
+from tests.unit.helpers.lossy import Fate, LossyCarrier, always_arrives, seeded_fates
 from tests.unit.triggers.providers.sqlremote.site import Site, pair
-from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, always_arrives, seeded_fates
 from triggers.providers.sqlremote.protocol import publisher, subscriber, verdicts
 from triggers.providers.sqlremote.protocol.header import PacketKind
 from triggers.providers.sqlremote.protocol.inbox import Apply, SubscriberSettings
@@ -298,8 +298,8 @@ def confirm_whatever_was_sent(row: Outgoing, offset: Offset, _: bytes | None = N
     return replace(row, confirm_sent=max(row.log_sent, offset), log_sent=max(row.log_sent, offset))
 
 
-def tick_without_probe(state: Publisher, **_: object) -> publisher.Turn:
-    return publisher.Turn(state)
+def tick_without_probe(state: Publisher, **_: object) -> publisher.PublisherStep:
+    return publisher.PublisherStep(state)
 
 
 def never_loses_patience(*_: object, **__: object) -> bool:

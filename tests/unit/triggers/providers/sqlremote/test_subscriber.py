@@ -22,9 +22,9 @@ from tests.unit.triggers.providers.sqlremote.bench import (
 )
 from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.header import Header
-from triggers.providers.sqlremote.protocol.inbox import Delete, SubscriberSettings
-from triggers.providers.sqlremote.protocol.packet import Packet, Report
-from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, Record, split
+from triggers.providers.sqlremote.protocol.inbox import DeleteMessages, SubscriberSettings
+from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet
+from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, PacketRecord, split
 from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify
 
 AB, BC, CD = (
@@ -32,7 +32,7 @@ AB, BC, CD = (
     message("(0-0000923357-0000942712-0)"),
     message("(0-0000942712-0001119170-0)"),
 )
-REQUEST = Report(EPOCH, A, 1, asking=True)
+REQUEST = LinkReport(EPOCH, A, 1, asking=True)
 
 
 def control(log_sent: Offset, *, resend_count: int = 0, probe: bool = False, epoch: Epoch = EPOCH) -> Packet:
@@ -44,7 +44,7 @@ def parts_of_d(data: bytes, room: int = 20, resend_count: int = 0) -> list[Packe
     chunks = split(data, room)
     ends = [C] * (len(chunks) - 1) + [D]
     return [
-        Packet(Header(resend_count, C, end, sequence), EPOCH, (Record(D, chunk),))
+        Packet(Header(resend_count, C, end, sequence), EPOCH, (PacketRecord(D, chunk),))
         for sequence, (chunk, end) in enumerate(zip(chunks, ends, strict=True))
     ]
 
@@ -70,7 +70,7 @@ VERDICTS = {
 def test_a_message_is_judged_by_where_it_begins_and_ends(name: str) -> None:
     text, verdict = VERDICTS[name]
     header = Header.parse(text)
-    packet = Packet(header, EPOCH, (Record(Offset(header.last_offset + 1), b""),))
+    packet = Packet(header, EPOCH, (PacketRecord(Offset(header.last_offset + 1), b""),))
 
     assert classify(packet, B) is verdict
 
@@ -83,7 +83,7 @@ class TestParts:
         last = replace(
             last,
             header=replace(last.header, last_offset=end),
-            records=(*last.records, Record(Offset(D + 5), b"one"), Record(end, b"two")),
+            records=(*last.records, PacketRecord(Offset(D + 5), b"one"), PacketRecord(end, b"two")),
         )
 
         link.read(*parts, last)
@@ -96,7 +96,9 @@ class TestParts:
         *parts, last = parts_of_d(b"x" * 50)
         end = Offset(D + 10)
         last = replace(
-            last, header=replace(last.header, last_offset=end), records=(*last.records, Record(end, b"two"))
+            last,
+            header=replace(last.header, last_offset=end),
+            records=(*last.records, PacketRecord(end, b"two")),
         )
         link.read(*parts, last, apply=1)
         assert (link.s, link.applied) == ((D, 0), [D])
@@ -118,12 +120,12 @@ class TestParts:
         assert len(link.deleted) == len(one)
         assert link.subscriber.tally.garbled == 1
 
-        assert link.poll() == [Report(EPOCH, C, 1, asking=True)]
+        assert link.poll() == [LinkReport(EPOCH, C, 1, asking=True)]
 
     def test_parts_of_two_transactions_are_thrown_away(self) -> None:
         link = Bench(C)
         parts = parts_of_d(b"x" * 50)
-        stranger = replace(parts[1], records=(Record(Offset(D + 1), parts[1].records[0].data),))
+        stranger = replace(parts[1], records=(PacketRecord(Offset(D + 1), parts[1].records[0].data),))
 
         link.read(parts[0], stranger, *parts[2:])
 
@@ -144,7 +146,7 @@ class TestParts:
         link.poll(control(D))
 
         assert link.subscriber.patience == 1
-        assert link.poll() == [Report(EPOCH, C, 1, asking=True)]
+        assert link.poll() == [LinkReport(EPOCH, C, 1, asking=True)]
 
     def test_parts_whose_end_does_not_come_are_asked_for_in_the_end(self) -> None:
         link = Bench(C)
@@ -156,7 +158,7 @@ class TestParts:
         link.now += link.receiving.max_gap_age - MINUTE
         assert link.poll() == []
         link.now += MINUTE
-        assert link.poll() == [Report(EPOCH, C, 1, asking=True)]
+        assert link.poll() == [LinkReport(EPOCH, C, 1, asking=True)]
 
     def test_the_checksum_alone_may_be_cut(self) -> None:
         link = Bench(C)
@@ -212,7 +214,7 @@ class TestGaps:
         link = Bench()
         link.poll(message("(1-0000923357-0000942712-0)"))
 
-        assert link.poll(CD) == [Report(EPOCH, A, 2, asking=True)]
+        assert link.poll(CD) == [LinkReport(EPOCH, A, 2, asking=True)]
 
     def test_one_that_is_too_old_is_not_waited_for_however_much_arrives(self) -> None:
         link = Bench()
@@ -235,7 +237,7 @@ class TestGaps:
         assert Bench().poll(BC, final=True) == [REQUEST]
 
     def test_a_batch_without_a_gap_asks_for_nothing(self) -> None:
-        assert Bench().poll(AB, final=True) == [Report(EPOCH, B, 0)]
+        assert Bench().poll(AB, final=True) == [LinkReport(EPOCH, B, 0)]
 
     def test_one_that_is_announced_survives_the_poll_that_brought_it(self) -> None:
         link = Bench()
@@ -247,7 +249,7 @@ class TestGaps:
         link = Bench()
         link.poll(control(B))
 
-        assert link.poll(AB) == [Report(EPOCH, B, 0)]
+        assert link.poll(AB) == [LinkReport(EPOCH, B, 0)]
         assert link.subscriber.patience is None
 
 
@@ -297,31 +299,31 @@ class TestReports:
         link = Bench()
         link.restart_subscriber()
 
-        assert link.poll() == [Report(EPOCH, A, 0)]
+        assert link.poll() == [LinkReport(EPOCH, A, 0)]
         assert link.poll() == []
 
     def test_a_duplicate_is_confirmed_again(self) -> None:
         link = Bench(B)
 
-        assert link.poll(AB) == [Report(EPOCH, B, 0)]
+        assert link.poll(AB) == [LinkReport(EPOCH, B, 0)]
 
     def test_a_probe_is_answered_and_an_announcement_is_not(self) -> None:
         link = Bench(B)
 
-        assert link.poll(control(B, probe=True)) == [Report(EPOCH, B, 0)]
+        assert link.poll(control(B, probe=True)) == [LinkReport(EPOCH, B, 0)]
         assert link.poll(control(B)) == []
 
     def test_a_stale_probe_is_answered(self) -> None:
         link = Bench()
         link.poll(message("(1-0000923200-0000923357-0)"))
 
-        assert link.poll(control(B, probe=True)) == [Report(EPOCH, B, 1)]
+        assert link.poll(control(B, probe=True)) == [LinkReport(EPOCH, B, 1)]
 
     def test_a_horizon_that_goes_back_takes_nothing_back(self) -> None:
         link = Bench()
         link.poll(AB, BC, horizon=C)
 
-        assert sub.report_of(link.subscriber, A) == Report(EPOCH, C, 0)
+        assert sub.report_of(link.subscriber, A) == LinkReport(EPOCH, C, 0)
 
     def test_a_poll_begins_some_time_after_the_last_one_ended(self) -> None:
         assert sub.next_poll(NOW, SubscriberSettings(poll_interval=3 * MINUTE)) == NOW + 3 * MINUTE
@@ -351,7 +353,7 @@ class TestTheInbox:
             link.subscriber, message("(1-0000942712-0001119170-0)"), "new", now=NOW, settings=link.receiving
         )
 
-        assert only(turn.actions, Delete) == [Delete(("m0",))]
+        assert only(turn.actions, DeleteMessages) == [DeleteMessages(("m0",))]
         assert [str(header) for header in turn.state.cache] == ["(1-0000942712-0001119170-0)"]
 
     def test_the_same_range_in_greater_groups_is_another_message(self) -> None:

@@ -24,7 +24,7 @@ from tests.unit.triggers.providers.sqlremote.bench import (
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol.alarms import AlarmKind
 from triggers.providers.sqlremote.protocol.inbox import SubscriberSettings
-from triggers.providers.sqlremote.protocol.packet import Report
+from triggers.providers.sqlremote.protocol.packet import LinkReport
 from triggers.providers.sqlremote.protocol.parts import Transaction
 from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
@@ -46,7 +46,7 @@ def test_v1_seed_a_single_message() -> None:
 
     reports = link.poll(*gone)
     assert link.s == (B, 0)
-    assert reports == [Report(EPOCH, B, 0)]
+    assert reports == [LinkReport(EPOCH, B, 0)]
     assert link.subscriber.columns.confirm_received == B
 
     link.hear(*reports)
@@ -61,7 +61,7 @@ def test_v2_seed_a_chain_and_one_cumulative_confirmation() -> None:
 
     reports = link.poll(*gone)
     assert (link.p, link.s) == ((C, A, 0), (C, 0))
-    assert reports == [Report(EPOCH, C, 0)]
+    assert reports == [LinkReport(EPOCH, C, 0)]
 
     link.hear(*reports)
     assert link.p == (C, C, 0)
@@ -135,7 +135,7 @@ def test_v7_a_part_that_is_lost() -> None:
     assert (link.s, link.subscriber.patience) == ((C, 0), 1)
 
     reports = link.poll()
-    assert reports == [Report(EPOCH, C, 1, asking=True)]
+    assert reports == [LinkReport(EPOCH, C, 1, asking=True)]
     assert (link.s, dict(link.subscriber.cache)) == ((C, 1), {})
     assert link.deleted == ["m0", "m1", "m2"]
 
@@ -160,7 +160,7 @@ def after_a_lost_c() -> Bench:
     assert link.poll(third) == []
     assert link.subscriber.patience == 1
     reports = link.poll()
-    assert reports == [Report(EPOCH, B, 1, asking=True)]
+    assert reports == [LinkReport(EPOCH, B, 1, asking=True)]
     link.hear(*reports)
     assert link.p == (B, B, 1)
     return link
@@ -233,7 +233,7 @@ def test_v12_a_request_that_confirms_nothing() -> None:
     link.poll(first)  # its confirmation is lost
     link.poll(third)
     link.poll()
-    link.hear(Report(EPOCH, A, 1))
+    link.hear(LinkReport(EPOCH, A, 1))
     assert link.p == (A, A, 1)
 
     again = [
@@ -262,7 +262,7 @@ def test_v13_a_subscriber_that_dies_between_two_transactions_of_a_message() -> N
 def test_v14_a_confirmation_that_arrives_after_a_reset() -> None:
     link = Bench()
     link.send(B, C)
-    link.hear(Report(EPOCH, A, 1))
+    link.hear(LinkReport(EPOCH, A, 1))
     assert link.p == (A, A, 1)
 
     link.confirm(C)
@@ -274,7 +274,7 @@ def test_v14_a_confirmation_that_arrives_after_a_reset() -> None:
 def test_v15_the_same_request_twice() -> None:
     link = Bench()
     link.send(B, C)
-    request = Report(EPOCH, A, 1, asking=True)
+    request = LinkReport(EPOCH, A, 1, asking=True)
 
     link.hear(request, request)
 
@@ -311,7 +311,7 @@ def test_v16_without_the_alarm_it_would_ask_for_ever() -> None:
 
     for count in range(1, 4):
         link.poll(message(f"({count - 1}-0000942712-0001119170-0)"))
-        assert link.poll() == [Report(EPOCH, A, count, asking=True)]
+        assert link.poll() == [LinkReport(EPOCH, A, count, asking=True)]
 
 
 def test_v17_a_publisher_that_was_restored_within_its_epoch() -> None:
@@ -352,7 +352,7 @@ def test_v18_a_garbled_message_is_seen_with_the_next_one() -> None:
     assert (link.s, link.subscriber.patience) == ((A, 0), None)
 
     assert link.poll(message("(0-0000923357-0000942712-0)")) == []
-    assert link.poll() == [Report(EPOCH, A, 1, asking=True)]
+    assert link.poll() == [LinkReport(EPOCH, A, 1, asking=True)]
 
 
 def test_v19_doc_a_timeline_of_patience() -> None:
@@ -376,7 +376,7 @@ def test_v19_doc_a_timeline_of_patience() -> None:
 
     assert one.poll(u14) == []
     assert one.subscriber.patience == 3
-    assert two.poll() == [Report(EPOCH, A, 1, asking=True)]
+    assert two.poll() == [LinkReport(EPOCH, A, 1, asking=True)]
 
 
 def test_v20_a_durable_horizon() -> None:
@@ -389,7 +389,7 @@ def test_v20_a_durable_horizon() -> None:
 
     assert link.poll(horizon=B) == []
     reports = link.poll(horizon=C)
-    assert reports == [Report(EPOCH, C, 0)]
+    assert reports == [LinkReport(EPOCH, C, 0)]
     link.hear(*reports)
     assert link.p == (C, C, 0)
 
@@ -441,12 +441,12 @@ def test_v23_a_row_holds_offsets_of_two_logs() -> None:
             state,
             pub.eligible(own, "y"),
             here.publishing,
-            Report(row.incoming.epoch, row.incoming.log_received, 0),
+            LinkReport(row.incoming.epoch, row.incoming.log_received, 0),
         )
     )
 
     assert headers(gone) == ["(0-0000000000-0000000010-0)"]
-    assert gone[0].report == Report(EPOCH, C, 0)
+    assert gone[0].report == LinkReport(EPOCH, C, 0)
     assert [record.data for record in gone[0].records] == [b"ours"]
 
 
@@ -492,7 +492,7 @@ def test_v26_a_request_that_is_lost() -> None:
     stale = link.send(C, D)
     assert link.read(*stale) == [Verdict.STALE, Verdict.STALE]
     reports = link.poll()
-    assert reports == [Report(EPOCH, B, 1, asking=True)]
+    assert reports == [LinkReport(EPOCH, B, 1, asking=True)]
 
     link.hear(*reports, *reports)
     assert link.p == (B, B, 1)
