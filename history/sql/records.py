@@ -159,7 +159,7 @@ class SqlRecords:
         names: Any = [kind.name for kind in kinds]
         if self.database.dialect is Dialect.SQLITE:
             names = json.dumps(names)
-        rows = await self._rows(VIEW, trigger=trigger, kinds=names)
+        rows = await self._rows(VIEW, trigger=trigger, kinds=names, first=b"")
         held = [row for row in rows if row.kind is not None]  # without any, one row has the time
         of_kinds = [[_record(row) for row in held if row.kind == kind.name] for kind in kinds]
         return View(instant(rows[0].now), of_kinds)

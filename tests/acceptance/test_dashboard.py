@@ -1,21 +1,16 @@
-"""The dashboard in a real browser: what people do with it, by mouse and by keyboard; and what it looks like.
+"""The dashboard in a real browser: what people do with it, by mouse and by keyboard."""
 
-With ``DOUBTLESS_SCREENSHOTS`` set to a folder the pictures of the docs are made there anew.
-"""
-
-import os
 import shutil
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
-from playwright.sync_api import Browser, FloatRect, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from history.beside.charts import Step, charts_of
 from history.bridge import drive
@@ -30,15 +25,8 @@ from triggers import Message, open_provider
 
 pytestmark = pytest.mark.prove
 
-#: Where pictures of the docs are put, if they are asked for.
-PICTURES = os.environ.get("DOUBTLESS_SCREENSHOTS")
-
-#: What a stranger has sent; no picture shows it.
-HOSTILE = (
-    "parcel-7"
-    if PICTURES
-    else "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
-)
+#: What a stranger has sent.
+HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
 
 #: Pages besides those that a test names.
 MORE = (
@@ -126,12 +114,11 @@ def fill(store: HistoryStore) -> None:
             error_class="shop.NoSuchCustomerError",
             error_message="no such customer",
         )
-    reason = NOT_KNOWN if PICTURES else HOSTILE
-    park(store, HOSTILE, now - timedelta(minutes=5), trigger_name="ship", reason=reason)
+    park(store, HOSTILE, now - timedelta(minutes=5), trigger_name="ship", reason=HOSTILE)
     journal = journal_of(store)
     assert journal is not None
     drive(journal.append("book", [JournalLine(uuid="order-3", verdict="duplicate", reason="it ran before")]))
-    drive(journal.append("ship", [JournalLine(uuid=HOSTILE, verdict="given up", reason=reason)]))
+    drive(journal.append("ship", [JournalLine(uuid=HOSTILE, verdict="given up", reason=HOSTILE)]))
     for batch in range(3):
         run_batch(store, batch, now - timedelta(minutes=3 - batch))
 
@@ -243,45 +230,20 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
-def picture(page: Page, name: str) -> None:
-    """Make a picture of the window for the docs, down to the page's end, where that is asked for."""
-    if PICTURES:
-        end = page.evaluate("document.querySelector('footer').getBoundingClientRect().bottom")
-        width, height = page.evaluate("[innerWidth, innerHeight]")
-        clip = FloatRect(x=0, y=0, width=width, height=min(height, end))
-        page.screenshot(path=Path(PICTURES) / f"dashboard-{name}.png", clip=clip)
-
-
-def picture_of_charts(page: Page) -> None:
-    """Make pictures of the last hour, of a window and of a phone in the dark, where that is asked for."""
-    if not PICTURES:
-        return
-    page.goto(page.url + "trigger?name=book")
-    page.locator(".charts").first.screenshot(path=Path(PICTURES) / "dashboard-charts.png")
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.locator(".charts").first.screenshot(path=Path(PICTURES) / "dashboard-charts-phone.png")
-
-
 def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_audit_trail(
     page: Page, doubtless: InProcess
 ) -> None:
     expect(page.get_by_text("the carrier is away").first).to_be_visible()
     expect(page.locator("#line")).to_have_text("live")
     expect(page.locator("tbody tr").first.locator("td").nth(2)).not_to_have_text("-")
-    if PICTURES:
-        page.wait_for_timeout(15_000)  # for a curve
-    picture(page, "overview")
 
     press(page, "g")
     expect(page.get_by_role("heading", name="In Doubt desk")).to_be_visible()
     expect(page.get_by_role("link", name="book")).to_have_count(2)
-    picture(page, "desk")
     press(page, "j", "Enter")
     expect(page.get_by_text("12 messages: an earlier run")).to_be_visible()
     press(page, "j", "j", "k", "Enter")
     expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
-    picture(page, "message")
     press(page, "r")
     page.keyboard.type("it is not in the bank's list")
     page.keyboard.press("Enter")
@@ -291,7 +253,6 @@ def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_aud
     page.get_by_role("navigation").get_by_role("link", name="Decisions").click()
     expect(page.get_by_role("cell", name="it is not in the bank's list")).to_be_visible()
     expect(page.get_by_role("cell", name="administrator")).to_be_visible()
-    picture(page, "decisions")
 
 
 def test_a_key_is_heard_as_soon_as_there_is_something_to_see(page: Page) -> None:
@@ -391,7 +352,6 @@ def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: Hist
     page.get_by_label("decision").select_option("done")
     page.get_by_role("button", name="those that are ticked").click()
     expect(page.get_by_role("heading", name="Settle as done: 2 messages?")).to_be_visible()
-    picture(page, "preview")
     before = drive(store.parking.count())
     page.get_by_label("Why?").fill("both are in the ledger")
     page.get_by_role("button", name="Settle as done 2").click()
@@ -417,14 +377,11 @@ def test_what_waits_what_failed_and_what_spark_did_is_one_click_away(page: Page)
     pages = page.get_by_role("navigation", name="Pages")
     pages.get_by_role("link", name="Providers").click()
     expect(page.get_by_role("row", name="orders book book 3")).to_be_visible()
-    picture(page, "providers")
     pages.get_by_role("link", name="Spark").click()
     page.get_by_role("link", name="orders-to-lake").click()
     expect(page.get_by_role("row")).to_have_count(4)
-    picture(page, "spark")
     pages.get_by_role("link", name="Failures").click()
     expect(page.get_by_role("cell", name="no such customer")).to_be_visible()
-    picture(page, "failures")
     page.get_by_role("link", name="order-3", exact=True).click()
     expect(page.get_by_text("it ran before")).to_be_visible()
 
@@ -568,11 +525,9 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 390, path
     page.goto(start + "parked")
-    picture(page, f"phone-{scheme}")
     page.locator("[data-row] a").first.click()
     page.locator("[data-row] a").first.click()
     expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
-    picture(page, f"phone-message-{scheme}")
 
     assert eventually(lambda: page.evaluate("document.documentElement.scrollWidth")) <= 390
 
@@ -599,7 +554,7 @@ def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page:
     start = page.url
     numbers = 0
     nameless: list[str] = []
-    for path in ("parked", "triggers", "trigger?name=book", *MORE):
+    for path in ("", "parked", "triggers", "trigger?name=book", *MORE):
         page.goto(start + path)
         heads = page.eval_on_selector_all(
             ".stacked td.number", "(cells) => cells.map((cell) => getComputedStyle(cell, '::before').content)"
@@ -611,7 +566,7 @@ def test_on_a_phone_where_tables_have_no_heads_each_number_says_what_it_is(page:
     assert nameless == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (1024, "dark"), (390, "dark")])
 def test_axe_reports_nothing(
     page: Page, store: HistoryStore, width: int, scheme: Literal["light", "dark"]
 ) -> None:
@@ -650,7 +605,6 @@ def test_charts_are_pictures_with_their_numbers_and_stay_open(page: Page, store:
     page.evaluate("look()")
     expect(page.locator("#line")).to_have_text("live")
     expect(table).to_be_visible()
-    picture_of_charts(page)
 
 
 def test_every_field_and_button_has_a_name_for_a_screen_reader(page: Page) -> None:

@@ -41,7 +41,7 @@ def environment() -> Environment:
     )
     filters: dict[str, Any] = made.filters
     filters.update(age=age, moment=moment, lines=lines, points=points, rate=rate, short=short, word=word)
-    filters.update(without_verdict=without_verdict)
+    filters.update(without_verdict=without_verdict, thousands=thousands)
     functions: dict[str, Any] = made.globals
     functions["url"] = url
     return made
@@ -101,6 +101,11 @@ def rate(value: float | None) -> str | None:
     if value is None:
         return None
     return f"{value:.0f}" if value >= 10 or value == 0 else f"{value:.1f}"  # noqa: PLR2004
+
+
+def thousands(value: float | None) -> str | None:
+    """Return a number with its thousands apart."""
+    return None if value is None else f"{value:,}"
 
 
 def word(value: object) -> str:

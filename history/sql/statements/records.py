@@ -119,12 +119,12 @@ PAGE = statement(
     words=_WORDS,
 )
 
-# All records of some kinds, the greatest key first, and the clock.
+# All records of some kinds, the greatest key first, and the clock. In SQLite, spoilt keys are below BLOBs.
 VIEW = statement(
     """
     SELECT clock.now, r.kind, r.key, r.version, r.value, r.changed_at
     FROM (SELECT {now} AS now) AS clock LEFT JOIN doubtless_records AS r
-        ON r.trigger_name = :trigger AND r.kind {kinds} AND {lives}
+        ON r.trigger_name = :trigger AND r.kind {kinds} AND r.key >= :first AND {lives}
     ORDER BY r.kind, r.key DESC
     """,
     words=_WORDS,

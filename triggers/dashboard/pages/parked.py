@@ -13,6 +13,7 @@ from history.store.records import records_of
 from triggers.configuration.nearest import listed
 from triggers.dashboard.groups import Group, Line, hosts_of
 from triggers.dashboard.pages.filters import PLACES, saved_of
+from triggers.dashboard.pages.timeline import owner_in_words
 from triggers.dashboard.survey import Survey
 from triggers.dashboard.visit import Visit
 from triggers.operations.journals import refuse_unknown
@@ -94,6 +95,8 @@ def group(visit: Visit) -> Response:
         "desk/group.html",
         group=found,
         lines=lines,
+        runner=owner_in_words,
+        explains=any(line.reason != found.reason or line.error for line in lines),
         filters=filters.given,
         assigned=assigned_of(visit.operations.store_of(found.trigger), found.trigger, lines),
         more=len(found.lines) > first + LINES,

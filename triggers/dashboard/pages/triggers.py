@@ -1,16 +1,12 @@
 """The triggers: their consumers, counts and guarantees; and commands to their consumers."""
 
-from collections.abc import Iterator
-from dataclasses import fields
-from typing import Any
-
 from starlette.responses import Response
 
 from history.store.control import Counts, Verb
 from history.store.security import SecurityEvent
-from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.pages.overview import charts_of, facts
+from triggers.dashboard.settings import settings_of
 from triggers.dashboard.visit import Visit
 from triggers.operations.guarantees import guarantee_of
 from triggers.operations.journals import UnknownNameError
@@ -53,7 +49,7 @@ def trigger(visit: Visit) -> Response:
         charts=charts_of(visit.operations, [name]),
         waiting=visit.operations.places.waiting().get(name),
         guarantee=None if known is None else guarantee_of(known),
-        settings=None if known is None else list(_settings(known)),
+        settings=None if known is None else list(settings_of(known)),
         orders=[verb for verb, role in ROLES.items() if visit.session.role >= role],
     )
 
@@ -82,12 +78,3 @@ def order(visit: Visit) -> Response:
     with visit.recorded([visit.record_of(SecurityEvent(verb.value), trigger=name)]):
         rows = order_and_wait(pulse.store_of(name).control, verb, [name], by, WAIT)
     return visit.show("ordered.html", name=name, verb=verb, rows=rows)
-
-
-def _settings(known: AnyTrigger) -> Iterator[tuple[str, Any]]:
-    for field in fields(known.settings):
-        value = getattr(known.settings, field.name)
-        if field.name == "policy":
-            yield from ((inner.name, getattr(value, inner.name)) for inner in fields(value))
-        elif field.name != "name":
-            yield field.name, value

@@ -1,0 +1,1 @@
+"""Pictures of every page of the dashboard, for the documentation: ``python -m tests.acceptance.pictures``."""
