@@ -522,8 +522,7 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
     start = page.url
     for path in ("", "parked", "triggers", "decisions", "story?uuid=order-1", "trigger?name=book", *MORE):
         page.goto(start + path)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 390, path
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
     page.goto(start + "parked")
     page.locator("[data-row] a").first.click()
     page.locator("[data-row] a").first.click()

@@ -87,8 +87,7 @@ def test_the_check_compares_the_bookings_with_the_file(
     summary = booked(tmp_path, *uuids).check(killed_after=1, seconds=1.0)
 
     mistakes = [*summary.mistakes]
-    assert mistakes.pop() == "broken but not parked: broken"
-    assert mistakes == ([mistake] if mistake else [])
+    assert (mistakes.pop(), mistakes) == ("broken but not parked: broken", [mistake] if mistake else [])
     assert summary.booked_once == len(set(uuids)) - (mistake == "booked twice: u1")
 
 

@@ -60,9 +60,7 @@ def kinds(plant: Plant) -> list[tuple[str, str]]:
 
 
 def test_a_plant_that_works_shows_no_problem_and_fires_no_alert(plant: Plant) -> None:
-    healthy = plant.scrape()
-
-    assert fired(plant, healthy) == set()
+    assert fired(plant, plant.scrape()) == set()
     assert kinds(plant) == []
 
 

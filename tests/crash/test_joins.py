@@ -123,7 +123,6 @@ def test_every_activation_runs_once_or_is_in_doubt_whoever_is_killed(
     assert {f"a{n}" for n in range(ACTIVATIONS)} - runs.keys() - doubtful == set()
     assert [one.reason for one in left.parked if one.kind is not ParkedKind.IN_DOUBT] == []
     assert len(doubtful) == len(left.parked) <= KILLS
-    assert left.incomplete == []
-    assert left.waiting == 0
+    assert (left.incomplete, left.waiting) == ([], 0)
     for activation, uuids, *_ in left.effects:
         assert uuids.split(",") == [uuid_of(int(activation[1:]), destination) for destination in DESTINATIONS]

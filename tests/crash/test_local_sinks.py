@@ -134,8 +134,7 @@ def test_killed_in_a_local_sink_the_message_of_its_sender_is_kept_for_a_person(
     shop = make_shop(tmp_path, "")
     send(shop, "order-1")
 
-    assert shop.run() == -9
-    assert shop.waiting == 1
+    assert (shop.run(), shop.waiting) == (-9, 1)
     assert shop.run() == 0
 
     store = open_history(shop.url)

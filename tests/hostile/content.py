@@ -9,15 +9,8 @@ from datetime import UTC, datetime
 CHARSETS = [
     *("undefined", "punycode", "idna", "rot13", "base64", "hex", "zip", "unicode_escape", "utf-7", "utf-99"),
     *(
-        "utf\x00-8",
-        "",
-        "x" * 200,
-        "../../etc/passwd",
-        "__main__",
-        "\N{SNOWMAN}",
-        "utf-8",
-        "utf-16",
-        "latin-1",
+        *("utf\x00-8", "", "x" * 200, "../../etc/passwd", "__main__", "\N{SNOWMAN}", "utf-8"),
+        *("utf-16", "latin-1"),
     ),
 ]
 

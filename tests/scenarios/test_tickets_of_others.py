@@ -52,9 +52,7 @@ def test_powertools_python_8386() -> None:
 
     book = made(service, lease=None)
 
-    first = book.handle(message())
-
-    assert first.executed
+    assert book.handle(message()).executed
     assert [(copy.executed, copy.status) for copy in copies] == [(False, Status.IN_DOUBT)]
     assert len(runs) == 1
 
@@ -122,9 +120,7 @@ def test_powertools_typescript_5714() -> None:
     assert orphan is not None
     drive(store.settle(NAME, [Settlement(Uuid("u-1"), claim.fence, EntryOutcome.OK, "slow worker")]))
 
-    taken = drive(store.take_over(NAME, "u-1", "recoverer", LEASE, orphan.fence))
-
-    assert taken is None
+    assert drive(store.take_over(NAME, "u-1", "recoverer", LEASE, orphan.fence)) is None
     [entry] = drive(store.lookup(NAME, ["u-1"]))
     assert entry is not None
     assert entry.outcome is EntryOutcome.OK
@@ -142,9 +138,7 @@ def test_powertools_typescript_5675() -> None:
 
     book = made(service, history=MemoryHistory(clock=Clock()))
 
-    first = book.handle(message())
-
-    assert first.executed
+    assert book.handle(message()).executed
     assert [(copy.executed, copy.acknowledge) for copy in copies] == [(False, False)] * 2
     assert state_of(book) is EntryOutcome.OK
 

@@ -47,7 +47,6 @@ def test_a_seed_repeats_a_run() -> None:
 def test_a_load_needs_what_its_work_or_its_memory_needs_whichever_is_more() -> None:
     needs = needs_of(100_000, COSTS)
 
-    assert needs.shards_batched == 1
-    assert needs.memory == 100_000 * KEPT * 1.5 * 30
+    assert (needs.shards_batched, needs.memory) == (1, 100_000 * KEPT * 1.5 * 30)
     assert needs.shards == needs.shards_memory == -(-needs.memory // SHARD)
     assert needs.shards_single == 7

@@ -41,13 +41,7 @@ def test_a_table_is_for_people(shop: InProcess) -> None:
     lines = shop("backlog", "backlogged").out.splitlines()
 
     assert lines[0].split() == [
-        "destination",
-        "subscription",
-        "waiting",
-        "held",
-        "later",
-        "consumers",
-        "oldest",
+        *("destination", "subscription", "waiting", "held", "later", "consumers", "oldest"),
     ]
     assert lines[1].split()[:5] == ["orders", "book", "2", "0", "0"]
 

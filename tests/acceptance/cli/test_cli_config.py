@@ -64,14 +64,12 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
     rows = {row["setting"]: (row["value"], row["from"]) for row in shown.json}
     assert rows["provider"] == ("sqlite:///option.db", "--provider")
     assert rows["history"] == ("sqlite:///variable.db", "DOUBTLESS_HISTORY")
-    assert rows["log_format"] == ("json", "DOUBTLESS_LOG_FORMAT")
-    assert rows["metrics"] == (None, "default")
+    assert (rows["log_format"], rows["metrics"]) == (("json", "DOUBTLESS_LOG_FORMAT"), (None, "default"))
     assert rows["book-order: retry.max_attempts"] == (
         2,
         "doubtless.toml, triggers.book-order.retry.max_attempts",
     )
-    assert rows["book-order: retry.interval"][0] == "0s"
-    assert rows["book-order: lease"] == ("30s", "the code")
+    assert (rows["book-order: retry.interval"][0], rows["book-order: lease"]) == ("0s", ("30s", "the code"))
     assert shown.err == "doubtless.toml was read\n"
 
 
@@ -113,9 +111,7 @@ def test_a_run_obeys_the_environment_before_the_file(doubtless: InProcess, servi
     }
 
     doubtless("send", "orders", "-", stdin=LINE, **variables)
-    ran = doubtless("run", "service", "--until-idle", "0.1", **variables)
-
-    assert ran.code == 0
+    assert doubtless("run", "service", "--until-idle", "0.1", **variables).code == 0
     assert (service / "runs.txt").read_text() == "order-1\n" * 2
     assert (service / "variable.db").exists()
     assert not (service / "messages.db").exists()

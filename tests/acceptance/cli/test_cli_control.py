@@ -227,14 +227,7 @@ class TestAnswers:
 
         columns, row = answer.out.splitlines()
         assert columns.split() == [
-            "trigger",
-            "consumer",
-            "state",
-            "busy",
-            "reason",
-            "since",
-            "last_beat",
-            "counts",
+            *("trigger", "consumer", "state", "busy", "reason", "since", "last_beat", "counts"),
         ]
         assert row.split()[:5] == ["book", "host-1", "RUNNING", "0", "-"]
         assert row.endswith("2 new, 1 in doubt")

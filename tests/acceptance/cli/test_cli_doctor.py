@@ -168,8 +168,7 @@ def test_a_place_for_parking_that_cannot_be_written_is_a_problem(doubtless: InPr
 
     answer = doubtless("doctor", "clinic", "--json", XDG_STATE_HOME=str(doubtless.folder / "state"))
 
-    assert levels(answer.json)["local parking file"] == {"PROBLEM"}
-    assert answer.code == 1
+    assert (levels(answer.json)["local parking file"], answer.code) == ({"PROBLEM"}, 1)
 
 
 def test_sinks_that_cannot_be_are_told(doubtless: InProcess, shop: Any) -> None:

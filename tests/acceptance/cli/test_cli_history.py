@@ -276,8 +276,7 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback(
         assert process.stderr is not None
         told = process.stderr.read()
 
-    assert process.returncode == 1
-    assert told == ""
+    assert (process.returncode, told) == (1, "")
 
 
 def test_what_another_system_has_processed_is_a_duplicate(

@@ -92,7 +92,5 @@ def test_only_tables_are_migrated(doubtless: InProcess, redis_url: str, scheme: 
 
 
 def test_a_missing_file_is_not_made(doubtless: InProcess) -> None:
-    answer = doubtless("history", "migrate", "--history", "sqlite:///absent.sqlite3")
-
-    assert answer.code == 2
+    assert doubtless("history", "migrate", "--history", "sqlite:///absent.sqlite3").code == 2
     assert not Path(doubtless.folder / "absent.sqlite3").exists()

@@ -87,10 +87,8 @@ def test_show_prints_the_whole_message_as_json(
 
     answer = doubtless("parked", "show", "u1", "--history", redis_url)
 
-    assert answer.code == 0
-    assert answer.json["message"]["body-kind"] == kind
-    assert answer.json["message"]["body"] == shown
-    assert answer.json["message"]["headers"]["uuid"] == "u1"
+    assert (answer.code, answer.json["message"]["body-kind"]) == (0, kind)
+    assert (answer.json["message"]["body"], answer.json["message"]["headers"]["uuid"]) == (shown, "u1")
     assert (answer.json["evidence"]["owner"], answer.json["evidence"]["fence"]) == ("dead worker", 7)
 
 

@@ -113,9 +113,7 @@ def test_what_failed_or_has_no_entry_is_a_duplicate_afterwards(
         ),
     )
 
-    answer = doubtless("parked", "done", "-t", "book", "--yes", "--history", place)
-
-    assert answer.code == 0
+    assert doubtless("parked", "done", "-t", "book", "--yes", "--history", place).code == 0
     assert ids_in(at_place) == []
     outcomes = [
         None if entry is None else entry.outcome for entry in _lookup(at_place, "failed", "absent", "ok")
@@ -136,8 +134,7 @@ def test_what_is_parked_in_the_local_file_is_settled_in_the_history(
     decided = doubtless("parked", "decisions", "--local", "-t", "book", "--json")
 
     assert "--history: is missing" in refused.err
-    assert answer.code == 0
-    assert left.json == []
+    assert (answer.code, left.json) == (0, [])
     (entry,) = _lookup(store, "u1")
     assert entry is not None
     assert entry.outcome is EntryOutcome.OK

@@ -260,8 +260,7 @@ def test_the_log_may_be_one_json_object_a_line(doubtless: InProcess, redis_url: 
     said = "fails FAILED: FatalError: "
     (failed,) = [record for record in records if record["message"].startswith(said)]
     assert process.returncode == 0
-    assert failed["level"] == "WARNING"
-    assert failed["logger"] == "triggers.pipeline.pipeline"
+    assert (failed["level"], failed["logger"]) == ("WARNING", "triggers.pipeline.pipeline")
     assert (failed["trigger"], failed["uuid"]) == ("book", "fails")
     assert failed["error"]["class"] == "FatalError"
     assert "shop.py" in failed["error"]["trace"]

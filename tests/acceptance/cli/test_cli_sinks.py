@@ -97,8 +97,7 @@ def test_every_sink_hears_of_every_event(
         "--json",
     )
 
-    assert answer.code == 0
-    assert answer.json == [{"trigger": "book", "messages": 2, "failed": 2}]
+    assert (answer.code, answer.json) == (0, [{"trigger": "book", "messages": 2, "failed": 2}])
     assert [line for line in answer.err.splitlines() if "book gave up message 2: " in line]
     assert uuids_of(streamed(redis_url, "given-up")) == ["1", "2"]
     with sqlite3.connect(doubtless.folder / "events.db") as lite:
@@ -131,9 +130,7 @@ def test_each_process_has_the_sinks(doubtless: InProcess, redis_url: str, server
     uuids = [str(number) for number in range(30)]
     send(redis_url, *uuids)
 
-    answer = doubtless.process(*words(redis_url, *sinks), "--processes", "2")
-
-    assert answer.code == 0
+    assert doubtless.process(*words(redis_url, *sinks), "--processes", "2").code == 0
     assert sorted(uuids_of(streamed(redis_url, "given-up")), key=str) == sorted(uuids)
     assert sorted(uuids_of([posted.json for posted in server.posted]), key=str) == sorted(uuids)
     with sqlite3.connect(doubtless.folder / "events.db") as lite:
@@ -152,8 +149,7 @@ def test_a_webhook_that_does_not_answer_is_left_behind_at_the_end_and_named(
 
     answer = doubtless(*words(redis_url, server.url), "--json")
 
-    assert answer.code == 0
-    assert answer.json == [{"trigger": "book", "messages": 2, "failed": 2}]
+    assert (answer.code, answer.json) == (0, [{"trigger": "book", "messages": 2, "failed": 2}])
     assert "WebhookSink has not come back from an event trigger=book uuid=1" in answer.err
     assert "WebhookSink was not told of an event in time trigger=book uuid=2" in answer.err
 

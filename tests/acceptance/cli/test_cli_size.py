@@ -9,8 +9,7 @@ def test_a_load_is_told_in_memory_and_disk(doubtless: InProcess) -> None:
     answer = doubtless("size", "--rate", "100/s", "--keep", "1d", "--json")
 
     needs = {row["store"]: row for row in answer.json}
-    assert answer.code == 0
-    assert needs["redis"]["entries"] == 1.5 * 100 * 86400
+    assert (answer.code, needs["redis"]["entries"]) == (0, 1.5 * 100 * 86400)
     assert needs["redis"]["bytes"] == 32 * 1.5 * 100 * 86400
     assert needs["postgresql"]["entries"] == 100 * 86400
     assert {row["where"] for row in answer.json} == {"memory", "disk"}

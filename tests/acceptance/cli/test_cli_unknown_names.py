@@ -175,9 +175,7 @@ def test_a_check_reads_no_entries(
     monkeypatch.setattr("history.sql.history.SqlHistory.scan", refused)
     monkeypatch.setattr("history.sql.history.SqlHistory.stats", refused)
 
-    answer = doubtless("parked", "list", "-t", "book-ordr", "--history", history)
-
-    assert answer.code == 2
+    assert doubtless("parked", "list", "-t", "book-ordr", "--history", history).code == 2
 
 
 def test_nobody_keeps_a_list_of_hosts_so_those_with_parked_messages_are_named(

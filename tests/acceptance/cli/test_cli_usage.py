@@ -99,8 +99,7 @@ def test_wrong_usage_is_told_in_one_line_that_names_the_option(
 ) -> None:
     answer = doubtless(*words)
 
-    assert answer.code == 2
-    assert answer.out == ""
+    assert (answer.code, answer.out) == (2, "")
     assert told in answer.error
 
 

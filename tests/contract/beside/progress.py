@@ -25,8 +25,7 @@ class ProgressContract:
         record = await change(store.progress, TRIGGER, record, BatchState.RUNNING, NOW)
         record = await change(store.progress, TRIGGER, record, BatchState.COMPLETED, NOW, {"rows": 3})
 
-        kept = await another.progress.read(TRIGGER, "query-1", 7)
-        assert kept == record
+        assert await another.progress.read(TRIGGER, "query-1", 7) == record
         assert (record.state, record.counts, record.attempt) == (BatchState.COMPLETED, {"rows": 3}, 1)
         assert await store.progress.read(TRIGGER, "query-1", 8) is None
         assert await store.progress.read("another", "query-1", 7) is None

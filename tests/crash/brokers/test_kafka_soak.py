@@ -78,12 +78,8 @@ def share_group_on_three(folder: Path) -> Generator[tuple[ApacheKafkaCluster, st
 
 
 MODES: Sequence[Mode] = [
-    consumer_group,
-    share_group,
-    consumer_group_on_three,
-    new_protocol_on_three,
-    transactions_on_three,
-    share_group_on_three,
+    *(consumer_group, share_group, consumer_group_on_three, new_protocol_on_three),
+    *(transactions_on_three, share_group_on_three),
 ]
 
 

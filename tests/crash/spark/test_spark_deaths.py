@@ -115,7 +115,6 @@ def test_an_executor_that_dies_while_it_claims_loses_no_row_and_doubles_none(
     _end(process)
 
     found = json.loads((tmp_path / "told.json").read_text())
-    assert len(found["killed"]) == 1
-    assert found["owners"] == owners
+    assert (len(found["killed"]), found["owners"]) == (1, owners)
     assert (found["distinct"], found["most"]) == (rows * 4 // 5, 1)
     assert (found["rows"], found["new"], found["duplicate"]) == (rows, rows * 4 // 5, rows // 5)

@@ -126,8 +126,6 @@ def test_the_lake_is_asked_for_each_batch_whose_reply_was_lost(
     """Its answer must be as new as the commit that another session of the driver made."""
     fill(kafka)
 
-    code = run_driver(lake, tmp_path, (redis_url, kafka.address), SILENCE)
-
-    assert code == 0
+    assert run_driver(lake, tmp_path, (redis_url, kafka.address), SILENCE) == 0
     assert lake.read(tmp_path) == (MESSAGES, MESSAGES)
     assert parked(redis_url) == 0

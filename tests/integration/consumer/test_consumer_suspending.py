@@ -41,8 +41,7 @@ def test_the_monitor_is_asked_until_it_agrees_and_one_that_raises_does_not(
     with lane.run([orders], redis_url + FAST, history=redis_url) as running:
         eventually(lambda: is_drained(redis_url, "orders"))
 
-    assert len(asked) == 3
-    assert runs == [1, 2]
+    assert (len(asked), runs) == (3, [1, 2])
     assert running.counts == {"orders": {"recovered": 1, "ok": 1}}
 
 

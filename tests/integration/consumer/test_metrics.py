@@ -98,8 +98,7 @@ def test_an_idle_ordered_trigger_stays_unready_while_its_redis_is_away(
         private_redis.start()
         eventually(lambda: is_ready(consumer, "orders"))
 
-    assert set(looks) == {503}
-    assert up["doubtless_history_up", "orders"] == 0
+    assert (set(looks), up["doubtless_history_up", "orders"]) == ({503}, 0)
 
 
 def test_an_idle_trigger_is_unready_while_its_history_is_away(
@@ -119,8 +118,7 @@ def test_an_idle_trigger_is_unready_while_its_history_is_away(
 
     assert told["history_away"] is not None
     assert told["provider_away"] is None
-    assert up["doubtless_history_up", "orders"] == 0
-    assert up["doubtless_provider_up", "orders"] == 1
+    assert (up["doubtless_history_up", "orders"], up["doubtless_provider_up", "orders"]) == (0, 1)
 
 
 def test_a_trigger_that_does_without_its_history_stays_ready(

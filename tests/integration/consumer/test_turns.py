@@ -84,8 +84,7 @@ def test_a_copy_right_behind_its_original_is_a_duplicate_at_once(
         eventually(lambda: is_drained(redis_url, "orders"))
         eventually(lambda: sum(running.counts["orders"].values()) == 4)
 
-    assert ran == ["a", "b"]
-    assert running.counts == {"orders": {"ok": 2, "duplicate": 2}}
+    assert (ran, running.counts) == (["a", "b"], {"orders": {"ok": 2, "duplicate": 2}})
 
 
 def test_one_at_a_time_has_no_turns(lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,8 +95,7 @@ def test_one_at_a_time_has_no_turns(lane: Lane, redis_url: str, monkeypatch: pyt
     with lane.run([lane.trigger("orders", noting(ran), prefetch=1)], redis_url, history=redis_url):
         eventually(lambda: is_drained(redis_url, "orders"))
 
-    assert ran == list("abc")
-    assert calls.made == {"claim": 3, "settle": 3}
+    assert (ran, calls.made) == (list("abc"), {"claim": 3, "settle": 3})
 
 
 def test_a_message_that_is_fetched_and_not_next_is_not_started(lane: Lane, redis_url: str) -> None:
@@ -254,8 +252,7 @@ def test_copies_side_by_side_are_duplicates(lane: Lane, redis_url: str) -> None:
     with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=redis_url) as running:
         eventually(lambda: is_drained(redis_url, "orders"))
 
-    assert ran == ["a", "b"]
-    assert running.counts["orders"]["duplicate"] == 3
+    assert (ran, running.counts["orders"]["duplicate"]) == (["a", "b"], 3)
 
 
 def test_a_failure_is_parked_and_the_next_message_runs(lane: Lane, redis_url: str) -> None:

@@ -42,8 +42,7 @@ def test_what_all_consumers_counted_and_what_is_parked_is_said(site: Site) -> No
 
     assert found["doubtless_history_messages_total", "book new"] == 30
     assert found["doubtless_history_messages_total", "book duplicate"] == 2
-    assert found["doubtless_consumers", "book"] == 2
-    assert found["doubtless_parked_messages", "book"] == 1
+    assert (found["doubtless_consumers", "book"], found["doubtless_parked_messages", "book"]) == (2, 1)
 
 
 def test_in_which_state_consumers_are_is_said(site: Site) -> None:
@@ -137,8 +136,7 @@ def test_scrapes_have_the_history_counted_now_and_then_and_people_who_look_at_on
     looked = eventually(lambda: latest if (latest := surveyor.latest()).count == 2 else None)
 
     surveyor.close()
-    assert set(seen) == {0.0}
-    assert looked.made_at == clock.now
+    assert (set(seen), looked.made_at) == ({0.0}, clock.now)
 
 
 # The secret is drawn anew in each process, so it must not be part of the test's name.

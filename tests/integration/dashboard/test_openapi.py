@@ -135,9 +135,7 @@ def test_a_decision_and_its_progress_are_as_documented(site: Site, client: Clien
     begun = client.call("decide", fields, bearer())
     job_of(client.browser, begun)
     (key,) = parse_qs(urlsplit(begun.headers["location"]).query)["key"]
-    ended = client.call("showJob", {"key": key}, bearer())
-
-    assert ended.json()["closed"] == 1
+    assert client.call("showJob", {"key": key}, bearer()).json()["closed"] == 1
     assert client.call("decide", fields, bearer()).status_code == 409
 
 

@@ -198,8 +198,7 @@ def test_a_trigger_with_a_history_of_its_own_is_shown_and_obeys(site: Site, tmp_
 
     assert "running" in page
     assert "no consumer" not in page.lower()
-    assert ordered.status_code == 200
-    assert orders == [("ship", Verb.DISABLE)]
+    assert (ordered.status_code, orders) == (200, [("ship", Verb.DISABLE)])
 
 
 def test_a_second_history_that_cannot_be_opened_is_a_problem_and_the_first_is_shown(

@@ -52,16 +52,6 @@ def test_an_operator_asks_the_resolver_and_nothing_changes(site: Site, answer: A
     assert (site.ids(), site.done) == ([parked.id], [])
 
 
-def test_a_viewer_may_not_ask_and_a_form_of_another_site_neither(site: Site) -> None:
-    serve(site, Resolution.NEW)
-    parked = site.park("order-1")
-
-    viewer = site.signed_in(Role.VIEWER).send("/resolve", trigger="book", id=parked.id)
-    forged = site.signed_in(Role.OPERATOR).post("/resolve", {"trigger": "book", "id": parked.id})
-
-    assert (viewer.status_code, forged.status_code) == (403, 403)
-
-
 def test_without_a_resolver_or_its_code_the_page_says_what_to_do(site: Site) -> None:
     operator = site.signed_in(Role.OPERATOR)
     without, unknown = site.park("order-1"), site.park("order-2", trigger_name="other")

@@ -9,13 +9,9 @@ from triggers.dashboard import Access
 
 #: Each page that takes the name of a trigger.
 PAGES = [
-    "/parked?trigger={}",
-    "/parked?by=host&trigger={}",
-    "/failures?trigger={}",
-    "/decisions?trigger={}",
-    "/trigger?name={}",
-    "/query?trigger={}&query=q",
-    "/message?trigger={}&id=x",
+    *("/parked?trigger={}", "/parked?by=host&trigger={}", "/failures?trigger={}"),
+    *("/decisions?trigger={}", "/trigger?name={}"),
+    *("/query?trigger={}&query=q", "/message?trigger={}&id=x"),
 ]
 
 

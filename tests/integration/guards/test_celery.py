@@ -117,8 +117,7 @@ def test_chains_retries_results_and_failures_are_as_without_the_guard(shop: Shop
     assert [words[1] for words in shop.effects.lines() if words[0] == "try"] == ["0", "1", "2"]
     with pytest.raises(ValueError, match="no such card"):
         tasks.broken.delay("1").get(timeout=120)
-    kept = _parked(shop.history)
-    assert kept.message.body == {"task": "broken", "args": ["1"], "kwargs": {}}
+    assert _parked(shop.history).message.body == {"task": "broken", "args": ["1"], "kwargs": {}}
 
 
 @pytest.mark.timeout(300)

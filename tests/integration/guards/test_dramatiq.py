@@ -120,8 +120,7 @@ def test_pipelines_go_on_where_a_worker_died_before_it_sent_the_next(shop: Shop)
     shop.work()
 
     assert links[-1].get_result(backend=shop.backend, block=True) == "abc"
-    assert shop.done == ["", "a", "ab"]
-    assert shop.parked == []
+    assert (shop.done, shop.parked) == (["", "a", "ab"], [])
 
 
 def test_a_link_keeps_its_result_before_it_is_known_to_be_done(
@@ -261,8 +260,7 @@ def test_what_dramatiq_tries_again_runs_again(shop: Shop) -> None:
     shop.work()
 
     assert message.get_result(backend=shop.backend, block=True) == "done"
-    assert len(shop.done) == 3
-    assert shop.parked == []
+    assert (len(shop.done), shop.parked) == (3, [])
 
 
 @pytest.mark.parametrize(
@@ -276,8 +274,7 @@ def test_what_dramatiq_gives_up_is_parked_with_its_arguments(shop: Shop, options
     shop.actor(broken, **options).send("1")
     shop.work()
 
-    assert shop.done == ["1", "1"]
-    assert shop.parked == [{"actor": "broken", "args": ["1"], "kwargs": {}}]
+    assert (shop.done, shop.parked) == (["1", "1"], [{"actor": "broken", "args": ["1"], "kwargs": {}}])
 
 
 def test_what_an_actor_throws_is_parked_at_once(shop: Shop) -> None:
@@ -300,8 +297,7 @@ def test_what_nobody_can_know_fails_once_and_is_parked(shop: Shop) -> None:
     shop.broker.enqueue(message)
     shop.work()
 
-    assert shop.done == []
-    assert len(shop.parked) == 1
+    assert (shop.done, len(shop.parked)) == ([], 1)
     with pytest.raises(ResultFailure, match="GivenUpError"):
         message.get_result(backend=shop.backend)
 
@@ -330,8 +326,7 @@ def test_a_message_whose_history_is_away_is_sent_again_and_counts_as_no_retry() 
     eventually(lambda: len(sent) >= 2)
     worker.stop()
 
-    assert sent[0] == (0, None)
-    assert sent[1][0] == 0
+    assert (sent[0], sent[1][0]) == ((0, None), 0)
     assert sent[1][1] > 0
     assert done == []
 

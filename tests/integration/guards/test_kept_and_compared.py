@@ -80,8 +80,7 @@ class TestDramatiq:
 
         with pytest.raises(ResultFailure, match=r"\(row 23\)"):
             send("1", 6)
-        assert shop.done == ["1"]
-        assert shop.parked == [{"actor": "pay", "args": ["1", 6], "kwargs": {}}]
+        assert (shop.done, shop.parked) == (["1"], [{"actor": "pay", "args": ["1", 6], "kwargs": {}}])
 
     def test_a_copy_of_one_that_failed_for_good_fails_so(self, shop: Shop, send: Any) -> None:
         for told in ("nothing to pay", "it ran before and failed for good: builtins.ValueError: nothing"):
@@ -127,8 +126,7 @@ class TestTaskiq:
 
         assert other.is_err
         assert "(row 23)" in str(other.error)
-        assert shop.done == ["1"]
-        assert len(shop.parked) == 1
+        assert (shop.done, len(shop.parked)) == (["1"], 1)
 
     async def test_a_copy_of_one_that_failed_for_good_fails_so(self, shop: Shop, task: Any) -> None:
         first = await (await task.kiq("1", 0)).wait_result()

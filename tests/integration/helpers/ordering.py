@@ -62,8 +62,7 @@ class Diary:
 
     def check(self, groups: int, length: int) -> None:
         """Assert that every group ran in its order, one by one, and each message succeeded once."""
-        assert self.overlapping == []
-        assert len(self.runs) == groups
+        assert (self.overlapping, len(self.runs)) == ([], groups)
         for group, runs in self.runs.items():
             assert [number for number, ok in runs if ok] == list(range(length)), group
             assert all(after >= before for (before, _), (after, _) in pairwise(runs)), group

@@ -60,8 +60,7 @@ def test_what_older_versions_have_parked_is_listed_walked_counted_and_decided(pl
     answers = drive(store.parking.decide("book-order", decision, [Decided(OLD[0].id, None)]))
 
     assert [(label.id, label.reason) for label in labels] == [(one.id, one.reason) for one in OLD]
-    assert list(listed) == OLD
-    assert list(answers) == [True]
+    assert (list(listed), list(answers)) == (OLD, [True])
     assert [label.id for label in drive(labels_once(store))] == [one.id for one in OLD[1:]]
     drive(store.close())
 

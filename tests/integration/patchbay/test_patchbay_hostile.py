@@ -42,8 +42,7 @@ def spoil(patched: Patched, name: str) -> list[int]:
         numbers = [int(number) for (number,) in found]
         assert len(numbers) >= len(ways)
         for number, way in zip(numbers, ways, strict=False):
-            changed = connection.execute(text(way), {"id": number})
-            assert changed.rowcount == 1
+            assert connection.execute(text(way), {"id": number}).rowcount == 1
     engine.dispose()
     return numbers[: len(ways)]
 

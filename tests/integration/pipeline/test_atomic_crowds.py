@@ -106,9 +106,7 @@ class TestOneInsideAnother:
 
         again = made(book, postgres_url)
 
-        outcome = again.handle(Message(uuid="u1", body=""))
-
-        assert outcome.status is Status.NEW
+        assert again.handle(Message(uuid="u1", body="")).status is Status.NEW
         assert [(one.executed, one.suspend) for one in inner] == [(False, True)]
 
 

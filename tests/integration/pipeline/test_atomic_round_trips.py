@@ -83,9 +83,7 @@ def test_a_lone_message_waits_for_three_answers(
     inserting.handle(Message(body="", uuid="first"))
     seen = statements_of(history)
 
-    outcome = inserting.handle(Message(body="", uuid="second"))
-
-    assert outcome.status is Status.NEW
+    assert inserting.handle(Message(body="", uuid="second")).status is Status.NEW
     assert len(seen) == WAITED_FOR, seen
     assert booked(admin) == ["first", "second"]
 
@@ -122,9 +120,7 @@ def test_a_lone_message_of_sql_jms_waits_for_as_many(
     queue(inserting)
     seen = statements_of(history)
 
-    outcome = queue(inserting)
-
-    assert outcome.status is Status.NEW
+    assert queue(inserting).status is Status.NEW
     assert len(seen) == WAITED_FOR, seen
     assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (0,)
     assert booked(admin) == ["u0", "u1"]

@@ -68,9 +68,7 @@ class TestTogether:
             session.commit()
             raise FatalError("after all")
 
-        outcome = made(commit_and_fail).handle(sent())
-
-        assert isinstance(outcome.error, FatalError)
+        assert isinstance(made(commit_and_fail).handle(sent()).error, FatalError)
         assert shop.booked() == []
 
     def test_what_a_session_has_not_flushed_is_flushed(self, shop: Shop, made: Make) -> None:
@@ -412,9 +410,7 @@ class TestComparedBodies:
         fails.insert(0, False)
         book = made(service, fingerprint="body", on_retry_failure="suspend")
 
-        given_back = book.handle(sent(body="one"))
-
-        assert (given_back.acknowledge, shop.booked()) == (False, [])
+        assert (book.handle(sent(body="one")).acknowledge, shop.booked()) == (False, [])
         assert book.handle(sent(body="two")).row == 23
         assert book.handle(sent(body="one", delivery_count=2)).executed
         assert shop.booked() == ["u-1"]

@@ -193,9 +193,7 @@ class TestItsParkedCopy:
         store, book, _ = self.store_and_copy(runs)
         (parked,) = await store.parking.list(trigger="book")
 
-        again = await run_parked(book, parked, store.parking)
-
-        assert is_another(again)
+        assert is_another(await run_parked(book, parked, store.parking))
         assert len(self.labels(store)) == 1
         assert runs == []
 

@@ -85,8 +85,7 @@ def test_a_message_is_sent_when_the_effect_is_committed(shop: Shop, kind: str, *
     book.close()
 
     assert pipeline.store is not None
-    assert shop.rows("SELECT uuid FROM effects") == [("order-1",)]
-    assert len(shop.sent) == 2
+    assert (shop.rows("SELECT uuid FROM effects"), len(shop.sent)) == ([("order-1",)], 2)
     # Before the commit, nobody else sees it.
     assert seen[-2:] == [("RUN", 1), ("COMPLETED", 2)]
 

@@ -826,9 +826,7 @@ class TestSpoiltRows:
         spoil(file, "UPDATE queued SET message = '[]' WHERE number = 3")
         line.fates = ["up"]
 
-        drained = drain(one)
-
-        assert drained == (2, 0, 0)
+        assert drain(one) == (2, 0, 0)
         assert [message.uuid for message in arrived(line.memory)] == ["b", "d"]
         queue = queue_of(one)
         assert [(row.number, row.destination, row.text) for row in queue.unreadable()] == [

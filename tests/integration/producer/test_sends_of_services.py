@@ -58,9 +58,7 @@ def test_a_blocking_service_may_send_in_an_event_loop_of_its_own(url: str) -> No
         async with producer:
             await producer.asend("letters", "dear customer")
 
-    outcome = run(lambda: asyncio.run(work()))
-
-    assert outcome.acknowledge
+    assert run(lambda: asyncio.run(work())).acknowledge
     assert arrived(url) == 1
 
 
@@ -70,9 +68,7 @@ def test_a_service_may_close_its_producer(url: str) -> None:
             producer.send("letters", "dear customer")
         send("letters", "dear neighbour", provider=url)
 
-    outcome = run(work)
-
-    assert outcome.acknowledge
+    assert run(work).acknowledge
     assert arrived(url) == 2
 
 
@@ -83,9 +79,7 @@ async def test_a_coroutine_function_may_close_its_producer(url: str) -> None:
             await producer.asend("letters", "dear customer")
         send("letters", "dear neighbour", provider=url)
 
-    outcome = await order.ahandle(ORDER)
-
-    assert outcome.acknowledge
+    assert (await order.ahandle(ORDER)).acknowledge
     assert arrived(url) == 2
 
 

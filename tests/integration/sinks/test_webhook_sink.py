@@ -43,8 +43,7 @@ class TestPosting:
         told = post(server)
 
         [posted] = server.posted
-        assert posted.path == "/hook"
-        assert posted.headers["Content-Type"] == "application/cloudevents+json"
+        assert (posted.path, posted.headers["Content-Type"]) == ("/hook", "application/cloudevents+json")
         assert posted.json == told.to_cloudevent()
 
     @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])

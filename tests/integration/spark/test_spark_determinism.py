@@ -187,9 +187,7 @@ class TestABatchThatComesAgain:
         batches.run_and_die(BatchStep.RUN, ["a", "b"], committed=yes)
         batches.take()
 
-        report = batches.run(["c", "d"], committed=yes)
-
-        assert (batches.take(), report.in_doubt) == ([], 2)
+        assert (batches.take(), batches.run(["c", "d"], committed=yes).in_doubt) == ([], 2)
         assert [one for one in caplog.records if one.levelname == "CRITICAL" and "come again" in one.message]
 
     def test_with_fewer_rows_or_more_rows_goes_on(self, spark: SparkSession, redis_url: str) -> None:

@@ -64,9 +64,7 @@ def test_rejecting_a_batch_is_one_job(batches: Batches, jobs: Jobs) -> None:
     def fail() -> None:
         raise ValueError("the sink is broken")
 
-    report = batches.run(["a", "b"], fail, on_fatal="reject", partitions=16)
-
-    assert report.rejected == 2
+    assert batches.run(["a", "b"], fail, on_fatal="reject", partitions=16).rejected == 2
     eventually(lambda: any("rejects" in text for text, _ in jobs.begun()))
     assert sum("rejects the batch" in text for text, _ in jobs.begun()) == 1
 
@@ -82,8 +80,7 @@ def test_rows_without_an_identity_are_shared_by_all_tasks(batches: Batches, spar
     made = batches.make(load, parked_to=keep, partitions=4)
     made(spark.range(40).selectExpr("CAST(NULL AS STRING) AS uuid", "id"), 7)
 
-    assert made.reports[-1].rejected == 40
-    assert tasks == [4]
+    assert (made.reports[-1].rejected, tasks) == (40, [4])
 
 
 def test_jobs_say_what_they_are_for_and_stay_in_the_group_of_their_query(

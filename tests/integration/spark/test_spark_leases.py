@@ -130,9 +130,7 @@ def test_a_batch_whose_driver_was_killed_goes_on_at_once_where_it_comes_again(
 def test_what_a_killed_driver_claimed_and_never_handed_over_is_new_at_once(batches: Batches) -> None:
     batches.run_and_die(BatchStep.CLAIMED, ["a", "b"], lease=LONG)
 
-    report = batches.run(["a", "b"], lease=LONG)
-
-    assert (report.new, batches.take()) == (2, ["a", "b"])
+    assert (batches.run(["a", "b"], lease=LONG).new, batches.take()) == (2, ["a", "b"])
 
 
 def test_what_was_taken_over_has_a_lease_too(batches: Batches, store: HistoryStore) -> None:
@@ -227,9 +225,7 @@ def test_over_a_history_that_renews_no_batches_there_is_no_lease(
     monkeypatch.setattr(leases, "history_at", opened)
     seen: list[Entry | None] = []
 
-    report = batches.run(["a"], lambda: seen.append(entry_of(store, "a")))
-
-    assert report.new == 1
+    assert batches.run(["a"], lambda: seen.append(entry_of(store, "a"))).new == 1
     assert [entry and (entry.state, entry.lease_until) for entry in seen] == [(State.STARTED, None)]
 
 

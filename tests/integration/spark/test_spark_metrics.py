@@ -113,8 +113,7 @@ def test_metrics_are_what_spark_and_the_functions_have_seen(
         assert sorted(given) == ["a", "b", "c"]
         assert found["batch_seconds_count", "orders"] == 2
         assert 0 < (found["batch_seconds_sum", "orders"] or 0) < time.time() - begun
-        assert found["input_rows_total", "orders"] == 5
-        assert found["last_batch_id", "orders"] == 1
+        assert (found["input_rows_total", "orders"], found["last_batch_id", "orders"]) == (5, 1)
         assert begun < (found["last_progress_timestamp_seconds", "orders"] or 0) < time.time()
         assert [found["query_running", name] for name in ("orders", "returns")] == [0, 0]
         # The batch that failed has no verdicts yet, and is none that ended.
@@ -148,8 +147,7 @@ def test_a_query_that_runs_already_is_seen_until_nobody_watches_any_more(
 
     with watch(stream.spark, load, metrics=ANY_PORT) as first:
         found = Scraped(first)
-        assert ask(found.address, "/livez") == (200, "alive\n")
-        assert found["query_running", "orders"] == 1
+        assert (ask(found.address, "/livez"), found["query_running", "orders"]) == ((200, "alive\n"), 1)
         stream.add(orders(["a"]))
         found.wait(1, "batch_seconds_count", "orders")
         assert _ready(found) == (200, {"ready": True, "queries": {"orders": _state(running=True)}})

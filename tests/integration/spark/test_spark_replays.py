@@ -43,8 +43,7 @@ def test_what_was_never_handed_over_is_new_and_what_was_is_in_doubt(batches: Bat
     report = batches.run(["a", "b", "b", "c"])
 
     assert batches.take() == ["c"]
-    assert counts_of(report) == (4, 1, 0, 3, 0)
-    assert report.attempt == 3
+    assert (counts_of(report), report.attempt) == ((4, 1, 0, 3, 0), 3)
     parked = batches.parked()
     assert {uuid: kind for uuid, (kind, _) in parked.items()} == dict.fromkeys("ab", ParkedKind.IN_DOUBT)
     assert counts_of(batches.run(["a", "b", "b", "c"])) == (4, 0, 1, 3, 0)
@@ -72,8 +71,7 @@ def test_rows_run_again_where_the_sink_is_idempotent(batches: Batches, step: Bat
 
     assert first == ([] if step is BatchStep.CLAIMED else ["a", "b"])
     assert batches.take() == ["a", "b", "c"]
-    assert counts_of(report) == (4, 3, 1, 0, 0)
-    assert report.again == (2 if step is BatchStep.COMPLETED else 0)
+    assert (counts_of(report), report.again) == ((4, 3, 1, 0, 0), 2 if step is BatchStep.COMPLETED else 0)
     assert batches.run(["a", "b", "c"]).duplicate == 3
 
 
@@ -180,8 +178,7 @@ def test_a_batch_that_an_older_version_left_half_completed_is_handed_over_whole(
 
     report = folder.run(["a", "b", "x"], in_doubt="execute")
 
-    assert folder.holds == ["a", "b", "x"]
-    assert report.new == 3
+    assert (folder.holds, report.new) == (["a", "b", "x"], 3)
     assert _is_all_completed(batches.url, "a", "b", "x")
 
 
@@ -215,8 +212,7 @@ def test_what_a_released_attempt_wrote_does_not_stay_when_somebody_else_has_proc
 
     assert folder.holds == []
     assert counts_of(report) == (2, 0, 2, 0, 0)
-    assert folder.run(["a", "b"]).duplicate == 2
-    assert folder.calls == 2
+    assert (folder.run(["a", "b"]).duplicate, folder.calls) == (2, 2)
 
 
 @pytest.mark.prove
@@ -356,9 +352,7 @@ def test_a_fatal_failure_rejects_the_new_rows_where_it_is_told_to(batches: Batch
     on_retrieval_failure(trigger="load")(heard.append)
     batches.run(["old"], batch_id=6)
 
-    report = batches.run(["a", "b", "old"], fail, on_fatal="reject")
-
-    assert counts_of(report) == (3, 0, 1, 0, 2)
+    assert counts_of(batches.run(["a", "b", "old"], fail, on_fatal="reject")) == (3, 0, 1, 0, 2)
     parked = batches.parked()
     assert {uuid: kind for uuid, (kind, _) in parked.items()} == dict.fromkeys("ab", ParkedKind.REJECTED)
     assert sorted((str(event.uuid), str(event.exception_class)) for event in heard) == [
@@ -462,9 +456,7 @@ def test_the_claims_wait_for_a_history_that_is_away(batches: Batches, redis_url:
         network.take_down()
         threading.Timer(2, network.bring_up).start()
 
-        report = batches.run(["a", "old"])
-
-        assert counts_of(report) == (2, 1, 1, 0, 0)
+        assert counts_of(batches.run(["a", "old"])) == (2, 1, 1, 0, 0)
         network.take_down()
         with pytest.raises(HistoryUnavailableError):
             batches.run(["b"], batch_id=8, patience=timedelta(seconds=0.5))
@@ -540,8 +532,7 @@ def test_a_batch_is_known_where_its_query_has_another_name_since(
     stream.add(orders(["c"]))
     stream.run(third, name="third")
 
-    assert given == ["a", "b", "c"]
-    assert asked == ["first"]
+    assert (given, asked) == (["a", "b", "c"], ["first"])
     assert [(one.query, one.new, one.in_doubt) for one in third.reports] == [("first", 2, 0), ("third", 1, 0)]
     assert "begun under the name first, which the query had then" in third.reports[0].notes
 

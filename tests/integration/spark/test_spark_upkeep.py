@@ -128,8 +128,7 @@ def test_arrears_are_worked_off_in_pieces_that_go_on_where_the_last_one_ended(
         left.append(kept(url)[0] - batch_id - 1)
 
     assert left[0] >= 2000, "one batch does not pay for all"
-    assert left == sorted(left, reverse=True)
-    assert left[-1] == 0
+    assert (left, left[-1]) == (sorted(left, reverse=True), 0)
 
 
 def test_a_parked_row_that_somebody_else_completes_is_closed(spark: SparkSession, redis_url: str) -> None:

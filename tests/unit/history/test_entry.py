@@ -73,8 +73,7 @@ class TestClaim:
         entry, answer = claim(an_entry(), "worker-2", fence=SECOND, now=NOW + MINUTE, terms=TERMS)
 
         assert answer == Claim(entry, FIRST)
-        assert entry.owner == "worker-1"
-        assert entry.age == MINUTE
+        assert (entry.owner, entry.age) == ("worker-1", MINUTE)
 
     def test_an_owner_finds_what_it_has_completed(self) -> None:
         _, answer = claim(completed(), "worker-1", fence=SECOND, now=NOW, terms=TERMS)

@@ -33,8 +33,7 @@ class TestIdentity:
     def test_the_message_id_stands_in_for_an_absent_uuid(self) -> None:
         message = made(message_id="ID:1", properties={"uuid": None})
 
-        assert message.uuid == "ID:1"
-        assert message.message_id == "ID:1"
+        assert (message.uuid, message.message_id) == ("ID:1", "ID:1")
 
     def test_without_either_there_is_no_identity(self) -> None:
         assert made().uuid is None
@@ -321,8 +320,7 @@ def test_every_message_can_be_parked_whole_whatever_was_said_of_it(message: Mess
 
     again = Parked.model_validate_json(parked.model_dump_json())
 
-    assert again == parked
-    assert again.message == message
+    assert (again, again.message) == (parked, message)
 
 
 def test_a_message_is_parked_in_one_place_however_often_it_is_redelivered() -> None:

@@ -44,8 +44,7 @@ def test_the_pauses_grow_and_begin_anew_once_it_works(outage: Outage) -> None:
     pauses = [outage.note(WRONG) for _ in range(10)]
     outage.end()
 
-    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
-    assert pauses[-1] == LONGEST_PAUSE
+    assert (pauses[:3], pauses[-1]) == ([FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE], LONGEST_PAUSE)
     assert outage.note(WRONG) == FIRST_PAUSE
 
 

@@ -28,14 +28,9 @@ CARDS = (
 )
 
 NO_CARDS = (
-    "order 1234567890123456",
-    "4111 1111 1111 1112",
-    "1700000000001",
-    "2026-11-27T12:10:37.123456+00:00",
-    "411111111111",
-    "41111111111111111111111111",
-    "4111  1111  1111  1111",
-    "+49 30 1234567",
+    *("order 1234567890123456", "4111 1111 1111 1112", "1700000000001"),
+    *("2026-11-27T12:10:37.123456+00:00", "411111111111", "41111111111111111111111111"),
+    *("4111  1111  1111  1111", "+49 30 1234567"),
 )
 
 EXAMPLES_OF_IBANS = (
@@ -81,12 +76,8 @@ SECRETS = (
 )
 
 NO_SECRETS = (
-    "basic authentication failed",
-    "the bearer of it",
-    "max_tokens=512",
-    "token expired",
-    "http://localhost:8080/path?a=b@c",
-    "redis://localhost:6379/0",
+    *("basic authentication failed", "the bearer of it", "max_tokens=512", "token expired"),
+    *("http://localhost:8080/path?a=b@c", "redis://localhost:6379/0"),
 )
 
 RULES = (CARD_NUMBERS, IBANS, TOKENS)

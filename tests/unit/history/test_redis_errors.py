@@ -118,12 +118,8 @@ def test_what_the_driver_finds_by_itself_is_sorted_too(error: Exception, kind: F
 @pytest.mark.parametrize(
     "url",
     [
-        "redis://127.0.0.1/shop",
-        "redis://127.0.0.1/0/1/",
-        "redis://127.0.0.1:port/0",
-        "redis://127.0.0.1/0?nonsense=1",
-        "redis://127.0.0.1/0?db=first",
-        "http://127.0.0.1/0",
+        *("redis://127.0.0.1/shop", "redis://127.0.0.1/0/1/", "redis://127.0.0.1:port/0"),
+        *("redis://127.0.0.1/0?nonsense=1", "redis://127.0.0.1/0?db=first", "http://127.0.0.1/0"),
     ],
 )
 @pytest.mark.parametrize("form", ["blocking", "asyncio"])

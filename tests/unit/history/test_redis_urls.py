@@ -62,9 +62,7 @@ def test_what_cannot_be_is_refused_when_it_is_opened(url: str, problem: str) -> 
     "url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/orders"]
 )
 def test_a_history_opens_while_nothing_is_there(url: str) -> None:
-    history = RedisHistory.from_url(url)
-
-    assert repr(history)
+    assert repr(RedisHistory.from_url(url))
 
 
 @pytest.mark.parametrize(

@@ -205,9 +205,7 @@ async def test_a_chain_mixes_blocking_and_asynchronous_members() -> None:
     async def unsure(uuid: str, trigger_name: str, message: Message) -> Resolution:
         return Resolution.IN_DOUBT
 
-    answer = await chain(unsure, Saying("NEW"))("u1", "book", MESSAGE)
-
-    assert answer == Resolved(Resolution.NEW)
+    assert await chain(unsure, Saying("NEW"))("u1", "book", MESSAGE) == Resolved(Resolution.NEW)
 
 
 def test_an_empty_chain_is_refused() -> None:

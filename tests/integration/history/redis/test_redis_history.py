@@ -47,13 +47,8 @@ def levels(caplog: pytest.LogCaptureFixture) -> Sequence[int]:
 @pytest.mark.parametrize(
     "policy",
     [
-        "allkeys-lru",
-        "allkeys-lfu",
-        "allkeys-random",
-        "volatile-lru",
-        "volatile-lfu",
-        "volatile-random",
-        "volatile-ttl",
+        *("allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu"),
+        *("volatile-random", "volatile-ttl"),
     ],
 )
 def test_a_server_that_evicts_is_refused_and_nothing_is_written(tmp_path: Path, policy: str) -> None:

@@ -139,8 +139,7 @@ class TestOlderTables:
             ran = drive(store.migrate())
             again = drive(store.migrate())
 
-        assert printed == ran
-        assert again == []
+        assert (printed, again) == (ran, [])
         changed = [row for row in newest if row not in made_in(postgres_url)]
         assert [row[0] for row in changed if isinstance(row, tuple)] == ["doubtless_history"]
         with psycopg.connect(postgres_url) as connection:
@@ -194,9 +193,7 @@ class TestOlderTables:
             with closing(sqlite3.connect(file)) as connection, connection:
                 connection.execute("UPDATE doubtless_meta SET value = 1 WHERE name = 'schema'")
                 connection.execute("DROP INDEX doubtless_history_expiry")
-            ran = drive(store.migrate())
-
-            assert len(ran) == 2
+            assert len(drive(store.migrate())) == 2
             assert drive(store.migrate()) == []
 
     def test_new_tables_are_up_to_date(self, postgres_url: str) -> None:

@@ -243,9 +243,7 @@ except ValueError:
 def test_a_body_that_is_nested_too_deeply_does_not_end_a_process_with_a_java_machine(
     activemq: ActiveMqServer,
 ) -> None:
-    said = ended(DEEP, activemq.url)
-
-    assert said.stdout == "refused\n"
+    assert ended(DEEP, activemq.url).stdout == "refused\n"
 
 
 def test_what_nobody_should_send_is_parked_with_an_event_and_loses_nothing(

@@ -55,8 +55,7 @@ class TestOnce:
         assert shop.run_out(lane) == {"ok": ORDERS}
         assert shop.run_out(lane) == {}
         assert shop.booked == list(range(ORDERS))
-        assert shop.rows == [(ORDERS, "")]
-        assert shop.entries == 0
+        assert (shop.rows, shop.entries) == ([(ORDERS, "")], 0)
 
     def test_messages_that_share_a_transaction_move_the_row_together(self, lane: Lane, shop: Shop) -> None:
         shop.place(range(ORDERS))
@@ -224,8 +223,7 @@ class TestWhereItBegins:
         assert warned is not None
         lost, begins = int(warned[1]), int(warned[2])
         assert (lost > 0, begins) == (True, 3 + lost)
-        assert len(shop.booked) == 3 + 65 - lost
-        assert shop.rows == [(68, "")]
+        assert (len(shop.booked), shop.rows) == (3 + 65 - lost, [(68, "")])
 
 
 class TestAway:
@@ -283,9 +281,7 @@ class TestApart:
         (parked,) = parked_in(shop.url, "book")
 
         assert counts["ok"] == 4
-        assert shop.booked == [0, 1, 3, 4]
-        assert shop.rows == [(5, "")]
-        assert shop.entries == 1
+        assert (shop.booked, shop.rows, shop.entries) == ([0, 1, 3, 4], [(5, "")], 1)
         assert shop.run_out(blocking, fail) == {}
 
         failing = False

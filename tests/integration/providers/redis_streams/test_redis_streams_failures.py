@@ -92,9 +92,7 @@ def test_opening_again_after_a_lost_reply_meets_no_other_consumer(
         lambda: provider.open_receiver("orders", subscription="s", name="a"),
     )
 
-    receiver = receiver_of(provider)
-
-    drive(receiver.close())
+    drive(receiver_of(provider).close())
 
 
 def test_what_was_handed_over_in_a_lost_reply_comes_at_once(

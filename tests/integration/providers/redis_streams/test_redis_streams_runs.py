@@ -78,8 +78,7 @@ class Run:
     def drain(self) -> None:
         """Let one consumer that lives take and acknowledge everything that the others left."""
         while len(self.acknowledged) < self.sent:
-            got = self.receive(9, 100, timedelta(seconds=10))
-            assert got, "something was lost"
+            assert self.receive(9, 100, timedelta(seconds=10)), "something was lost"
             self.do(9, "acknowledge", len(self.held[9]))
         for receiver in self.receivers.values():
             drive(receiver.close())

@@ -135,12 +135,11 @@ def test_a_subscription_that_nobody_consumes_and_that_keeps_old_entries_is_named
     assert [line for line in caplog.messages if f"subscription {name} is consumed by nobody" in line]
 
     caplog.clear()
-    other = open_receiver(subscription=name)
+    open_receiver(subscription=name)
     again = open_receiver("b")
     drive(again.keep_alive())
 
     assert caplog.messages == []
-    drive(other.close())
 
 
 # Burying ------------------------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ def test_names_of_dead_consumers_that_hold_nothing_are_freed_and_no_others(
     open_receiver: Open, client: Any
 ) -> None:
     open_receiver()
-    idle = open_receiver("idle")
+    open_receiver("idle")
     for name in ("killed", "killed too"):
         client.xgroup_createconsumer("orders", "s", name)
     client.xgroup_createconsumer("orders", "s", "idle")
@@ -166,7 +165,6 @@ def test_names_of_dead_consumers_that_hold_nothing_are_freed_and_no_others(
 
     assert names(client) >= {b"idle", b"holding"}
     assert not names(client) & {b"killed", b"killed too"}
-    drive(idle.close())
 
 
 def bury(client: Any, *, claim_idle: int) -> None:

@@ -79,19 +79,9 @@ PROPERTIES: Sequence[tuple[Any, Any, Any]] = [
 SQLITE: Sequence[tuple[str, dict[str, Any]]] = [
     (f"UPDATE dms_msg SET {column} = {value} WHERE msg_id = :id", {})  # noqa: S608  (ours)
     for column in (
-        "small_body",
-        "timestamp",
-        "expiration",
-        "delivery_time",
-        "priority",
-        "delivery_mode",
-        "msg_class",
-        "uuid",
-        "message_id",
-        "correlation_id",
-        "type",
-        "destination_name",
-        "reply_to_name",
+        *("small_body", "timestamp", "expiration", "delivery_time", "priority", "delivery_mode"),
+        *("msg_class", "uuid", "message_id", "correlation_id", "type"),
+        *("destination_name", "reply_to_name"),
     )
     for value in (
         "'2024-05-01T12:00:00Z' || msg_id",
@@ -235,8 +225,7 @@ def test_commands_that_list_and_move_go_on_past_odd_rows(url: str) -> None:
     there = drive(admin.entries("queue://others", limit=1000))
     drive(admin.close())
 
-    assert len(listed) == len(good) + len(odd)
-    assert list(copied) == list(moved)
+    assert (len(listed), list(copied)) == (len(good) + len(odd), list(moved))
     assert {one.id for one in left} < set(odd)
     assert len(left) + len(moved) == len(listed)
     assert set(good) <= {one.uuid for one in there}

@@ -35,8 +35,7 @@ def test_transactions_arrive_whole_in_order_and_once(pair: tuple[Side, Side]) ->
 
     both(x, y, rounds=4)
 
-    assert y.got == ["a", "b", "c" * 200_000]
-    assert x.got == ["back"]
+    assert (y.got, x.got) == (["a", "b", "c" * 200_000], ["back"])
     assert (x.p, x.s, y.p, y.s) == ((2, 2, 0), (1, 0), (1, 1, 0), (2, 0))
     assert y.row().watermark.incoming.receive_count == 6, "one message, and five parts"
 
@@ -164,8 +163,7 @@ def test_a_transaction_that_fails_is_parked_and_can_be_run_after_all(pair: tuple
     assert y.got == ["a", "b"], "what the service had done of it is undone"
     (parked,) = drive(y.links.history.parking.list())
     assert parked.message is not None
-    assert parked.message.body == ["poison"]
-    assert x.p == (3, 3, 0)
+    assert (parked.message.body, x.p) == (["poison"], (3, 3, 0))
 
     y.service = insert
     outcome = drive(run_parked(y.trigger, parked, y.links.history.parking))
@@ -188,8 +186,7 @@ def test_a_process_that_dies_before_it_has_parked_parks_it_later(pair: tuple[Sid
     y.restart()
     y.run()
 
-    assert len(drive(y.links.history.parking.list())) == 1
-    assert y.s == (1, 0)
+    assert (len(drive(y.links.history.parking.list())), y.s) == (1, (1, 0))
 
 
 def test_a_transaction_that_fails_may_be_skipped(link_databases: Sequence[str]) -> None:
@@ -327,8 +324,7 @@ def test_a_link_is_reset_while_its_agent_runs(pair: tuple[Side, Side]) -> None:
             side.run()
     both(x, y, rounds=2)
 
-    assert y.got == ["a", "b"]
-    assert x.p == (2, 2, 0)
+    assert (y.got, x.p) == (["a", "b"], (2, 2, 0))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -384,8 +380,7 @@ def test_a_message_from_nobody_is_kept_aside_and_told_of(
 
         assert (y.got, y.s) == (["a"], (1, 0))
         assert len(drive(y.links.history.parking.list())) == 2
-        assert len(drive(x.links.history.parking.list())) == 1
-        assert x.got == []
+        assert (len(drive(x.links.history.parking.list())), x.got) == (1, [])
 
 
 def test_a_link_tells_its_hooks(link_databases: Sequence[str]) -> None:
@@ -396,15 +391,8 @@ def test_a_link_tells_its_hooks(link_databases: Sequence[str]) -> None:
 
         hooks: Any = y.receiver().agent.end.hooks
         assert hooks.heard == [
-            "begin",
-            "receive_begin",
-            "message_apply_begin",
-            "message_apply_end",
-            "message_sent",
-            "receive_end",
-            "message_sent",
-            "send_begin",
-            "send_end",
+            *("begin", "receive_begin", "message_apply_begin", "message_apply_end", "message_sent"),
+            *("receive_end", "message_sent", "send_begin", "send_end"),
         ]
 
 

@@ -106,8 +106,7 @@ def test_what_cannot_be_read_is_set_aside_and_holds_nothing_up(
 
         both(x, y, rounds=3)
 
-        assert y.got == ["0", "1", "2"]
-        assert x.p[:2] == (3, 3)
+        assert (y.got, x.p[:2]) == (["0", "1", "2"], (3, 3))
         assert not list(inbox.glob("*.msg"))
         assert len(list((inbox / "unreadable").iterdir())) == 2
         parked = drive(y.links.history.parking.list())

@@ -111,8 +111,7 @@ def test_offsets_grow_in_the_order_of_commits(engine: Engine, history: LinkHisto
         connection.commit()
     thread.join()
 
-    assert order == ["first", "second"]
-    assert offsets == {"first": 1, "second": 2}
+    assert (order, offsets) == (["first", "second"], {"first": 1, "second": 2})
 
 
 def test_many_writers_leave_a_log_without_holes(engine: Engine, history: LinkHistory) -> None:

@@ -50,8 +50,7 @@ def test_a_subscriber_that_was_restored_stops_its_publisher(pair: tuple[Side, Si
     x.leave()
     x.restart()
     both(x, y, rounds=4)
-    assert y.got == ["a", "b", "c"]
-    assert x.p[:2] == (3, 3)
+    assert (y.got, x.p[:2]) == (["a", "b", "c"], (3, 3))
 
 
 def test_what_the_log_has_no_longer_cannot_be_sent_again(link_databases: Sequence[str]) -> None:

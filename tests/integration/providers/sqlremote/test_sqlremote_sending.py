@@ -38,8 +38,7 @@ def test_each_message_of_a_call_is_a_transaction_with_an_identity_of_its_own(pai
     ids = drive(x.links.send("link:orders", [Message(body={"id": name}) for name in "abc"]))
     both(x, y, rounds=2)
 
-    assert len(set(ids)) == 3
-    assert y.got == ["{'id': 'a'}", "{'id': 'b'}", "{'id': 'c'}"]
+    assert (len(set(ids)), y.got) == (3, ["{'id': 'a'}", "{'id': 'b'}", "{'id': 'c'}"])
     assert len(y.outcomes) == 3, "three transactions"
     assert x.commit("after") == 4
 

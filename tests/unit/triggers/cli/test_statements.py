@@ -94,13 +94,8 @@ def test_several_subscriptions_of_a_user_are_several_links(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "told",
     [
-        "WHERE state = 'open, or; not'",
-        "SUBSCRIBE BY rep_key",
-        "subscription value '1'",
-        "START SUBSCRIPTION",
-        "no GRANT REMOTE names nobody",
-        "CREATE TABLE x",
-        "night@example.com",
+        *("WHERE state = 'open, or; not'", "SUBSCRIBE BY rep_key", "subscription value '1'"),
+        *("START SUBSCRIPTION", "no GRANT REMOTE names nobody", "CREATE TABLE x", "night@example.com"),
     ],
 )
 def test_what_has_no_counterpart_is_in_the_report(told: str) -> None:

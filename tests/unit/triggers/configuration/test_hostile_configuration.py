@@ -12,16 +12,8 @@ from triggers.configuration.model import DefaultKeys, Keys, RedeliveryKeys, Retr
 
 #: What no key takes, as TOML has it.
 NEVER = [
-    "nan",
-    "inf",
-    "-inf",
-    "1e300",
-    "-1",
-    "9" * 40,
-    "9223372036854775808",
-    "0001-01-01",
-    "{}",
-    '"a\\u0000b"',
+    *("nan", "inf", "-inf", "1e300", "-1", "9" * 40, "9223372036854775808", "0001-01-01"),
+    *("{}", '"a\\u0000b"'),
 ]
 
 #: What a file cannot say, whatever the key.

@@ -54,8 +54,7 @@ def test_stop_ends_the_pause_and_another_consumer_runs_the_message(options: dict
     consumer = Consumer([work], provider)
     consumer.run()
 
-    assert consumer.counts["t"]["recovered"] == 1
-    assert counts == [1]
+    assert (consumer.counts["t"]["recovered"], counts) == (1, [1])
     assert is_forgotten(history, "a")
 
     Consumer([work], provider).run(until_idle=0.01)

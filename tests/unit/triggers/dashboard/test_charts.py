@@ -49,15 +49,11 @@ def test_nothing_that_was_reported_is_a_gap_and_nothing_that_happened_is_a_zero(
 
 
 def test_a_minute_whose_step_is_missing_has_the_rate_of_both() -> None:
-    found = values([step(3), step(5, new=240)])
-
-    assert found.done[3:5] == [2.0, 2.0]
+    assert values([step(3), step(5, new=240)]).done[3:5] == [2.0, 2.0]
 
 
 def test_counts_that_were_cleared_begin_at_zero() -> None:
-    found = values([step(3, new=6000, runs=6000), step(4, new=60, runs=60)])
-
-    assert found.done[3] == 1.0
+    assert values([step(3, new=6000, runs=6000), step(4, new=60, runs=60)]).done[3] == 1.0
 
 
 def test_several_triggers_are_added_up_and_runs_weigh_as_many_as_they_are() -> None:
@@ -98,9 +94,7 @@ def test_a_picture_has_a_line_for_each_piece_and_a_shade_for_each_gap() -> None:
 def test_the_last_minutes_are_no_gap_while_their_step_may_still_come(minute: float, gaps: int) -> None:
     steps = [step(ago, new=60) for ago in range(11)]
 
-    section = section_of(values(steps, minute=minute))
-
-    assert len(section.charts[0].gaps) == gaps
+    assert len(section_of(values(steps, minute=minute)).charts[0].gaps) == gaps
 
 
 def test_an_hour_without_a_report_has_no_rows() -> None:
@@ -136,6 +130,4 @@ def test_numbers_are_short(value: float | None, text: str) -> None:
 def test_a_part_without_seconds_has_no_rate() -> None:
     number = int(NOON.timestamp() // 60)
 
-    found = values_of([{number: Part()}], Period.HOUR, NOON.timestamp())
-
-    assert found.done[-1] is None
+    assert values_of([{number: Part()}], Period.HOUR, NOON.timestamp()).done[-1] is None

@@ -172,14 +172,8 @@ RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5"
 ROWS: Mapping[str, Sequence[Any]] = {"calls_per_second": (0, -1, "10", True, float("inf"))} | {
     name: SPARK[name]
     for name in (
-        "uuid",
-        "message_id",
-        "delivery_count",
-        "body",
-        "query",
-        "patience",
-        "partitions",
-        "on_batch",
+        *("uuid", "message_id", "delivery_count", "body", "query", "patience"),
+        *("partitions", "on_batch"),
     )
 }
 
@@ -343,9 +337,7 @@ def test_one_that_resembles_none_is_refused_with_all_there_are() -> None:
 def test_help_lists_every_option_with_its_meaning(called: str) -> None:
     function, table, _ = CALLED[called]
     arguments = inspect.cleandoc(function.__doc__ or "").partition("Raises:")[0]
-    described = re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE)
-
-    assert sorted(described) == sorted(table)
+    assert sorted(re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE)) == sorted(table)
 
 
 @pytest.mark.parametrize("called", ["foreach_batch", "atomic_sink"])

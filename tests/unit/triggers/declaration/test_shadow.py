@@ -184,9 +184,7 @@ def test_a_history_that_is_away_stops_nothing(
 def test_nobody_waits_for_a_history_that_is_away_when_a_run_has_ended(service: Service) -> None:
     store = GoneAfterwards()
 
-    outcome = shadowing(store).handle("a", service)
-
-    assert told(outcome) == (*RAN, None)
+    assert told(shadowing(store).handle("a", service)) == (*RAN, None)
     assert store.asked == 1
     assert parked(store) == 0
 

@@ -7,9 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from history import ConfigurationError, EntryOutcome
-from history.bridge import drive
 from history.memory import MemoryHistory, MemoryParking
-from resolvers import Resolution
 from tests.unit.helpers.in_memory import (
     NAME,
     Clock,
@@ -17,7 +15,6 @@ from tests.unit.helpers.in_memory import (
     entry_of,
     made,
     message,
-    resolving,
     state_of,
     told,
 )
@@ -37,8 +34,7 @@ class TestOnce:
         assert (first.row, first.uuid) == (7, "u-1")
         assert first.reason == "SUCCEEDED: not seen before (row 7)"
         assert (second.status, second.executed, second.acknowledge) == (Status.DUPLICATE, False, True)
-        assert second.row == 8
-        assert effects.runs == ["u-1"]
+        assert (second.row, effects.runs) == (8, ["u-1"])
         assert state_of(book) is EntryOutcome.OK
 
     def test_the_message_id_is_the_identity_where_there_is_no_uuid(self) -> None:
@@ -63,13 +59,13 @@ class TestOnce:
 
     def test_a_trigger_that_is_called_is_the_plain_function(self) -> None:
         def service(order: str) -> str:
+            """Book an order."""
             return f"booked {order}"
 
         book = trigger("orders", history=MemoryHistory())(service)
 
         assert book("o-1") == "booked o-1"
-        assert book.__doc__ == "Book an order."
-        assert book.name == f"{__name__}.{service.__qualname__}"
+        assert (book.__doc__, book.name) == ("Book an order.", f"{__name__}.{service.__qualname__}")
         assert book.destination == "orders"
 
     def test_two_triggers_on_one_history_remember_apart(self) -> None:
@@ -144,40 +140,8 @@ class TestOnce:
 
 
 class TestWithoutHistory:
-    @pytest.mark.parametrize(
-        ("count", "status", "row"), [(1, Status.NEW, 2), (2, Status.IN_DOUBT, 3), (-1, Status.NEW, 5)]
-    )
-    def test_the_delivery_count_alone_decides(self, count: int, status: Status, row: int) -> None:
-        effects, lot = Effects(), MemoryParking()
-        book = made(effects, history=None, parking=lot)
-
-        outcome = book.handle(message(delivery_count=count))
-
-        assert (outcome.status, outcome.row, outcome.acknowledge) == (status, row, True)
-        assert outcome.executed is (status is Status.NEW)
-        assert drive(lot.count()) == (status is Status.IN_DOUBT)
-
-    @pytest.mark.parametrize("count", [2, -1])
-    @pytest.mark.parametrize("word", Resolution)
-    def test_a_resolver_has_the_last_word_on_what_is_not_a_first_delivery(
-        self, count: int, word: Resolution
-    ) -> None:
-        effects, lot = Effects(), MemoryParking()
-        book = made(effects, history=None, parking=lot, resolver=resolving(word))
-
-        outcome = book.handle(message(delivery_count=count))
-
-        assert outcome.status is Status(word)
-        assert outcome.executed is (word is Resolution.NEW)
-        assert outcome.parked is (word is Resolution.IN_DOUBT)
-
     def test_a_message_without_identity_is_no_problem(self) -> None:
         assert made(Effects(), history=None).handle(message(None, delivery_count=1)).executed
-
-    def test_the_reason_does_not_speak_of_an_entry(self) -> None:
-        outcome = made(Effects(), history=None).handle(message(delivery_count=1))
-
-        assert outcome.reason == "SUCCEEDED: delivered for the first time (row 2)"
 
     @pytest.mark.parametrize("failure", [ValueError(), TransientError()], ids=repr)
     def test_a_transacted_one_rolls_back_each_time_until_the_count_is_passed(
@@ -275,8 +239,7 @@ class TestMisuse:
         assert settings.max_body_size == 1024 * 1024
         assert settings.history_time_to_live == timedelta(days=7)
         assert settings.monitor_interval == timedelta(seconds=60)
-        assert settings.retry.max_attempts == 0
-        assert settings.transient == (ConnectionError, TimeoutError)
+        assert (settings.retry.max_attempts, settings.transient) == (0, (ConnectionError, TimeoutError))
         assert settings.lease == timedelta(seconds=30)
         assert (settings.monitor, settings.parking) == (None, None)
 
@@ -291,11 +254,6 @@ class TestMisuse:
         book = trigger("orders", history=None)(service)
 
         assert book.handle(message(body='{"id": "o-1"}', delivery_count=1)).result == Local(id="o-1")
-
-    @pytest.mark.parametrize("destination", ["", None, "x" * 201])
-    def test_a_destination_is_needed(self, destination: Any) -> None:
-        with pytest.raises(ConfigurationError, match="destination"):
-            trigger(destination, name="book", history=None)(Effects())
 
     def test_forgotten_parentheses_are_an_error(self) -> None:
         def service() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from history import Claim, EntryOutcome, Evidence, MemoryHistory, ParkedKind, State
 from history.bridge import SuspendedError, drive
-from resolvers import Resolution, Resolved
+from resolvers import Resolution
 from tests.unit.helpers.in_memory import (
     NAME,
     Clock,
@@ -27,8 +27,7 @@ from tests.unit.helpers.in_memory import (
     take_over,
     told,
 )
-from triggers import ConfigurationError, Delivery, Message, Status, TransientError
-from triggers.events import Cause
+from triggers import ConfigurationError, Delivery, Message, Status
 
 
 class TestInDoubt:
@@ -71,15 +70,6 @@ class TestInDoubt:
         )
         assert "secret" not in caplog.text
 
-    def test_it_is_parked_once_however_often_it_comes(self) -> None:
-        book = made(Effects())
-        started_by_another(book)
-
-        for delivery_count in (2, 3, 4):
-            book.handle(message(delivery_count=delivery_count))
-
-        assert len(parked_of(book)) == 1
-
     def test_in_doubt_execute_runs_it_under_a_fence_of_its_own(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -114,26 +104,6 @@ class TestInDoubt:
         assert (vars(record)["trigger"], vars(record)["uuid"]) == (NAME, "u-1")
         assert "secret" not in caplog.text
 
-    def test_the_last_delivery_that_is_allowed_is_remembered_like_any_other(self) -> None:
-        book = made(Effects(), max_delivery_count=3)
-
-        outcome = book.handle(message(delivery_count=3))
-
-        assert outcome.executed
-        assert state_of(book) is EntryOutcome.OK
-
-    def test_deliveries_up_to_the_limit_run_and_the_next_is_rejected_unasked(self) -> None:
-        effects = Effects(TransientError(), TransientError(), TransientError())
-        book = made(effects, transacted=True, max_delivery_count=3)
-
-        outcomes = [book.handle(message(delivery_count=count)) for count in (1, 2, 3, 4)]
-
-        assert [outcome.executed for outcome in outcomes] == [True, True, True, False]
-        assert [outcome.row for outcome in outcomes] == [7, 7, 7, 1]
-        assert outcomes[-1].rejected
-        assert state_of(book) is None
-        assert len(parked_of(book)) == 1
-
     def test_of_one_that_is_rejected_the_history_is_not_asked(self) -> None:
         store = Noting()
         book = made(Effects(), history=store, max_delivery_count=3)
@@ -166,8 +136,7 @@ class TestLease:
         clock.now += timedelta(hours=1) - timedelta(milliseconds=1)
         short = book.handle(message())
 
-        assert long.recover_after == 600.0
-        assert short.recover_after == 0.1
+        assert (long.recover_after, short.recover_after) == (600.0, 0.1)
 
     def test_a_copy_of_a_crashed_run_is_looked_at_when_the_lease_is_over(self) -> None:
         clock = Clock()
@@ -209,21 +178,6 @@ class TestLease:
 
 
 class TestResolver:
-    @pytest.mark.parametrize("word", Resolution)
-    def test_it_has_the_last_word_on_what_was_started_and_not_completed(self, word: Resolution) -> None:
-        effects = Effects()
-        book = made(effects, resolver=resolving(Resolved(word, "looked it up")))
-        started_by_another(book)
-
-        outcome = book.handle(message(delivery_count=2))
-
-        assert (outcome.row, outcome.status, outcome.acknowledge) == (11, Status(word), True)
-        assert outcome.executed is (word is Resolution.NEW)
-        assert outcome.parked is (word is Resolution.IN_DOUBT)
-        assert "resolver: looked it up" in outcome.reason
-        assert outcome.event is None
-        assert state_of(book) is (State.STARTED if word is Resolution.IN_DOUBT else EntryOutcome.OK)
-
     def test_it_is_told_what_is_known_of_the_earlier_run(self) -> None:
         asked: list[tuple[str, str, Message, Evidence]] = []
 
@@ -243,36 +197,6 @@ class TestResolver:
         )
         assert asked == [("u-1", NAME, message(delivery_count=4), known)]
 
-    @pytest.mark.parametrize(("policy", "row", "acknowledge"), [("suspend", 16, False), ("throw", 17, True)])
-    def test_one_that_fails_transiently_suspends_or_leaves_the_message_in_doubt(
-        self, policy: str, row: int, *, acknowledge: bool
-    ) -> None:
-        book = made(Effects(), resolver=resolving(ConnectionError("no ledger")), on_retry_failure=policy)
-        started_by_another(book)
-
-        outcome = book.handle(message())
-
-        assert (outcome.row, outcome.acknowledge, outcome.executed) == (row, acknowledge, False)
-        assert outcome.suspend is (policy == "suspend")
-        assert outcome.parked is (policy == "throw")
-        assert (outcome.event is not None) is (policy == "throw")
-        assert isinstance(outcome.error, ConnectionError)
-        assert state_of(book) is State.STARTED
-
-    @pytest.mark.parametrize("answer", [LookupError("a mistake"), None, True, "new", 1], ids=repr)
-    def test_one_that_fails_otherwise_or_answers_nonsense_leaves_it_in_doubt_with_an_event(
-        self, answer: object
-    ) -> None:
-        book = made(Effects(), resolver=resolving(answer), on_retry_failure="suspend")
-        started_by_another(book)
-
-        outcome = book.handle(message())
-
-        assert (outcome.row, outcome.status, outcome.acknowledge) == (18, Status.IN_DOUBT, True)
-        assert outcome.parked
-        assert outcome.event is not None
-        assert outcome.event.cause is Cause.RESOLVER_FAILED
-
     def test_its_death_is_the_death_of_the_process(self) -> None:
         book = made(Effects(), resolver=resolving(KeyboardInterrupt()))
         started_by_another(book)
@@ -291,9 +215,7 @@ class TestResolver:
         book = made(effects, resolver=resolver)
         started_by_another(book)
 
-        outcome = book.handle(message())
-
-        assert outcome.executed
+        assert book.handle(message()).executed
         assert effects.runs == ["u-1"]
         assert state_of(book) is EntryOutcome.OK
 

@@ -101,9 +101,7 @@ class TestForgottenMessages:
         effects = Effects()
         book = made(effects, forgotten="in_doubt", history_time_to_live=DAY)
 
-        outcome = book.handle(message(**facts))
-
-        assert outcome.row == row
+        assert book.handle(message(**facts)).row == row
         assert len(effects.runs) == (row == 7)
         assert len(parked_of(book)) == (row == 20)
         assert state_of(book) is (EntryOutcome.OK if row == 7 else None), (
@@ -168,14 +166,6 @@ class TestSuspension:
         outcomes = book.handle_batch([message("a"), message("b")])
 
         assert [one.suspension for one in outcomes] == [Suspension.FATAL, None]
-
-    def test_on_rollback_suspends_a_transacted_trigger_after_a_transient_failure(self) -> None:
-        book = made(Effects(TransientError("later")), transacted=True, on_rollback="suspend_and_recover")
-
-        outcome = book.handle(message())
-
-        assert (outcome.acknowledge, outcome.suspend) == (False, True)
-        assert state_of(book) is None
 
     def test_a_plain_trigger_has_nothing_to_roll_back(self) -> None:
         with pytest.raises(ConfigurationError, match=r"on_rollback: .*transacted=True"):

@@ -43,9 +43,7 @@ class TestEvent:
 
         again = RetrievalFailureEvent.model_validate_json(told.model_dump_json())
 
-        assert again == told
-        assert again.message == MESSAGE
-        assert again.exception_message == "bad\\udc80name"
+        assert (again, again.message, again.exception_message) == (told, MESSAGE, "bad\\udc80name")
 
     def test_an_unreadable_delivery_has_no_message_and_no_uuid(self) -> None:
         again = RetrievalFailureEvent.model_validate_json(UNREADABLE.model_dump_json())

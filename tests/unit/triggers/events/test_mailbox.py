@@ -389,8 +389,7 @@ on_retrieval_failure(synchronous=False)(later)
 tell(*"abc")
 """)
 
-        assert ended.stdout.split() == ["a", "b", "c"]
-        assert ended.stderr == ""
+        assert (ended.stdout.split(), ended.stderr) == (["a", "b", "c"], "")
 
     def test_it_ends_although_a_handler_hangs_and_names_what_was_not_told(self) -> None:
         ended = run("""
@@ -418,8 +417,7 @@ subscription.cancel()
 on_retrieval_failure(synchronous=False)(say)
 """)
 
-        assert ended.stdout.split() == ["before", "first"]
-        assert ended.stderr == ""
+        assert (ended.stdout.split(), ended.stderr) == (["before", "first"], "")
 
     def test_a_forked_child_tells_of_its_own_events_and_not_of_its_parents(self) -> None:
         ended = run("""

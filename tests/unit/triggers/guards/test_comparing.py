@@ -150,9 +150,7 @@ class TestArguments:
     def test_a_message_from_before_is_not_compared(self) -> None:
         guard = compares(MemoryHistory())
 
-        outcome = guard.handle_message(Message(uuid="order-1", body=""), lambda: None)
-
-        assert outcome.executed
+        assert guard.handle_message(Message(uuid="order-1", body=""), lambda: None).executed
 
     def test_a_parked_task_has_what_was_compared_with_it(self) -> None:
         store = MemoryHistory()

@@ -98,9 +98,7 @@ class TestInDoubt:
         drive(store_of(book).forget(book.name, "u-1"))
         started_by_another(book, lease=timedelta(minutes=1))
 
-        outcome = run_the_parked(book)
-
-        assert (outcome.row, effects.runs) == (12, [])
+        assert (run_the_parked(book).row, effects.runs) == (12, [])
         assert len(parked_of(book)) == 1
 
 
@@ -119,9 +117,7 @@ class TestRejected:
         book = made(Effects(FatalError("no sense"), FatalError("still none")))
         book.handle(message())
 
-        outcome = run_the_parked(book)
-
-        assert str(outcome.error) == "still none"
+        assert str(run_the_parked(book).error) == "still none"
         assert [one.error_message for one in parked_of(book)] == ["still none"]
         assert state_of(book) is EntryOutcome.FAILED
 

@@ -92,19 +92,8 @@ def test_durations_are_seconds_or_have_a_unit(write: Write, told: str, meant: fl
         ("[[sink]]", "[[sink", ["is not valid TOML", "line"]),
     ],
     ids=[
-        "name",
-        "from",
-        "empty",
-        "unknown-key",
-        "url",
-        "duration",
-        "failure-port",
-        "attempts",
-        "provider",
-        "two-readers",
-        "selector",
-        "subscriber",
-        "syntax",
+        *("name", "from", "empty", "unknown-key", "url", "duration", "failure-port", "attempts"),
+        *("provider", "two-readers", "selector", "subscriber", "syntax"),
     ],
 )
 def test_an_error_names_the_place_and_the_remedy(write: Write, old: str, new: str, words: list[str]) -> None:

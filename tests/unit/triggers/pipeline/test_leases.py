@@ -152,9 +152,7 @@ def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind(
         may_end.set()
         long.join()
 
-    assert len(bodies) == 1000
-    assert left == []
-    assert history.renewed == []
+    assert (len(bodies), left, history.renewed) == (1000, [], [])
 
 
 def test_a_batch_is_held_from_its_claim_to_its_end() -> None:
@@ -169,8 +167,7 @@ def test_a_batch_is_held_from_its_claim_to_its_end() -> None:
     outcomes = book.handle_batch([message(f"u-{n}") for n in (1, 2, 3)])
 
     assert [one.status for one in outcomes] == [Status.NEW] * 3
-    assert taken == []
-    assert set(history.renewed) == {"u-1", "u-2", "u-3"}
+    assert (taken, set(history.renewed)) == ([], {"u-1", "u-2", "u-3"})
 
 
 def test_a_pause_between_retries_is_a_part_of_the_run() -> None:
@@ -325,9 +322,7 @@ def test_a_run_that_was_released_and_begun_by_another_is_no_lease_lost(
 
     book = made(Effects(TransientError("busy")), history=Slow(), lease=SHORT, transacted=True)
 
-    outcome = book.handle(message())
-
-    assert (outcome.acknowledge, state_of(book)) == (False, State.STARTED)
+    assert (book.handle(message()).acknowledge, state_of(book)) == (False, State.STARTED)
     assert isinstance(store_of(book), Slow)
     assert [record.message for record in caplog.records if "is lost" in record.message] == []
 

@@ -259,8 +259,7 @@ class TestUnmatched:
         low, high = book.handle(message(type="cancel")), book.handle(message(type="cancel", priority=5))
 
         assert unmatched(low)
-        assert high.kind == "ok"
-        assert ran == ["cancel"]
+        assert (high.kind, ran) == ("ok", ["cancel"])
 
     def test_what_was_delivered_too_often_is_rejected_unasked(self) -> None:
         asked: list[Message] = []
@@ -306,9 +305,7 @@ class TestUnmatched:
         changed = made(lambda: None, history=history, filter="FALSE")
 
         [parked] = parked_of(changed)
-        outcome = drive(run_parked(changed, parked, history.parking))
-
-        assert unmatched(outcome)
+        assert unmatched(drive(run_parked(changed, parked, history.parking)))
         assert parked_of(changed) == [parked]
 
 
@@ -385,9 +382,7 @@ class TestAFilterThatFails:
         mended = made(effects, history=history, filter="TRUE")
 
         [parked] = parked_of(mended)
-        outcome = drive(run_parked(mended, parked, history.parking))
-
-        assert outcome.status is Status.NEW
+        assert drive(run_parked(mended, parked, history.parking)).status is Status.NEW
         assert effects.runs == ["u-1"]
         assert parked_of(mended) == []
 

@@ -142,8 +142,7 @@ def test_a_run_that_is_repeated_sends_the_same_reply_again() -> None:
         first, second = producer.reply(request, 1), producer.reply(request, 1)
         own = producer.reply(request, 2, uuid="part-2")
 
-    assert first.uuid == second.uuid
-    assert own.uuid == "part-2"
+    assert (first.uuid, own.uuid) == (second.uuid, "part-2")
     assert {one.correlation_id for one in arrived(provider, "answers")} == {"r-1"}
 
 

@@ -415,8 +415,7 @@ class TestASelector:
 
         assert str(selector) == "a  =  1"
         assert selector == Selector.parse("a  =  1")
-        assert selector.canonical() == "a = 1"
-        assert repr(selector) == "Selector(text='a  =  1')"
+        assert (selector.canonical(), repr(selector)) == ("a = 1", "Selector(text='a  =  1')")
 
     @pytest.mark.parametrize(
         ("text", "expected"),

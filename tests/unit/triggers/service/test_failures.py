@@ -106,9 +106,7 @@ class TestPauses:
 
     @pytest.mark.parametrize("backoff", [2, 2.0, math.inf])
     def test_they_never_grow_beyond_what_a_number_can_hold(self, backoff: float) -> None:
-        retry = Retry(max_attempts=5000, interval=SECOND, backoff=backoff)
-
-        assert retry.pause(5000) == 300.0
+        assert Retry(max_attempts=5000, interval=SECOND, backoff=backoff).pause(5000) == 300.0
         assert Retry(max_attempts=5000, interval=timedelta(0), backoff=backoff).pause(5000) == 0.0
 
     @pytest.mark.parametrize(
@@ -131,8 +129,7 @@ class TestRerun:
         trying = Trying(TransientError("1"), TransientError("2"))
 
         assert again(trying, Retry(max_attempts=3, interval=SECOND, backoff=2)) == "attempt 4"
-        assert trying.attempts == [2, 3, 4]
-        assert trying.pauses == [1.0, 2.0, 4.0]
+        assert (trying.attempts, trying.pauses) == ([2, 3, 4], [1.0, 2.0, 4.0])
 
     def test_the_last_failure_is_raised_untouched_when_the_attempts_are_used_up(self) -> None:
         last = TransientError("last")
@@ -159,8 +156,7 @@ class TestRerun:
             trying.run, retry=Retry(max_attempts=2, interval=SECOND), transient=(), sleep=trying.asleep
         )
 
-        assert result == "attempt 3"
-        assert trying.pauses == [1.0, 1.0]
+        assert (result, trying.pauses) == ("attempt 3", [1.0, 1.0])
 
 
 class TestPersist:

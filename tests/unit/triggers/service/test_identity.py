@@ -175,9 +175,7 @@ def test_what_was_delivered_too_often_is_not_asked() -> None:
 
     service, _ = made(identify, max_delivery_count=3)
 
-    outcome = service.handle(Message(body="", message_id="ID:1", delivery_count=4))
-
-    assert outcome.row == 1
+    assert service.handle(Message(body="", message_id="ID:1", delivery_count=4)).row == 1
 
 
 def test_a_larger_body_than_allowed_is_not_decoded_for_its_identity() -> None:
@@ -213,8 +211,7 @@ def test_the_resolver_the_event_and_the_parked_copy_have_the_identity() -> None:
 
     (parked,) = drive(history.parking.list(trigger="identity-events"))
     read_back = Parked.model_validate_json(parked.model_dump_json())
-    assert asked == ["e-1"]
-    assert heard == ["e-1"]
+    assert (asked, heard) == (["e-1"], ["e-1"])
     assert (parked.uuid, read_back.uuid) == ("e-1", "e-1")
     assert read_back.message is not None
     assert (read_back.message.uuid, read_back.message.sent_uuid) == ("e-1", "sent")

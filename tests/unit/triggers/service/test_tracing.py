@@ -169,8 +169,7 @@ def test_a_coroutine_runs_inside_of_its_span(traced: Traced) -> None:
 
     of_messages = {id_of(span) for span in traced.spans if span.name == "process orders"}
     below = {parent_of(span) for span in traced.spans if span.name == "booking"}
-    assert len(of_messages) == 2
-    assert below == of_messages
+    assert (len(of_messages), below) == (2, of_messages)
 
 
 def test_a_batch_has_one_span_with_counts_and_links(traced: Traced) -> None:

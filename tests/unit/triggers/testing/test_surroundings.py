@@ -112,9 +112,7 @@ def remembered_for_an_hour(order: Order) -> None:
 def test_what_changes_with_time_is_found_doubled(service: Any) -> None:
     made = trigger("orders", name="book", in_doubt="execute")(service)
 
-    report = exactly_once(made, MESSAGES, effects=BANK, reset=SENT.clear, keep=[SENT])
-
-    assert report.doubled
+    assert exactly_once(made, MESSAGES, effects=BANK, reset=SENT.clear, keep=[SENT]).doubled
 
 
 def in_a_thread(order: Order) -> None:
@@ -127,9 +125,7 @@ def in_a_pool(order: Order) -> None:
 
 @pytest.mark.parametrize("service", [in_a_thread, in_a_pool], ids=lambda s: s.__name__)
 def test_an_effect_that_nobody_waits_for_is_found_lost(service: Any) -> None:
-    report = exactly_once(trigger("orders", name="book")(service), MESSAGES, effects=BANK)
-
-    assert report.lost
+    assert exactly_once(trigger("orders", name="book")(service), MESSAGES, effects=BANK).lost
 
 
 def test_what_waits_for_another_thread_is_refused_by_name() -> None:

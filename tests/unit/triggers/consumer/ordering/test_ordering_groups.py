@@ -91,8 +91,7 @@ def test_a_message_that_was_given_back_blocks_its_group_until_it_is_done() -> No
 
 def test_messages_that_come_again_in_another_order_run_in_their_first() -> None:
     groups = groups_with("1", "2", "3")
-    put = groups.put_off(0, 0.0, DELAYS)
-    assert put == []
+    assert groups.put_off(0, 0.0, DELAYS) == []
     groups.give_back(take(groups), due=0.0)
     assert [name_of(ticket) for ticket, _ in groups.put_off(0, 0.0, DELAYS)] == ["2", "3"]
 
@@ -128,8 +127,7 @@ def test_only_what_waits_in_blocked_groups_is_put_off_the_last_first() -> None:
     put = groups.put_off(1, 0.0, DELAYS)
 
     assert [(name_of(ticket), delay) for ticket, delay in put] == [("3", 5.0), ("4", 5.0)]
-    assert groups.waiting == 3
-    assert groups.outstanding == 3
+    assert (groups.waiting, groups.outstanding) == (3, 3)
 
 
 def test_what_is_put_off_again_is_put_off_for_longer_but_not_for_ever() -> None:

@@ -64,8 +64,7 @@ class TestSettings:
 
         assert book.settings.join == "any"
         assert book.settings.join_timeout == timedelta(days=1)
-        assert book.destination == "orders"
-        assert list(book.destinations) == ["orders", "payments"]
+        assert (book.destination, list(book.destinations)) == ("orders", ["orders", "payments"])
         assert repr(book) == "<Trigger book on orders + payments>"
 
     def test_one_destination_is_a_list_of_one(self) -> None:
@@ -220,8 +219,7 @@ class TestComposing:
         outcomes = ship.handle_batch([order, payment])
 
         assert [outcome.error for outcome in outcomes] == [None, None]
-        assert dict(got[0]) == {"orders": order, "payments": payment}
-        assert got[0].activation == odd
+        assert (dict(got[0]), got[0].activation) == ({"orders": order, "payments": payment}, odd)
 
     def test_a_part_may_be_nested_as_deep_as_a_message(self) -> None:
         bench, got = Bench(), list[Joined]()
@@ -249,8 +247,7 @@ class TestComposing:
 
         assert is_joined(joined)
         assert not is_joined(ORDER)
-        assert joined.uuid == f"join:ship:a:{period.number}"
-        assert joined.timestamp == period.started_at
+        assert (joined.uuid, joined.timestamp) == (f"join:ship:a:{period.number}", period.started_at)
         assert joined.delivery_count == 1
 
     def test_what_comes_from_a_provider_is_never_taken_for_a_joined_message(self) -> None:

@@ -57,8 +57,7 @@ class TestKeeping:
         assert ship.handle(sent("p", "payments")).status is Status.DUPLICATE
         assert ship.handle(sent("o")).status is Status.DUPLICATE
 
-        assert runs.seen == [["o", "p"]]
-        assert bench.waiting == []
+        assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
 
     def test_a_part_whose_worker_died_before_it_was_kept_is_kept_by_the_next_one(self) -> None:
         bench, runs = Bench(), Runs()
@@ -68,9 +67,7 @@ class TestKeeping:
         outcome = ship.handle(sent("o"))
         ship.handle(sent("p", "payments"))
 
-        assert outcome.join == "waiting"
-        assert runs.seen == [["o", "p"]]
-        assert bench.parked == []
+        assert (outcome.join, runs.seen, bench.parked) == ("waiting", [["o", "p"]], [])
 
     def test_a_message_without_activation_is_parked_with_the_remedy(self) -> None:
         bench = Bench()
@@ -118,8 +115,7 @@ class TestKeeping:
         outcome = drive(run_parked(ship, bench.parked[0], bench.history.parking))
         ship.handle(sent("p2", "payments"))
 
-        assert outcome.join == "waiting"
-        assert bench.parked == []
+        assert (outcome.join, bench.parked) == ("waiting", [])
         assert runs.seen == [["o", "p"], ["o2", "p2"]]
 
     def test_a_part_that_another_worker_took_over_is_left_to_it(
@@ -195,8 +191,7 @@ class TestKeeping:
         ship.handle_batch([sent("o"), sent("p", "payments"), sent("b", activation="b")])
 
         assert (turned_away.acknowledge, turned_away.join, turned_away.status) == (True, None, None)
-        assert runs.seen == [["o", "p"]]
-        assert bench.waiting == []
+        assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
 
 
 class TestRunning:
@@ -238,11 +233,8 @@ class TestRunning:
         assert Joined.of(parked.message)["payments"] == sent("p", "payments")
         assert bench.waiting == []
 
-        again = drive(run_parked(ship, parked, bench.history.parking))
-
-        assert again.executed
-        assert bench.parked == []
-        assert runs.seen == [["o", "p"]] * 2
+        assert drive(run_parked(ship, parked, bench.history.parking)).executed
+        assert (bench.parked, runs.seen) == ([], [["o", "p"]] * 2)
 
     def test_retries_are_those_of_the_trigger(self) -> None:
         bench, runs = Bench(), Runs(TransientError("busy"))
@@ -265,8 +257,7 @@ class TestRunning:
         (again,) = sweep(ship)
         assert again.executed
         assert again.error is None
-        assert bench.waiting == []
-        assert runs.seen == [["o", "p"]] * 2
+        assert (bench.waiting, runs.seen) == ([], [["o", "p"]] * 2)
 
     def test_a_join_whose_worker_died_before_it_ran_is_run_when_nobody_holds_it(self) -> None:
         bench, runs = Bench(), Runs()
@@ -279,8 +270,7 @@ class TestRunning:
         (outcome,) = sweep(ship)
 
         assert outcome.executed
-        assert runs.seen == [["o", "p"]]
-        assert bench.waiting == []
+        assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
 
     def test_a_join_whose_worker_died_while_it_ran_is_in_doubt(self) -> None:
         bench, runs = Bench(), Runs(KeyboardInterrupt())
@@ -293,8 +283,7 @@ class TestRunning:
         (outcome,) = sweep(ship)
 
         assert (outcome.status, outcome.parked) == (Verdict.IN_DOUBT, True)
-        assert runs.seen == [["o", "p"]]
-        assert bench.waiting == []
+        assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
         assert [one.kind for one in bench.parked] == [ParkedKind.IN_DOUBT]
 
     def test_the_resolver_is_asked_of_joins_and_not_of_parts(self) -> None:
@@ -315,8 +304,7 @@ class TestRunning:
         (outcome,) = sweep(ship)
 
         assert outcome.executed
-        assert asked == [outcome.uuid]
-        assert runs.seen == [["o", "p"]] * 2
+        assert (asked, runs.seen) == ([outcome.uuid], [["o", "p"]] * 2)
 
     def test_a_join_whose_worker_died_after_it_had_run_is_a_duplicate(
         self, monkeypatch: pytest.MonkeyPatch
@@ -335,8 +323,7 @@ class TestRunning:
         (outcome,) = sweep(ship)
 
         assert outcome.status is Status.DUPLICATE
-        assert runs.seen == [["o", "p"]]
-        assert bench.waiting == []
+        assert (runs.seen, bench.waiting) == ([["o", "p"]], [])
 
     def test_a_join_that_kills_its_process_each_time_is_rejected_in_the_end(self) -> None:
         bench, runs = Bench(), Runs(*[KeyboardInterrupt()] * 9)
@@ -352,8 +339,7 @@ class TestRunning:
         (outcome,) = sweep(ship)
 
         assert outcome.rejected
-        assert len(runs.seen) == 2
-        assert bench.waiting == []
+        assert (len(runs.seen), bench.waiting) == (2, [])
 
     def test_what_runs_is_kept_alive_and_not_run_by_others(self) -> None:
         bench = Bench()
@@ -369,8 +355,7 @@ class TestRunning:
 
         ship.handle_batch([sent("o"), sent("p", "payments")])
 
-        assert others == []
-        assert bench.waiting == []
+        assert (others, bench.waiting) == ([], [])
 
 
 def test_a_plain_service_under_any_is_not_joined() -> None:

@@ -22,8 +22,7 @@ def test_the_first_of_an_activation_runs_and_the_others_are_discarded() -> None:
         assert (outcome.parked, outcome.event, outcome.error) == (False, None, None)
         assert "another message of its activation was first" in outcome.reason
     assert bench.state_of("o") is EntryOutcome.OK
-    assert effects.runs == ["p"]
-    assert bench.parked == []
+    assert (effects.runs, bench.parked) == (["p"], [])
 
 
 def test_other_activations_have_a_first_of_their_own() -> None:

@@ -33,8 +33,7 @@ def test_what_waits_in_vain_is_parked_with_an_event() -> None:
     assert parked.reason == ("the join of activation 'a' timed out: no message came from orders")
     assert outcome.event.cause is Cause.JOIN_TIMED_OUT
     assert (outcome.event.destination, outcome.event.destination_index) == ("payments", 1)
-    assert bench.waiting == []
-    assert runs.seen == []
+    assert (bench.waiting, runs.seen) == ([], [])
 
 
 def test_a_message_after_the_time_out_begins_anew() -> None:
@@ -47,8 +46,7 @@ def test_a_message_after_the_time_out_begins_anew() -> None:
     ship.handle(sent("o2"))
     sweep(ship)
 
-    assert late.join == "waiting"
-    assert runs.seen == [["o2", "p"]]
+    assert (late.join, runs.seen) == ("waiting", [["o2", "p"]])
     assert [one.uuid for one in bench.parked] == ["o"]
 
 
@@ -74,9 +72,7 @@ def test_what_timed_out_can_be_run_into_the_next_join() -> None:
     first = drive(run_parked(ship, bench.parked[0], bench.history.parking))
     ship.handle(sent("p", "payments"))
 
-    assert first.join == "waiting"
-    assert bench.parked == []
-    assert runs.seen == [["o", "p"]]
+    assert (first.join, bench.parked, runs.seen) == ("waiting", [], [["o", "p"]])
 
 
 def test_a_copy_of_what_timed_out_is_a_duplicate() -> None:
@@ -111,5 +107,4 @@ def test_what_cannot_be_parked_stays_and_is_tried_again(monkeypatch: pytest.Monk
     (second,) = sweep(ship)
 
     assert second.parked
-    assert bench.waiting == []
-    assert len(bench.parked) == 1
+    assert (bench.waiting, len(bench.parked)) == ([], 1)

@@ -48,8 +48,7 @@ def test_a_broker_whose_url_is_no_url_stands_in_the_query() -> None:
 
     settings = JmsSettings.from_url(url)
 
-    assert settings.broker == "failover:(tcp://a:1,tcp://b:2)?timeout=3000"
-    assert settings.user == "me"
+    assert (settings.broker, settings.user) == ("failover:(tcp://a:1,tcp://b:2)?timeout=3000", "me")
 
 
 def test_jndi_is_given_its_environment() -> None:

@@ -108,12 +108,8 @@ class TestResuming:
     @pytest.mark.parametrize(
         "text",
         [
-            "",
-            "somebody else's",
-            "doubtless2 5 1",
-            "doubtless1 x 1",
-            "doubtless1 5 1-",
-            "doubtless1 2 1-90000",
+            *("", "somebody else's", "doubtless2 5 1", "doubtless1 x 1"),
+            *("doubtless1 5 1-", "doubtless1 2 1-90000"),
         ],
     )
     def test_a_text_that_is_not_ours_means_that_nothing_beyond_is_known(self, text: str) -> None:

@@ -63,8 +63,7 @@ class TestSending:
 
         link.publisher = pub.sent(link.publisher, gone[0].header, now=NOW, settings=link.publishing)
 
-        assert link.p == (A, A, 1)
-        assert link.publisher.columns.send_count == 3
+        assert (link.p, link.publisher.columns.send_count) == ((A, A, 1), 3)
 
     def test_what_came_from_the_peer_is_not_echoed(self) -> None:
         link = Bench()
@@ -240,8 +239,7 @@ class TestAlarms:
         turn = link.hear(LinkReport(EPOCH, B, 1, asking=True))
 
         assert (turn.actions, ticked(link, timedelta(days=1)).actions) == ((), ())
-        assert link.send(D) == []
-        assert len(link.alarms) == 1
+        assert (link.send(D), len(link.alarms)) == ([], 1)
         assert replace(columns, log_send=D) == link.publisher.columns
 
     def test_one_says_what_to_do(self) -> None:

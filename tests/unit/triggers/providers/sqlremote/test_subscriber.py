@@ -104,9 +104,7 @@ class TestParts:
         assert (link.s, link.applied) == ((D, 0), [D])
 
         link.restart_subscriber()
-        verdicts = link.read(*parts, last)
-
-        assert verdicts == [Verdict.DUPLICATE] * len(parts) + [Verdict.OVERLAP]
+        assert link.read(*parts, last) == [Verdict.DUPLICATE] * len(parts) + [Verdict.OVERLAP]
         assert (link.s, link.applied) == ((end, 0), [D, end])
         assert link.subscriber.columns.receive_count == len(parts) + 1
 
@@ -117,8 +115,7 @@ class TestParts:
 
         link.poll(one[0], *other[1:])
         assert (link.s, link.applied, len(link.subscriber.cache)) == ((C, 0), [], 0)
-        assert len(link.deleted) == len(one)
-        assert link.subscriber.tally.garbled == 1
+        assert (len(link.deleted), link.subscriber.tally.garbled) == (len(one), 1)
 
         assert link.poll() == [LinkReport(EPOCH, C, 1, asking=True)]
 
@@ -133,9 +130,7 @@ class TestParts:
 
     def test_parts_that_are_merely_not_all_here_are_no_gap(self) -> None:
         link = Bench(C)
-        parts = parts_of_d(b"x" * 50)
-
-        assert link.poll(*parts[:2]) == []
+        assert link.poll(*parts_of_d(b"x" * 50)[:2]) == []
         assert link.poll() == []
         assert link.subscriber.patience is None
 
@@ -170,9 +165,7 @@ class TestParts:
 
     def test_an_impossible_last_part_is_thrown_away(self) -> None:
         link = Bench(B)
-        packet = message("(0-0000923200-0000942712-2)")
-
-        assert link.read(packet) == [Verdict.GARBLED]
+        assert link.read(message("(0-0000923200-0000942712-2)")) == [Verdict.GARBLED]
         assert (link.s, link.applied) == ((B, 0), [])
 
     def test_an_impossible_last_part_that_waited_is_thrown_away(self) -> None:
@@ -227,11 +220,8 @@ class TestGaps:
         link = Bench(receiving=SubscriberSettings(max_gap_messages=2))
         later = message("(0-0001119170-0001119171-0)")
 
-        reports = link.poll(BC, CD, later)
-
-        assert reports == [REQUEST]
-        assert link.subscriber.tally.overflow == 1
-        assert link.deleted == ["m2", "m0", "m1"]
+        assert link.poll(BC, CD, later) == [REQUEST]
+        assert (link.subscriber.tally.overflow, link.deleted) == (1, ["m2", "m0", "m1"])
 
     def test_a_batch_asks_at_once(self) -> None:
         assert Bench().poll(BC, final=True) == [REQUEST]
@@ -303,9 +293,7 @@ class TestReports:
         assert link.poll() == []
 
     def test_a_duplicate_is_confirmed_again(self) -> None:
-        link = Bench(B)
-
-        assert link.poll(AB) == [LinkReport(EPOCH, B, 0)]
+        assert Bench(B).poll(AB) == [LinkReport(EPOCH, B, 0)]
 
     def test_a_probe_is_answered_and_an_announcement_is_not(self) -> None:
         link = Bench(B)
