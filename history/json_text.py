@@ -15,6 +15,9 @@ MOST_NESTED = 200
 
 _NESTED = frozenset({dict, list})
 
+#: Every limit that :func:`sys.set_int_max_str_digits` takes allows numbers with fewer bits.
+_SAFE_BITS = 2000
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -69,7 +72,7 @@ def read_json(raw: bytes | str, *, exact: bool = False) -> JsonText:
         raise NotJsonError(f"is not JSON ({error})") from error
     # With fewer brackets it cannot be nested too deeply.
     if sent.count(b"[") + sent.count(b"{") > MOST_NESTED and isinstance(value, dict | list):
-        refuse_depth(cast("object", value))
+        refuse_unreadable(cast("object", value))
     return JsonText(sent, cast("JsonValue", value))
 
 
@@ -81,23 +84,33 @@ def without_mark(raw: bytes) -> bytes:
     return raw.removeprefix(_BYTE_ORDER_MARK)
 
 
-def refuse_depth(value: object) -> None:
+def refuse_unreadable(value: object) -> None:
     """Refuse a value that no reader could read again.
 
     Raises:
-        NotJsonError: it is nested more than :data:`MOST_NESTED` levels deep.
+        NotJsonError: it is nested more than :data:`MOST_NESTED` levels deep, or a whole number has more
+            digits than Python reads.
     """
-    level: list[Any] = [value]
-    for _ in range(MOST_NESTED + 1):
-        level = [
-            inner
-            for whole in level
-            for inner in (whole.values() if hasattr(whole, "values") else whole)
-            if type(inner) in _NESTED
-        ]
+    level: list[Any] = [[value]]
+    for _ in range(MOST_NESTED + 2):
+        parts = [part for whole in level for part in (whole.values() if hasattr(whole, "values") else whole)]
+        if any(type(part) is int and has_too_many_digits(part) for part in parts):
+            raise NotJsonError("has a whole number with too many digits; send it as text")
+        level = [part for part in parts if type(part) in _NESTED]
         if not level:
             return
     raise NotJsonError(f"is nested more than {MOST_NESTED} levels deep")
+
+
+def has_too_many_digits(number: int) -> bool:
+    """Whether Python refuses to write and to read all digits of a whole number."""
+    if number.bit_length() < _SAFE_BITS:
+        return False
+    try:
+        str(number)
+    except ValueError:
+        return True
+    return False
 
 
 def canonical_json(body: object) -> bytes:

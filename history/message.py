@@ -17,7 +17,14 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, fie
 from pydantic_core import PydanticCustomError, to_json
 
 from history.identity import LONGEST, IdentityError, canonical
-from history.json_text import JsonText, NotJsonError, canonical_json, read_json, refuse_depth
+from history.json_text import (
+    JsonText,
+    NotJsonError,
+    canonical_json,
+    has_too_many_digits,
+    read_json,
+    refuse_unreadable,
+)
 
 #: The identity of a message: its property ``uuid``, else its JMSMessageID.
 Uuid = NewType("Uuid", str)
@@ -143,14 +150,15 @@ class Message(BaseModel):
         """
         if not isinstance(data, dict):
             return data
-        fields = cast("dict[str, Any]", data)
+        fields = _with_text_as_id(cast("dict[str, Any]", data))
         properties = fields.get("properties")
         own: Mapping[str, Any] = cast("Any", properties) if isinstance(properties, Mapping) else {}
         if "" in (fields.get("uuid"), fields.get("message_id"), own.get("uuid")):
             fields, own = _without_empty(fields, own)
         own_field, message_id, in_properties = fields.get("uuid"), fields.get("message_id"), own.get("uuid")
         if own_field is None and in_properties is None:
-            return {**fields, "uuid": message_id} if message_id is not None else fields
+            # If it cannot be an identity, the field refuses it.
+            return {**fields, "uuid": message_id} if message_id and type(message_id) is str else fields
         sent = _identity(in_properties if own_field is None else own_field)
         if None not in (own_field, in_properties) and sent != _identity(in_properties):
             raise PydanticCustomError("uuid_twice", "uuid and properties['uuid'] differ; give one of them")
@@ -177,11 +185,11 @@ class Message(BaseModel):
     @field_validator("body")
     @classmethod
     def _can_be_read_again(cls, value: bytes | str | JsonValue) -> bytes | str | JsonValue:
-        if isinstance(value, dict | list):
+        if isinstance(value, dict | list | int):
             try:
-                refuse_depth(value)
+                refuse_unreadable(value)
             except NotJsonError as error:
-                raise PydanticCustomError("body_depth", "it {problem}", {"problem": str(error)}) from error
+                raise PydanticCustomError("unreadable", "it {problem}", {"problem": str(error)}) from error
         return value
 
     @field_validator("properties")
@@ -327,7 +335,7 @@ class Message(BaseModel):
 
 
 def too_long(properties: Mapping[str, object], headers: Iterable[str | None] = ()) -> str | None:
-    """Return what is wrong with the sizes of properties and headers; None if nothing is wrong.
+    """Return which property or header is too long; None if none is.
 
     :class:`Message` calls this itself. A codec calls it if it makes messages without validation.
     """
@@ -336,6 +344,8 @@ def too_long(properties: Mapping[str, object], headers: Iterable[str | None] = (
             return f"a header of {len(text)} characters ({LONGEST} at most)"
     size = 0
     for name, value in properties.items():
+        if type(value) is int and has_too_many_digits(value):
+            return f"a number with too many digits in {name!r}"
         size += len(name) + (len(value) if isinstance(value, str) else 0)
     if size <= MOST_IN_PROPERTIES:
         return None
@@ -388,6 +398,17 @@ def _without_empty(
     optional = {"uuid", "message_id"}
     rest = {name: value for name, value in fields.items() if name not in optional or value != ""}
     return rest | ({"properties": kept} if "properties" in rest else {}), kept
+
+
+def _with_text_as_id(fields: dict[str, Any]) -> dict[str, Any]:
+    """Write a message id in the form of an identity, such as bytes as hexadecimal digits."""
+    message_id = fields.get("message_id")
+    if message_id is None or type(message_id) is str:
+        return fields
+    try:
+        return {**fields, "message_id": canonical(message_id) or ""}
+    except IdentityError:
+        return fields  # the field refuses it
 
 
 def _identity(sent: Any) -> str:

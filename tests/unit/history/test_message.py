@@ -95,6 +95,42 @@ class TestIdentity:
 
         assert [error["type"] for error in refused.value.errors()] == ["identity"]
 
+    @pytest.mark.parametrize("value", [b"x", 7, UUID(int=1)])
+    def test_a_message_id_has_the_same_form_as_a_uuid(self, value: object) -> None:
+        message = made(message_id=value)
+
+        assert message.uuid == message.message_id == made(uuid=value).uuid
+        assert Message.from_headers({"JMSMessageID": value}, b"").uuid == message.uuid
+
+    @pytest.mark.parametrize("value", ["", b"", True, 7.0])
+    def test_the_error_about_a_message_id_names_only_the_message_id(self, value: object) -> None:
+        with pytest.raises(ValidationError) as refused:
+            made(message_id=value)
+
+        assert [error["loc"] for error in refused.value.errors()] == [("message_id",)]
+
+
+class TestLargeNumbers:
+    """Python neither writes nor reads a whole number of more than 4,300 digits."""
+
+    @pytest.mark.parametrize("body", [10**5000, {"a": [1, {"b": -(10**5000)}]}], ids=["alone", "in a list"])
+    def test_a_body_that_nobody_could_read_is_refused(self, body: Any) -> None:
+        with pytest.raises(ValidationError) as refused:
+            made(body=body)
+
+        assert [error["loc"][0] for error in refused.value.errors()] == ["body"]
+
+    def test_a_property_that_nobody_could_read_is_refused(self) -> None:
+        with pytest.raises(ValidationError) as refused:
+            made(properties={"total": 10**5000})
+
+        assert [error["loc"][0] for error in refused.value.errors()] == ["properties"]
+
+    def test_a_number_of_4300_digits_comes_back(self) -> None:
+        message = made(body={"a": 10**4299})
+
+        assert Message.from_json(message.to_json()) == message
+
 
 class TestDeliveryCount:
     @pytest.mark.parametrize("count", [-1, 1, 2, 100, 10**9])
