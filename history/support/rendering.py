@@ -66,6 +66,11 @@ def printable(text: str) -> str:
     )
 
 
+def in_one_line(text: str) -> str:
+    """Return a text of user code in one printable line: with a line break, it could forge log lines."""
+    return printable(" ".join(text.split()))
+
+
 def in_log(identity: str) -> str:
     """Return an identity as a log line shows it: in one line, and cut short if it is long.
 
@@ -111,8 +116,9 @@ def reason_of(error: BaseException | None) -> str:
 
 
 def told_of(error: BaseException, redact: Redaction | None = None) -> str:
-    """Return an exception in one piece: its class and its text."""
-    return f"{name_of(error)}: {text_of(error, redact)}"
+    """Return an exception in one piece: its class, and its text if it has one."""
+    text = text_of(error, redact)
+    return f"{name_of(error)}: {text}" if text else name_of(error)
 
 
 def repr_of(error: BaseException, redact: Redaction | None = None) -> str:

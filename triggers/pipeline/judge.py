@@ -14,7 +14,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError, Transact
 from history.message import Message
 from history.store import BatchOwner, HistoryStore
 from history.store.owners import owner_token
-from history.support.rendering import exception_info, told_of
+from history.support.rendering import exception_info, in_one_line, told_of
 from history.support.user_code import is_failure
 from resolvers.resolution import Asked, Resolution
 from triggers.detection.aftermath import Ending
@@ -330,7 +330,7 @@ class Judge:
         message = run.message
         try:
             answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
-            said = answer.reason and run.redacted(answer.reason)
+            said = answer.reason and in_one_line(run.redacted(answer.reason))
             if said:
                 run.note(f"{RESOLVER_SAYS}{said}")
             if answer.resolution is Resolution.NEW:  # other answers are reported with the verdict

@@ -11,7 +11,7 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store.fingerprints import NO_FENCE
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from history.support.redaction import Redaction
-from history.support.rendering import class_of, in_log, text_of, told_of, trace_of
+from history.support.rendering import class_of, in_log, in_one_line, text_of, told_of, trace_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
@@ -143,8 +143,8 @@ class Run:
         return self.finding.found is None or (self.decision is not None and self.decision.runs)
 
     def note(self, text: str) -> None:
-        """Add a text to the reason; texts from user code in it are already redacted."""
-        self.notes += (text,)
+        """Add a text to the reason, in one line; texts from user code in it are already redacted."""
+        self.notes += (in_one_line(text),)
 
     def redacted(self, text: str) -> str:
         """Return a text from user code as it may be shown."""
@@ -155,8 +155,8 @@ class Run:
         return text_of(error, self.redact)
 
     def told_of(self, error: BaseException) -> str:
-        """Return the class and the text of an exception as they may be shown."""
-        return told_of(error, self.redact)
+        """Return the class and the text of an exception as a log line may show them."""
+        return in_one_line(told_of(error, self.redact))
 
     def identify(self, read: Identify) -> None:
         """Set the identity that the trigger reads from the message, or note that it has none."""

@@ -5,7 +5,16 @@ import sqlite3
 import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from history.support.rendering import LONGEST_IDENTITY, exception_info, in_log, reason_of, text_of, trace_of
+from history.support.rendering import (
+    LONGEST_IDENTITY,
+    exception_info,
+    in_log,
+    in_one_line,
+    reason_of,
+    text_of,
+    told_of,
+    trace_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +92,17 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 )
 def test_an_identity_is_one_line_of_a_log(identity: str, shown: str) -> None:
     assert in_log(identity) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["bad\nCRITICAL forged", "bad\r\n  CRITICAL forged", "bad\x85CRITICAL\u2028forged"]
+)
+def test_a_text_of_user_code_is_one_line_of_a_log(text: str) -> None:
+    assert in_one_line(text) == "bad CRITICAL forged"
+
+
+def test_an_exception_without_a_text_is_its_class() -> None:
+    assert told_of(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
 def test_a_long_identity_is_cut_short_in_a_log() -> None:

@@ -30,8 +30,8 @@ class LineFormatter(logging.Formatter):
         return printable(" ".join([super().formatMessage(record), *fields]))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  (as above)
-        """Format a traceback; quoted text in it must not control the terminal."""
-        return "\n".join(map(printable, super().formatException(ei).splitlines()))
+        """Format a traceback, indented: text in it must not look like a line of the log."""
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).splitlines())
 
 
 class LogFormat(StrEnum):

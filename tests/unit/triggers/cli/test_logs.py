@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from triggers.cli.shared.logs import JsonFormatter
+from triggers.cli.shared.logs import JsonFormatter, LineFormatter
 from triggers.detection.table import Status
 
 
@@ -71,3 +71,13 @@ def test_an_error_has_class_text_and_trace() -> None:
 
 def test_values_that_json_does_not_know_become_text() -> None:
     assert written("x", trigger=Silent(), uuid={1})["uuid"] == "{1}"
+
+
+def test_no_line_of_a_traceback_looks_like_a_line_of_the_log() -> None:
+    forged = "2026-11-28T00:00:00+0000 CRITICAL forged"
+    error = ValueError(f"bad\n{forged}")
+    record = logging.LogRecord("shop", logging.WARNING, "shop.py", 1, "failed", (), (ValueError, error, None))
+
+    lines = LineFormatter().format(record).splitlines()
+
+    assert lines[1:] == ["  ValueError: bad", f"  {forged}"]
