@@ -173,10 +173,20 @@ def _owned(
 def _open_lot(settings: Settings, store: HistoryStore | None, shell: Shell) -> ParkingLot:
     option, file = settings.parking, settings.local_parking_file
     if isinstance(option, str):
-        opened = open_history(option) if shell.blocking else open_history(option).for_asyncio()
+        opened = _opened_for_parking(option)
+        opened = opened if shell.blocking else opened.for_asyncio()
         return ParkingLot(opened.parking, file, owned=opened)
     beside = None if store is None else store.parking
     return ParkingLot(beside if option is None else option, file)
+
+
+def _opened_for_parking(url: str) -> HistoryStore:
+    try:
+        return open_history(url)
+    except ConfigurationError as error:
+        if error.setting != "history":
+            raise
+        raise ConfigurationError("parking", error.problem, error.remedy) from error
 
 
 def _completion(

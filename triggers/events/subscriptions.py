@@ -99,14 +99,18 @@ def on_retrieval_failure(
         queue_size: how many events may wait there, from 1. While the queue is full, a publisher waits.
 
     Raises:
-        ConfigurationError: it was used without its parentheses, or ``queue_size`` is less than 1.
+        ConfigurationError: it was used without its parentheses, ``queue_size`` is less than 1, or the handler
+            cannot be called with an event.
     """
     if not isinstance(trigger, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
         raise ConfigurationError(
-            "on_retrieval_failure", "it was given a function", "write @on_retrieval_failure()"
+            "on_retrieval_failure",
+            "its first parameter is not the name of a trigger",
+            "write @on_retrieval_failure(), or @on_retrieval_failure('NAME')",
         )
 
     def subscribe(handler: Handler) -> Subscription:
+        _check_handler(handler)
         mailbox = None if synchronous else Mailbox(handler, queue_size)
         subscription = Subscription(handler, trigger, mailbox)
         with _lock:
@@ -114,6 +118,16 @@ def on_retrieval_failure(
         return subscription
 
     return subscribe
+
+
+def _check_handler(handler: Handler) -> None:
+    try:
+        inspect.signature(handler).bind("an event")
+    except TypeError:
+        problem = f"{handler!r:.60} cannot be called with one event"
+        raise ConfigurationError("on_retrieval_failure", problem, "write def handler(event)") from None
+    except ValueError:  # a callable without a known signature
+        pass
 
 
 def is_heard(trigger: str) -> bool:

@@ -17,7 +17,7 @@ from tests.unit.helpers.in_memory import (
     started_by_another,
     state_of,
 )
-from triggers import BodyInvalidError, BodyTooLargeError, Delivery, Retry, Status
+from triggers import BodyInvalidError, BodyTooLargeError, ConfigurationError, Delivery, Retry, Status
 from triggers.events import Cause
 
 
@@ -90,6 +90,15 @@ class TestFailures:
         assert (outcome.acknowledge, outcome.parked) == (False, False)
         assert outcome.recover_after == 5.0
         assert state_of(book) is State.STARTED
+
+
+def test_an_error_about_the_url_for_parked_messages_names_the_option() -> None:
+    book = made(Effects(), history=MemoryHistory(), parking="nope://h")
+
+    with pytest.raises(ConfigurationError) as refused:
+        book.handle(message())
+
+    assert refused.value.setting == "parking"
 
 
 class TestProcessDeath:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,13 @@ class TestSubscriptions:
         subscription(event())
 
         assert len(told) == 1
+
+    @pytest.mark.parametrize("handler", [5, lambda: None, lambda _event, _more: None])
+    def test_a_handler_that_cannot_take_an_event_is_refused(self, handler: Any) -> None:
+        with pytest.raises(ConfigurationError) as refused:
+            on_retrieval_failure()(handler)
+
+        assert refused.value.setting == "on_retrieval_failure"
 
     def test_forgotten_parentheses_are_an_error(self) -> None:
         def handler(event: RetrievalFailureEvent) -> None:
