@@ -88,8 +88,8 @@ class MemoryRecords:
                     del kept[oldest]
             case Delete(kind, key, last):
                 kept = self._kept[trigger, kind]
-                for one in [one for one in kept if key <= one <= (last or key)]:
-                    del kept[one]
+                for other in [other for other in kept if key <= other <= (last or key)]:
+                    del kept[other]
             case Append(log, id_):
                 lines = self._logs[trigger, log]
                 lines.setdefault(id_, (now, change))
@@ -115,7 +115,7 @@ class MemoryRecords:
         with self._lock:
             now, end = self._clock(), before or end_of(prefix)
             held = self._listed(trigger, kind, now)
-            return list(islice((one for one in held if prefix <= one.key < end), limit))
+            return list(islice((record for record in held if prefix <= record.key < end), limit))
 
     async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
         """Return all records of some kinds, under one lock."""
@@ -145,8 +145,8 @@ class MemoryRecords:
         older = ((at, line) for at, line in newest if before is None or at < before)
         if cursor is not None and not any(line.id == cursor for _, line in older):
             raise wrong_cursor()
-        wanted = ((at, one) for at, one in older if about in {None, one.about})
-        lines = [LogLine(one.line, at, one.id) for at, one in islice(wanted, limit)]
+        wanted = ((at, appended) for at, appended in older if about in {None, appended.about})
+        lines = [LogLine(appended.line, at, appended.id) for at, appended in islice(wanted, limit)]
         return LogPage(lines, lines[-1].cursor if len(lines) == limit else None)
 
     async def forget(self, trigger: str, kind: Kind | Log, age: timedelta) -> int:
@@ -160,7 +160,7 @@ class MemoryRecords:
                     del lines[id_]
                 return len(old_lines)
             kept = self._kept[trigger, kind]
-            old = [key for key, one in kept.items() if one.record.at < oldest]
+            old = [key for key, held in kept.items() if held.record.at < oldest]
             for key in old:
                 del kept[key]
             return len(old)
@@ -172,7 +172,7 @@ class MemoryRecords:
             held = [self._held(trigger, kind, key, now) for kind in kinds]
             for kind in kinds:
                 self._kept[trigger, kind].pop(key, None)
-            return any(one is not None for one in held)
+            return any(record is not None for record in held)
 
     def _held(self, trigger: str, kind: Kind, key: bytes, now: datetime) -> Record | None:
         kept = self._kept[trigger, kind].get(key)
@@ -183,5 +183,5 @@ def _is_over(kept: _Kept, now: datetime) -> bool:
     return kept.until is not None and kept.until <= now
 
 
-def _is_longer(one: datetime | None, other: datetime | None) -> bool:
-    return one is None or (other is not None and one > other)
+def _is_longer(until: datetime | None, other: datetime | None) -> bool:
+    return until is None or (other is not None and until > other)

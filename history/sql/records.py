@@ -105,14 +105,14 @@ class SqlRecords:
         held: list[Record | None] = []
         lines = all(isinstance(change, Append) for change in changes)
         # On PostgreSQL, independent changes are one statement, and all lines of a log are one.
-        one = (each or lines) and self.database.dialect is Dialect.POSTGRESQL
-        atomic = len(changes) > 1 and not one
+        in_one_statement = (each or lines) and self.database.dialect is Dialect.POSTGRESQL
+        atomic = len(changes) > 1 and not in_one_statement
         size = MOST if each else max(len(changes), 1)
         for start in range(0, len(changes), size):
             piece = changes[start : start + size]
             step = partial(apply_changes, trigger=trigger, changes=piece, each=each)
             held += await self.run("keeping records", step, atomic=atomic)
-        if expiring := sum(_expires(one) for one in changes):
+        if expiring := sum(_expires(change) for change in changes):
             await self._forget(max(PIECE, expiring))
         for log in {change.log for change in changes if isinstance(change, Append)}:
             await self._trim(trigger, log)
@@ -177,10 +177,10 @@ class SqlRecords:
         """Return some lines, the newest first; the cursor is time and id of the last one."""
         at, id_ = _LAST if before is None else milliseconds_of(before), ""
         if cursor is not None:
-            found = _CURSOR.fullmatch(cursor)
-            if found is None:
+            position = _CURSOR.fullmatch(cursor)
+            if position is None:
                 raise wrong_cursor()
-            at, id_ = int(found[1]), found[2]
+            at, id_ = int(position[1]), position[2]
         wanted: dict[str, Any] = {} if about is None else {"about": about}
         statement = LATEST if about is None else ABOUT
         rows = await self._rows(
@@ -222,9 +222,9 @@ async def apply_changes(
     appends = [change for change in changes if isinstance(change, Append)]
     for log in dict.fromkeys(change.log for change in appends):
         lines = [
-            {"id": one.id, "about": one.about, "line": in_ascii(one.line)}
-            for one in appends
-            if one.log == log
+            {"id": appended.id, "about": appended.about, "line": in_ascii(appended.line)}
+            for appended in appends
+            if appended.log == log
         ]
         for values in lines_of(connection.dialect.name, lines):
             await execute(connection, APPEND, trigger=trigger, kind=log.name, **values)
@@ -286,14 +286,14 @@ async def _put(
         "time_to_live": None if lasting is None else milliseconds(lasting),
     }
     # A record with the version 1 follows nothing, like any record that is put where none is stored.
-    later = [one for one in records if expects is Expects.FOLLOWS and one.version > 1]
-    first = [one for one in records if expects is not Expects.FOLLOWS or one.version == 1]
+    later = [record for record in records if expects is Expects.FOLLOWS and record.version > 1]
+    first = [record for record in records if expects is not Expects.FOLLOWS or record.version == 1]
     rows: list[AnyRow] = []
     for statement, some in ((PUT, first), (FOLLOW, later)):
         if some:
             rows += await fetch(connection, statement, **named, **parameters(connection.dialect.name, some))
     written = {bytes(row.key) for row in rows}
-    if refused := [one for one in later if one.key not in written]:
+    if refused := [record for record in later if record.key not in written]:
         rows += await fetch(connection, GET, **named, **parameters(connection.dialect.name, refused))
     return {bytes(row.key): _record(row) for row in rows if row.lives}
 

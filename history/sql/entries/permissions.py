@@ -39,7 +39,7 @@ _RECORDS = [records.PUT, records.FOLLOW, records.GET, records.PAGE, records.DELE
 
 _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.MESSAGES: [
-        *(one for one in statements_of(entries) if one not in _OTHERS),
+        *(statement for statement in statements_of(entries) if statement not in _OTHERS),
         *(READ_META, STEP_OVER, HISTORY.read, HISTORY.note, *HISTORY.steps),
     ],
     Capability.PARKING: list(statements_of(parking)),
@@ -63,7 +63,9 @@ async def refusals_in(database: Prepared, capabilities: Collection[Capability]) 
         await database.run("looking whether it can be written", _begin, atomic=True)
         return []
     needs: dict[str, frozenset[Need]] = {
-        one: needs_of(_STATEMENTS[one], "doubtless_") for one in Capability if one in capabilities
+        capability: needs_of(_STATEMENTS[capability], "doubtless_")
+        for capability in Capability
+        if capability in capabilities
     }
     # Without the greeting: it reads a table that may be refused to the role.
     inner = replace(database.inner, greet=None) if isinstance(database.inner, Pooled) else database.inner

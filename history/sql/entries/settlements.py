@@ -64,7 +64,9 @@ async def _write(
 
 def completion_of(trigger: str, settlements: Sequence[Settlement]) -> Ending | None:
     """Return the completion of entries at the end of their transaction, on PostgreSQL; None for a release."""
-    wishes = {digest(one.uuid): one for one in settlements if one.outcome is not None}
+    wishes = {
+        digest(settlement.uuid): settlement for settlement in settlements if settlement.outcome is not None
+    }
     if len(wishes) < len(settlements):
         return None
     return SETTLE_ALL, {"trigger": trigger, **_values(Dialect.POSTGRESQL, sorted(wishes.items()))}
@@ -185,12 +187,12 @@ async def settle_batch(
 
 def turns_of(uuids: Sequence[str]) -> Sequence[dict[bytes, int]]:
     """Part uuids, by their indexes, so that no turn has a digest twice: the second has to wait."""
-    turns: list[dict[bytes, int]] = []
+    rounds: list[dict[bytes, int]] = []
     met: dict[bytes, int] = {}
     for index, uuid in enumerate(uuids):
         key = digest(uuid)
-        turn = met[key] = met.get(key, -1) + 1
-        if turn == len(turns):
-            turns.append({})
-        turns[turn][key] = index
-    return turns
+        number = met[key] = met.get(key, -1) + 1
+        if number == len(rounds):
+            rounds.append({})
+        rounds[number][key] = index
+    return rounds

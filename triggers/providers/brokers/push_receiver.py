@@ -118,7 +118,7 @@ class Inbox:
         """Forget deliveries that go to another consumer, and return their handles."""
         with self._lock:
             pushed = list(self._pushed)
-            self._pushed = deque(one for one in pushed if not lost(one[0]))
+            self._pushed = deque(pair for pair in pushed if not lost(pair[0]))
         return [token for token, _ in pushed if lost(token)]
 
     def next_one(self) -> "Future[None]":

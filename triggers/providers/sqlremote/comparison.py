@@ -166,12 +166,12 @@ class Difference:
 
 
 @dataclass(slots=True)
-class _Sums:
+class _Checksums:
     rows: Counter[int] = field(default_factory=Counter[int])
     groups: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
 
     @classmethod
-    def of(cls, end: ComparedEnd) -> "_Sums":
+    def of(cls, end: ComparedEnd) -> "_Checksums":
         sums = cls()
         for table, key, checksum in end.rows():
             sums.rows[table] += 1
@@ -201,7 +201,7 @@ def compare(here: ComparedEnd, there: ComparedEnd) -> Sequence[Difference]:
         ConfigurationError: the ends have other tables or columns.
     """
     _refuse_others(here.tables, there.tables)
-    mine, theirs = _Sums.of(here), _Sums.of(there)
+    mine, theirs = _Checksums.of(here), _Checksums.of(there)
     wanted = {group for group in {*mine.groups, *theirs.groups} if mine.groups[group] != theirs.groups[group]}
     own, other = _keys(here, wanted), _keys(there, wanted)
     differences = [
@@ -220,7 +220,7 @@ def compare(here: ComparedEnd, there: ComparedEnd) -> Sequence[Difference]:
 
 def digests(end: ComparedEnd) -> Sequence[tuple[str, int, str]]:
     """Return the name of each table, how many rows it has, and a checksum of all of them in any order."""
-    sums = _Sums.of(end)
+    sums = _Checksums.of(end)
     totals = Counter[int]()
     for (table, _), total in sums.groups.items():
         totals[table] += total

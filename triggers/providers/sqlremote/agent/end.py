@@ -23,9 +23,9 @@ from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.chain import trailer_of
-from triggers.providers.sqlremote.protocol.inbox import Subscriber, SubscriberSettings
+from triggers.providers.sqlremote.protocol.inbox import SubscriberSettings, SubscriberState
 from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet, encode
-from triggers.providers.sqlremote.protocol.publisher import Publisher
+from triggers.providers.sqlremote.protocol.publisher import PublisherState
 from triggers.providers.sqlremote.protocol.sealing import Seal
 from triggers.providers.sqlremote.settings import LinkSettings
 
@@ -72,8 +72,8 @@ class AgentState:
     seal: Seal = field(init=False)
     publishing: pub.PublisherSettings = field(init=False)
     receiving: SubscriberSettings = field(init=False)
-    publisher: Publisher = field(init=False)
-    subscriber: Subscriber = field(init=False)
+    publisher: PublisherState = field(init=False)
+    subscriber: SubscriberState = field(init=False)
     #: The checksum of the last transaction applied.
     digest: bytes | None = None
     #: Why the link is stopped.

@@ -77,7 +77,7 @@ NOTHING_THROWN_AWAY = Tally()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
+class SubscriberState:
     """A subscriber to one publisher. Only ``columns`` survives its process.
 
     ``cache`` holds waiting messages, ``announced`` is how far the publisher says it has sent. ``patience`` is
@@ -142,6 +142,6 @@ Action = Apply | DeleteMessages | SendReport | Alarm
 class SubscriberStep(NamedTuple):
     """The new state of a subscriber, and its actions, in order. An alarm is reported once."""
 
-    state: Subscriber
+    state: SubscriberState
     actions: tuple[Action, ...] = ()
     verdict: Verdict | None = None

@@ -14,10 +14,12 @@ from datetime import datetime
 from history.store import watermark
 from history.store.watermark import ORIGIN
 from triggers.providers.sqlremote.protocol.header import Header
-from triggers.providers.sqlremote.protocol.inbox import DeleteMessages, Subscriber, SubscriberSettings
+from triggers.providers.sqlremote.protocol.inbox import DeleteMessages, SubscriberSettings, SubscriberState
 
 
-def watched(state: Subscriber, now: datetime, settings: SubscriberSettings, *, new: bool) -> Subscriber:
+def watched(
+    state: SubscriberState, now: datetime, settings: SubscriberSettings, *, new: bool
+) -> SubscriberState:
     """Look for a gap after a change; ``new`` says that a message came that was not here before."""
     if not state.gap:
         since = (now if new else state.waiting_since or now) if state.cache else None
@@ -29,14 +31,16 @@ def watched(state: Subscriber, now: datetime, settings: SubscriberSettings, *, n
     return state
 
 
-def tired(state: Subscriber) -> Subscriber:
+def tired(state: SubscriberState) -> SubscriberState:
     """Take a poll away from the patience, if it brought nothing new."""
     if state.patience is None or state.fresh:
         return state
     return replace(state, patience=max(0, state.patience - 1))
 
 
-def loses_patience(state: Subscriber, now: datetime, settings: SubscriberSettings, *, final: bool) -> bool:
+def loses_patience(
+    state: SubscriberState, now: datetime, settings: SubscriberSettings, *, final: bool
+) -> bool:
     """Whether to request what is missing."""
     too_old = state.waiting_since is not None and now - state.waiting_since >= settings.max_gap_age
     if state.patience is None:
@@ -44,7 +48,7 @@ def loses_patience(state: Subscriber, now: datetime, settings: SubscriberSetting
     return final or too_old or state.patience == 0 or len(state.cache) >= settings.max_gap_messages
 
 
-def losses(state: Subscriber) -> tuple[Subscriber, tuple[DeleteMessages, ...]]:
+def losses(state: SubscriberState) -> tuple[SubscriberState, tuple[DeleteMessages, ...]]:
     """Declare missing messages lost: request them, and discard waiting ones, which will be sent again."""
     state, deletes = dropped(state, state.cache)
     state = replace(
@@ -60,7 +64,9 @@ def losses(state: Subscriber) -> tuple[Subscriber, tuple[DeleteMessages, ...]]:
     return state, deletes
 
 
-def dropped(state: Subscriber, headers: Iterable[Header]) -> tuple[Subscriber, tuple[DeleteMessages, ...]]:
+def dropped(
+    state: SubscriberState, headers: Iterable[Header]
+) -> tuple[SubscriberState, tuple[DeleteMessages, ...]]:
     """Stop keeping some messages, here and in the inbox."""
     gone = set(headers)
     if not gone:

@@ -62,7 +62,7 @@ class Resend(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Publisher:
+class PublisherState:
     """A publisher towards one peer. Only ``columns`` survives its process.
 
     With ``greets`` it asks the peer what the peer has, until the peer has answered. Otherwise a restored
@@ -91,11 +91,11 @@ class Announce(NamedTuple):
 class PublisherStep(NamedTuple):
     """The new state of a publisher, and its actions, in order. An alarm is reported once."""
 
-    state: Publisher
+    state: PublisherState
     actions: tuple[Announce | Alarm, ...] = ()
 
 
-def opened(columns: Outgoing, settings: PublisherSettings, *, greets: bool = True) -> Publisher:
+def opened(columns: Outgoing, settings: PublisherSettings, *, greets: bool = True) -> PublisherState:
     """Begin a run with the stored columns; one that never sends need not greet.
 
     Another message size cuts the transactions differently. Then everything unconfirmed is sent again under a
@@ -104,12 +104,12 @@ def opened(columns: Outgoing, settings: PublisherSettings, *, greets: bool = Tru
     if columns.chain is None and columns.confirm_sent == ORIGIN:
         columns = replace(columns, chain=chain.first(ORIGIN))
     if columns.message_size in {None, settings.message_size}:
-        return Publisher(columns=columns, greets=greets)
+        return PublisherState(columns=columns, greets=greets)
     resized = watermark.rewind(columns, columns.resend_count + 1)
-    return Publisher(columns=replace(resized, message_size=settings.message_size), greets=greets)
+    return PublisherState(columns=replace(resized, message_size=settings.message_size), greets=greets)
 
 
-def let_send(state: Publisher, log_end: Offset) -> Publisher:
+def let_send(state: PublisherState, log_end: Offset) -> PublisherState:
     """Open the gate up to the end of the log, or, if only backed-up work may leave, up to the end of that."""
     return replace(state, columns=watermark.let_send(state.columns, log_end))
 
@@ -120,7 +120,7 @@ def eligible(log: Iterable[Transaction], peer: str) -> Iterator[Transaction]:
 
 
 def packets(
-    state: Publisher,
+    state: PublisherState,
     transactions: Iterable[Transaction],
     settings: PublisherSettings,
     report: LinkReport | None = None,
@@ -158,7 +158,9 @@ def _chained(
         yield transaction
 
 
-def sent(state: Publisher, header: Header, *, now: datetime, settings: PublisherSettings) -> Publisher:
+def sent(
+    state: PublisherState, header: Header, *, now: datetime, settings: PublisherSettings
+) -> PublisherState:
     """Note that the carrier took a message.
 
     A message that was built before a reset counts, but moves nothing: the peer discards it as stale.
@@ -176,7 +178,7 @@ def sent(state: Publisher, header: Header, *, now: datetime, settings: Publisher
 
 
 def announcement(
-    state: Publisher, *, probe: bool, report: LinkReport | None = None, tail: bytes | None = None
+    state: PublisherState, *, probe: bool, report: LinkReport | None = None, tail: bytes | None = None
 ) -> Packet:
     """Return the control message that says how far was sent; ``tail`` is the chain up to there, if known."""
     columns = state.columns
@@ -184,7 +186,7 @@ def announcement(
     return Packet(header, columns.epoch, (), report, probe, tail)
 
 
-def questioned(state: Publisher, report: LinkReport, log_end: Offset) -> Offset | None:
+def questioned(state: PublisherState, report: LinkReport, log_end: Offset) -> Offset | None:
     """Return the offset for which :func:`hear` needs the chain of the log here; None for none."""
     columns = state.columns
     is_of_this_log = columns.chain is not None and report.epoch == columns.epoch
@@ -193,7 +195,7 @@ def questioned(state: Publisher, report: LinkReport, log_end: Offset) -> Offset 
 
 
 def hear(
-    state: Publisher,
+    state: PublisherState,
     report: LinkReport,
     *,
     log_end: Offset,
@@ -226,7 +228,7 @@ def hear(
     return PublisherStep(state, (Announce(probe=False),) if report.asking else ())
 
 
-def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> PublisherStep:
+def tick(state: PublisherState, *, now: datetime, settings: PublisherSettings) -> PublisherStep:
     """Let time pass: serve a request that has waited, or probe for the end of what was sent.
 
     The original finds a lost last message only when another one follows. Here, when confirmations do not
@@ -262,8 +264,8 @@ def _alarm(columns: Outgoing, report: LinkReport, log_end: Offset, tail: bytes |
 
 
 def _confirmed(
-    state: Publisher, report: LinkReport, tail: bytes | None, now: datetime, settings: PublisherSettings
-) -> Publisher:
+    state: PublisherState, report: LinkReport, tail: bytes | None, now: datetime, settings: PublisherSettings
+) -> PublisherState:
     columns = watermark.confirm(state.columns, report.log_received, tail)
     if columns.chain is None and columns.confirm_sent == report.log_received and report.chain is not None:
         # Perhaps neither end knows how it began: then the chain begins here.
@@ -274,7 +276,7 @@ def _confirmed(
     return replace(state, columns=columns, probe_due=probe_due)
 
 
-def _requested(state: Publisher, count: int, due: datetime) -> Publisher:
+def _requested(state: PublisherState, count: int, due: datetime) -> PublisherState:
     waiting = state.resend
     if waiting is not None:
         # The first request sets the time; otherwise a peer that asks often would never be served.
@@ -282,7 +284,7 @@ def _requested(state: Publisher, count: int, due: datetime) -> Publisher:
     return replace(state, resend=Resend(count, due))
 
 
-def _honour_if_due(state: Publisher, now: datetime) -> PublisherStep:
+def _honour_if_due(state: PublisherState, now: datetime) -> PublisherStep:
     if state.resend is None or now < state.resend.due:
         return PublisherStep(state)
     columns = watermark.rewind(state.columns, state.resend.resend_count)

@@ -27,8 +27,8 @@ from triggers.providers.sqlremote.protocol.inbox import (
     DeleteMessages,
     Held,
     SendReport,
-    Subscriber,
     SubscriberSettings,
+    SubscriberState,
     SubscriberStep,
 )
 from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet
@@ -37,21 +37,21 @@ from triggers.providers.sqlremote.protocol.patience import dropped, loses_patien
 from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify, contiguous
 
 
-def opened(columns: Incoming) -> Subscriber:
+def opened(columns: Incoming) -> SubscriberState:
     """Begin a run with the stored columns.
 
     Whether a request was answered is not stored, so an open one is repeated.
     """
-    return Subscriber(columns=columns, asking=columns.rereceive_count > 0)
+    return SubscriberState(columns=columns, asking=columns.rereceive_count > 0)
 
 
-def garbled(state: Subscriber, handle: str) -> SubscriberStep:
+def garbled(state: SubscriberState, handle: str) -> SubscriberStep:
     """Discard an unreadable message: it counts as never arrived."""
     return _thrown_away(state, handle, Verdict.GARBLED)
 
 
 def receive(
-    state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
+    state: SubscriberState, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> SubscriberStep:
     """Judge one message, and keep or discard it; ``handle`` is the carrier's name for it.
 
@@ -76,7 +76,7 @@ def receive(
     return taken._replace(actions=(*purged, *taken.actions))
 
 
-def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -> SubscriberStep:
+def advance(state: SubscriberState, *, now: datetime, settings: SubscriberSettings) -> SubscriberStep:
     """Find what may be applied next: one :class:`Apply`, or a :class:`DeleteMessages` for mangled parts."""
     if state.alarm is not None:
         return SubscriberStep(state)
@@ -94,7 +94,9 @@ def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -
     return SubscriberStep(state)
 
 
-def applied(state: Subscriber, done: Apply, *, now: datetime, settings: SubscriberSettings) -> SubscriberStep:
+def applied(
+    state: SubscriberState, done: Apply, *, now: datetime, settings: SubscriberSettings
+) -> SubscriberStep:
     """Note that the database committed an :class:`Apply`; used messages may be deleted."""
     state = replace(state, columns=done.columns)
     used = [header for header, cached in state.cache.items() if not classify(cached.packet, done.after).keeps]
@@ -103,7 +105,7 @@ def applied(state: Subscriber, done: Apply, *, now: datetime, settings: Subscrib
 
 
 def polled(
-    state: Subscriber,
+    state: SubscriberState,
     *,
     now: datetime,
     settings: SubscriberSettings,
@@ -130,7 +132,7 @@ def polled(
     return SubscriberStep(reported(state, report, now=now, settings=settings), (*actions, SendReport(report)))
 
 
-def report_of(state: Subscriber, horizon: Offset | None = None) -> LinkReport:
+def report_of(state: SubscriberState, horizon: Offset | None = None) -> LinkReport:
     """Return the report about this direction now; with a ``horizon``, only about backed-up work."""
     columns = state.columns
     confirmed = columns.log_received if horizon is None else min(columns.log_received, horizon)
@@ -141,8 +143,8 @@ def report_of(state: Subscriber, horizon: Offset | None = None) -> LinkReport:
 
 
 def reported(
-    state: Subscriber, report: LinkReport, *, now: datetime, settings: SubscriberSettings
-) -> Subscriber:
+    state: SubscriberState, report: LinkReport, *, now: datetime, settings: SubscriberSettings
+) -> SubscriberState:
     """Note that a report goes out. ``columns`` must be stored before that."""
     return replace(
         state,
@@ -157,21 +159,21 @@ def next_poll(finished: datetime, settings: SubscriberSettings) -> datetime:
     return finished + settings.poll_interval
 
 
-def _thrown_away(state: Subscriber, handle: str, verdict: Verdict) -> SubscriberStep:
+def _thrown_away(state: SubscriberState, handle: str, verdict: Verdict) -> SubscriberStep:
     tally = state.tally.counting(verdict)
     # A stale message may mean that a request was lost, and a duplicate that a confirmation was lost.
     due = state.report_due or verdict in {Verdict.STALE, Verdict.DUPLICATE}
     return SubscriberStep(replace(state, tally=tally, report_due=due), (DeleteMessages((handle,)),), verdict)
 
 
-def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Action, ...]]:
+def _adopted(state: SubscriberState, resend_count: int) -> tuple[SubscriberState, tuple[Action, ...]]:
     """Adopt the publisher's count, which also answers a request, and purge messages that are stale by it."""
     state = replace(state, asking=False, columns=watermark.adopt_count(state.columns, resend_count))
     return dropped(state, [header for header in state.cache if header.resend_count < resend_count])
 
 
 def _controlled(
-    state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
+    state: SubscriberState, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> SubscriberStep:
     """Process a control message: what the publisher has sent shows whether its end is missing."""
     announced = max(state.announced, packet.header.last_offset)
@@ -182,7 +184,7 @@ def _controlled(
 
 
 def _judged(
-    state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
+    state: SubscriberState, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> SubscriberStep:
     """Process a message with work that is neither stale nor of another epoch."""
     cached = state.cache.get(packet.header)
@@ -201,7 +203,7 @@ def _judged(
     return SubscriberStep(watched(kept, now, settings, new=True), (), verdict)
 
 
-def _apply(state: Subscriber, packet: Packet, settings: SubscriberSettings) -> Apply:
+def _apply(state: SubscriberState, packet: Packet, settings: SubscriberSettings) -> Apply:
     """Apply the work of a message, except what was applied already."""
     received = state.columns.log_received
     new = [Transaction(*record) for record in packet.records if record.offset > received][: settings.group]
@@ -209,7 +211,7 @@ def _apply(state: Subscriber, packet: Packet, settings: SubscriberSettings) -> A
 
 
 def _assembled(
-    state: Subscriber, run: list[Packet], now: datetime, settings: SubscriberSettings
+    state: SubscriberState, run: list[Packet], now: datetime, settings: SubscriberSettings
 ) -> SubscriberStep:
     """Apply a transaction with all its parts here; if the parts do not fit, discard and miss them."""
     offset = run[-1].records[0].offset
@@ -224,7 +226,7 @@ def _assembled(
     return SubscriberStep(state, (_applying(state, whole[: settings.group], run[-1], others=len(run) - 1),))
 
 
-def _applying(state: Subscriber, new: list[Transaction], packet: Packet, *, others: int) -> Apply:
+def _applying(state: SubscriberState, new: list[Transaction], packet: Packet, *, others: int) -> Apply:
     """Apply transactions; if the beginning of the history is unknown, learn it from what follows next."""
     after, columns = new[-1].offset, state.columns
     messages = others + (after == packet.header.last_offset)
@@ -267,6 +269,6 @@ def differs(packet: Packet, columns: Incoming) -> bool:
     return theirs != mine if reached == received else packet.header.last_offset > received
 
 
-def _halted(state: Subscriber) -> SubscriberStep:
+def _halted(state: SubscriberState) -> SubscriberStep:
     alarm = alarms.log_differs(state.columns.log_received)
     return SubscriberStep(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)

@@ -15,13 +15,13 @@ from triggers.providers.sqlremote.protocol.inbox import (
     Apply,
     DeleteMessages,
     SendReport,
-    Subscriber,
     SubscriberSettings,
+    SubscriberState,
     SubscriberStep,
 )
 from triggers.providers.sqlremote.protocol.packet import LinkReport, Packet
 from triggers.providers.sqlremote.protocol.parts import PacketRecord, Transaction
-from triggers.providers.sqlremote.protocol.publisher import Publisher, PublisherSettings
+from triggers.providers.sqlremote.protocol.publisher import PublisherSettings, PublisherState
 from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
 #: The offsets of the seed's examples.
@@ -68,10 +68,10 @@ class Bench:
         self.now = NOW
         self.publishing = publishing or PublisherSettings()
         self.receiving = receiving or SubscriberSettings(patience=patience)
-        self.publisher = Publisher(
+        self.publisher = PublisherState(
             columns=Outgoing(epoch=EPOCH, log_send=start, log_sent=start, confirm_sent=start)
         )
-        self.subscriber = Subscriber(
+        self.subscriber = SubscriberState(
             columns=Incoming(epoch=EPOCH, log_received=start, confirm_received=start), report_due=False
         )
         data = {**CONTENTS, D: LONG_D} if long else CONTENTS

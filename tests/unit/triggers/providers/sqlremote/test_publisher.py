@@ -24,7 +24,7 @@ from tests.unit.triggers.providers.sqlremote.bench import (
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol.alarms import Alarm, AlarmKind
 from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, LinkReport
-from triggers.providers.sqlremote.protocol.publisher import Announce, Publisher, PublisherSettings
+from triggers.providers.sqlremote.protocol.publisher import Announce, PublisherSettings, PublisherState
 
 
 def ticked(link: Bench, later: timedelta = timedelta(0)) -> pub.PublisherStep:
@@ -327,4 +327,4 @@ class TestRows:
         assert watermark.adopt_count(row, 2) == row
 
     def test_a_publisher_begins_with_nothing_outstanding(self) -> None:
-        assert not Publisher(columns=Outgoing(epoch=EPOCH)).columns.outstanding
+        assert not PublisherState(columns=Outgoing(epoch=EPOCH)).columns.outstanding

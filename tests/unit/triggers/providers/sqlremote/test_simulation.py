@@ -23,7 +23,7 @@ from triggers.providers.sqlremote.protocol.header import PacketKind
 from triggers.providers.sqlremote.protocol.inbox import Apply, SubscriberSettings
 from triggers.providers.sqlremote.protocol.packet import Packet
 from triggers.providers.sqlremote.protocol.parts import Transaction
-from triggers.providers.sqlremote.protocol.publisher import Publisher, PublisherSettings
+from triggers.providers.sqlremote.protocol.publisher import PublisherSettings, PublisherState
 from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
 pytestmark = pytest.mark.slow
@@ -298,7 +298,7 @@ def confirm_whatever_was_sent(row: Outgoing, offset: Offset, _: bytes | None = N
     return replace(row, confirm_sent=max(row.log_sent, offset), log_sent=max(row.log_sent, offset))
 
 
-def tick_without_probe(state: Publisher, **_: object) -> publisher.PublisherStep:
+def tick_without_probe(state: PublisherState, **_: object) -> publisher.PublisherStep:
     return publisher.PublisherStep(state)
 
 

@@ -424,7 +424,7 @@ def test_v23_a_row_holds_offsets_of_two_logs() -> None:
     here = Bench()
     here.read(*here.send(C))
     row = Watermark(peer="y", outgoing=Outgoing(epoch=LATER_EPOCH), incoming=here.subscriber.columns)
-    state = pub.let_send(pub.Publisher(columns=row.outgoing), Offset(30))
+    state = pub.let_send(pub.PublisherState(columns=row.outgoing), Offset(30))
     own = [Transaction(Offset(10), b"ours"), Transaction(Offset(20), b"theirs", "y")]
 
     gone = list(
