@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
-from history.memory import MemoryHistory, MemoryParking
+from history.memory import MemoryHistory
 from resolvers.resolution import Resolution
 from tests.unit.helpers.in_memory import (
     NAME,
@@ -152,7 +152,7 @@ class TestWithoutHistory:
         ("count", "status", "row"), [(1, Status.NEW, 2), (2, Status.IN_DOUBT, 3), (-1, Status.NEW, 5)]
     )
     def test_the_delivery_count_alone_decides(self, count: int, status: Status, row: int) -> None:
-        effects, lot = Effects(), MemoryParking()
+        effects, lot = Effects(), MemoryHistory().parking
         book = made(effects, history=None, parking=lot)
 
         outcome = book.handle(message(delivery_count=count))
@@ -166,7 +166,7 @@ class TestWithoutHistory:
     def test_a_resolver_has_the_last_word_on_what_is_not_a_first_delivery(
         self, count: int, word: Resolution
     ) -> None:
-        effects, lot = Effects(), MemoryParking()
+        effects, lot = Effects(), MemoryHistory().parking
         book = made(effects, history=None, parking=lot, resolver=resolving(word))
 
         outcome = book.handle(message(delivery_count=count))
@@ -187,7 +187,7 @@ class TestWithoutHistory:
     def test_a_transacted_one_rolls_back_each_time_until_the_count_is_passed(
         self, failure: Exception
     ) -> None:
-        lot = MemoryParking()
+        lot = MemoryHistory().parking
         book = made(
             Effects(failure, failure), history=None, parking=lot, transacted=True, max_delivery_count=2
         )

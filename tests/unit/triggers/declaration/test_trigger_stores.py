@@ -2,14 +2,17 @@
 
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from history.beside.parking import RecordedParking
 from history.bridge import drive
 from history.entry import Claim, Entry, Settlement, State
 from history.errors import ConfigurationError
-from history.memory import MemoryHistory, MemoryParking
+from history.memory import MemoryHistory
+from history.memory.records import MemoryRecords
 from history.store.parking import Parked
 from tests.unit.helpers.in_memory import Effects, made, message, started_by_another, state_of
 from triggers.detection.table import Status
@@ -71,7 +74,11 @@ class Closing(MemoryHistory):
         self.closed += 1
 
 
-class FullLot(MemoryParking):
+class FullLot(RecordedParking):
+    def __init__(self) -> None:
+        records = MemoryRecords(lambda: datetime.now(UTC))
+        super().__init__(records, triggers=records.triggers)
+
     async def park(self, parked: Sequence[Parked]) -> None:
         raise OverflowError(f"the lot has no room for {len(parked)} more")
 
