@@ -6,6 +6,7 @@
 ``firsts``: the first message of each activation.
 ``journal``: one line for each verdict that needs an explanation, and the security log.
 ``charts``: the counts of each minute of a day. ``progress``: how far each query of Spark has come.
+``parking``: parked messages, and decisions about them.
 ``comments``: comments on parked messages, and to whom they are assigned.
 ``filters``: saved filters of parked messages.
 """

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from history.beside.control import RecordedControl
 from history.beside.fingerprints import FINGERPRINTS, RecordedFingerprints
 from history.beside.journal import RecordedJournal, RecordedSecurityLog
+from history.beside.parking import RecordedParking, Triggers
 from history.beside.progress import RecordedProgress
 from history.beside.results import RESULTS, RecordedResults
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
 from history.store.journal import Journal
+from history.store.parking import Parking
 from history.store.progress import Progress
 from history.store.records import Records
 from history.store.results import Results
@@ -24,10 +26,19 @@ class KeepsBeside:
     """A store that keeps everything in its records: its constructor calls :meth:`keep_beside`."""
 
     def keep_beside(
-        self, records: Records, cipher: Cipher | None = None, *, address: Callable[[], str]
+        self,
+        records: Records,
+        cipher: Cipher | None = None,
+        *,
+        triggers: Triggers,
+        address: Callable[[], str],
     ) -> None:
-        """Keep everything in these records, encrypted if there is a cipher; ``address`` is the server's."""
+        """Keep everything in these records, encrypted if there is a cipher.
+
+        ``triggers`` names the store's triggers, and ``address`` is the server's.
+        """
         self._records = records
+        self._parking: Parking = RecordedParking(records, cipher, triggers=triggers)
         self._control: Control = RecordedControl(records, address)
         self._results: Results = RecordedResults(records, cipher)
         self._fingerprints: Fingerprints = RecordedFingerprints(records)
@@ -39,6 +50,11 @@ class KeepsBeside:
     def records(self) -> Records:
         """The records beside the entries, in the same store."""
         return self._records
+
+    @property
+    def parking(self) -> Parking:
+        """The parking lot, in the same store."""
+        return self._parking
 
     @property
     def control(self) -> Control:

@@ -44,6 +44,7 @@ from history.contract.races import RaceContract
 from history.contract.records import RecordContract
 from history.contract.rollback import RollbackContract
 from history.contract.runs import RunContract
+from history.contract.steps import StepContract
 from history.contract.times import TimeContract
 from history.contract.upkeep import UpkeepContract
 
@@ -64,6 +65,7 @@ class HistoryContract(
     ControlContract,
     AdoptionContract,
     RecordContract,
+    StepContract,
     RaceContract,
     ForkContract,
     RollbackContract,

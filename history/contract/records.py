@@ -36,10 +36,11 @@ _ANY, _NOT_NEWER, _FOLLOWS = Expects.ANY, Expects.NOT_NEWER, Expects.FOLLOWS
 _ALONE, _LISTED = Kind("alone"), Kind("listed", listed=True)
 _OTHER = Kind("other", listed=True)
 _KEY, _OTHER_KEY = b"\x00\xff key", b"\x00\xff key 2"
-_LOG = Log("lines")
+LINES = Log("lines")
 
 
-def _records(store: HistoryStore) -> Records:
+def records_in(store: HistoryStore) -> Records:
+    """Return the records of a store; without them, the test is skipped."""
     records = records_of(store)
     if records is None:
         pytest.skip("it keeps no records")
@@ -50,32 +51,34 @@ def _text(line: LogLine) -> str:
     return line.line.decode() if isinstance(line.line, bytes) else line.line
 
 
-def _line(text: str, about: bytes = b"", log: Log = _LOG) -> Append:
+def a_line(text: str, about: bytes = b"", log: Log = LINES) -> Append:
+    """Add a line to a log."""
     return Append(log, line_id(), text, about)
 
 
-_each_kind = pytest.mark.parametrize("of", [_ALONE, _LISTED], ids=lambda kind: kind.name)
+#: Runs a test with records of both forms.
+each_kind = pytest.mark.parametrize("of", [_ALONE, _LISTED], ids=lambda kind: kind.name)
 
 
 class RecordContract:
     """Every client sees all changes of a step, and no change of a refused step."""
 
-    @_each_kind
+    @each_kind
     async def test_a_record_is_read_by_another_client(
         self, store: HistoryStore, another: HistoryStore, of: Kind
     ) -> None:
         record = Record(_KEY, b'\x00\xff{"a": 1} ', _GREAT)
 
-        assert await _records(store).apply(TRIGGER, [Put(of, record)]) == [record]
+        assert await records_in(store).apply(TRIGGER, [Put(of, record)]) == [record]
 
-        held = await _records(another).get(TRIGGER, of, [_KEY, _OTHER_KEY])
+        held = await records_in(another).get(TRIGGER, of, [_KEY, _OTHER_KEY])
         assert held == [record, None]
-        assert await _records(another).get(f"{TRIGGER}-2", of, [_KEY]) == [None]
-        assert await _records(another).get(TRIGGER, Kind("third", listed=of.listed), [_KEY]) == [None]
+        assert await records_in(another).get(f"{TRIGGER}-2", of, [_KEY]) == [None]
+        assert await records_in(another).get(TRIGGER, Kind("third", listed=of.listed), [_KEY]) == [None]
 
-    @_each_kind
+    @each_kind
     async def test_a_record_that_is_not_as_expected_stays(self, store: HistoryStore, of: Kind) -> None:
-        records = _records(store)
+        records = records_in(store)
         steps = [
             (_FOLLOWS, 2, False),  # no record is stored
             (_FOLLOWS, 1, True),
@@ -97,20 +100,20 @@ class RecordContract:
             assert await records.apply(TRIGGER, [put]) == [held], number
             assert await records.get(TRIGGER, of, [_KEY]) == [held], number
 
-    @_each_kind
+    @each_kind
     async def test_what_is_sent_twice_is_done_twice(self, store: HistoryStore, of: Kind) -> None:
-        for expects in Expects:
+        for expects in (_ANY, _NOT_NEWER, _FOLLOWS):
             changes: list[Change] = [Put(of, Record(_KEY, b"", 1), expects), Delete(of, _OTHER_KEY)]
             for _ in range(2):
-                assert is_done(changes, await _records(store).apply(TRIGGER, changes))
+                assert is_done(changes, await records_in(store).apply(TRIGGER, changes))
 
-        assert await _records(store).get(TRIGGER, of, [_KEY]) == [Record(_KEY, b"")]
+        assert await records_in(store).get(TRIGGER, of, [_KEY]) == [Record(_KEY, b"")]
 
-    @_each_kind
+    @each_kind
     async def test_of_a_step_with_one_refused_change_nothing_is_made(
         self, store: HistoryStore, another: HistoryStore, of: Kind
     ) -> None:
-        records = _records(store)
+        records = records_in(store)
         old, gone = Record(b"a", b"old", 7), Record(b"gone", b"old")
         await records.apply(TRIGGER, [Put(of, old), Put(of, gone)])
         changes: list[Change] = [
@@ -118,35 +121,35 @@ class RecordContract:
             Put(of, Record(b"free", b"new"), _FOLLOWS),
             Put(of, Record(b"a", b"new", 7), _FOLLOWS),
             Put(of, Record(b"any", b"new")),
-            _line("never"),
+            a_line("never"),
         ]
 
         answers = await records.apply(TRIGGER, changes)
 
         assert not is_done(changes, answers)
         assert answers[2] == old
-        held = await _records(another).get(TRIGGER, of, [b"a", b"gone", b"free", b"any"])
+        held = await records_in(another).get(TRIGGER, of, [b"a", b"gone", b"free", b"any"])
         assert held == [old, gone, None, None]
-        assert (await _records(another).log(TRIGGER, _LOG)).lines == []
+        assert (await records_in(another).log(TRIGGER, LINES)).lines == []
 
-    @_each_kind
+    @each_kind
     async def test_all_changes_of_a_step_are_made(
         self, store: HistoryStore, another: HistoryStore, of: Kind
     ) -> None:
-        await _records(store).apply(TRIGGER, [Put(of, Record(b"gone", b"old"))])
+        await records_in(store).apply(TRIGGER, [Put(of, Record(b"gone", b"old"))])
         new = [Record(b"%d" % number, b"new") for number in range(300)]
         puts = [Put(of, record, _FOLLOWS) for record in new]
-        changes: list[Change] = [Delete(of, b"gone"), *puts, _line("one")]
+        changes: list[Change] = [Delete(of, b"gone"), *puts, a_line("one")]
 
-        assert is_done(changes, await _records(store).apply(TRIGGER, changes))
+        assert is_done(changes, await records_in(store).apply(TRIGGER, changes))
 
-        held = await _records(another).get(TRIGGER, of, [b"gone", *(record.key for record in new)])
+        held = await records_in(another).get(TRIGGER, of, [b"gone", *(record.key for record in new)])
         assert held == [None, *new]
-        assert [_text(line) for line in (await _records(another).log(TRIGGER, _LOG)).lines] == ["one"]
+        assert [_text(line) for line in (await records_in(another).log(TRIGGER, LINES)).lines] == ["one"]
 
-    @_each_kind
+    @each_kind
     async def test_each_change_may_stand_for_itself(self, store: HistoryStore, of: Kind) -> None:
-        records = _records(store)
+        records = records_in(store)
         mine, others = Record(b"7", b"mine"), [Record(b"%d" % number, b"new") for number in range(1200)]
         await records.apply(TRIGGER, [Put(of, mine)])
 
@@ -157,12 +160,12 @@ class RecordContract:
         assert await records.apply(TRIGGER, [], each=True) == []
         assert await records.apply(TRIGGER, []) == []
 
-    @_each_kind
+    @each_kind
     @pytest.mark.parametrize("each", [False, True])
     async def test_a_step_may_read_records_that_it_does_not_change(
         self, store: HistoryStore, of: Kind, *, each: bool
     ) -> None:
-        records, mine, other = _records(store), Record(b"mine", b"x"), Record(_KEY, b"\x00\xff", _GREAT)
+        records, mine, other = records_in(store), Record(b"mine", b"x"), Record(_KEY, b"\x00\xff", _GREAT)
         await records.apply(TRIGGER, [Put(of, other)])
         changes: list[Change] = [Get(of, b"absent"), Put(of, mine), Get(of, _KEY), Get(Kind("third"), _KEY)]
 
@@ -175,26 +178,26 @@ class RecordContract:
     async def test_a_listed_record_has_the_time_when_it_was_written(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        records = _records(store)
-        before = await _records(another).now()
+        records = records_in(store)
+        before = await records_in(another).now()
         (first,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"1"))])
 
         assert first is not None
 
         async def is_later() -> bool:
-            return await _records(another).now() > first.at
+            return await records_in(another).now() > first.at
 
         await eventually(is_later)
         (second,) = await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"2"))])
         assert second is not None
 
-        (read,) = await _records(another).get(TRIGGER, _LISTED, [_KEY])
-        (listed,) = await _records(another).page(TRIGGER, _LISTED)
+        (read,) = await records_in(another).get(TRIGGER, _LISTED, [_KEY])
+        (listed,) = await records_in(another).page(TRIGGER, _LISTED)
         (looked,) = await records.apply(TRIGGER, [Get(_LISTED, _KEY)])
         assert before <= first.at < second.at <= await records.now()
         assert [one.at for one in (read, listed, looked) if one is not None] == [second.at] * 3
 
-    @_each_kind
+    @each_kind
     async def test_of_clients_that_put_at_once_one_is_first(
         self, store: HistoryStore, another: HistoryStore, *, blocking: bool, of: Kind
     ) -> None:
@@ -202,18 +205,18 @@ class RecordContract:
 
         answers = await together(
             [
-                _records(client).apply(TRIGGER, [Put(of, record, _FOLLOWS)])
+                records_in(client).apply(TRIGGER, [Put(of, record, _FOLLOWS)])
                 for record, client in zip(mine, [store, another] * 4, strict=True)
             ],
             blocking=blocking,
         )
 
-        (held,) = await _records(store).get(TRIGGER, of, [_KEY])
+        (held,) = await records_in(store).get(TRIGGER, of, [_KEY])
         assert held in mine
         assert answers == [[held]] * 8
 
     async def test_a_record_goes_when_its_time_to_live_is_over(self, store: HistoryStore) -> None:
-        records, other = _records(store), Record(_KEY, b"other")
+        records, other = records_in(store), Record(_KEY, b"other")
         await records.apply(TRIGGER, [Put(_ALONE, Record(_KEY, b"first", 5), time_to_live=SHORT)])
 
         async def another_is_first() -> bool:
@@ -223,7 +226,7 @@ class RecordContract:
         assert await records.get(TRIGGER, _ALONE, [_KEY]) == [other]
 
     async def test_a_repeat_prolongs_a_life_and_never_shortens_it(self, store: HistoryStore) -> None:
-        records = _records(store)
+        records = records_in(store)
         names = (b"prolonged", b"kept", b"endless", b"ended")
         lives = dict(zip(names, [(SHORT * 2, _DAY), (_DAY, SHORT), (None, SHORT), (SHORT * 2,)], strict=True))
         for turn in range(2):
@@ -241,7 +244,7 @@ class RecordContract:
         ]
 
     async def test_listed_records_are_read_in_pages_the_greatest_key_first(self, store: HistoryStore) -> None:
-        records = _records(store)
+        records = records_in(store)
         kept = [Record(prefix + b"%03d" % number, b"x") for prefix in (b"a", b"b\xff") for number in range(5)]
         await records.apply(TRIGGER, [Put(_LISTED, record) for record in kept])
 
@@ -259,21 +262,21 @@ class RecordContract:
     ) -> None:
         kept = [Record(b"%d\xff" % number, b"x") for number in range(5)]
         others = [Record(_KEY, b"\x00y", _GREAT)]
-        await _records(store).apply(TRIGGER, [Put(_LISTED, record) for record in kept])
-        await _records(store).apply(TRIGGER, [Put(_OTHER, record) for record in others])
+        await records_in(store).apply(TRIGGER, [Put(_LISTED, record) for record in kept])
+        await records_in(store).apply(TRIGGER, [Put(_OTHER, record) for record in others])
 
-        seen = await _records(another).view(TRIGGER, [_OTHER, Kind("none", listed=True), _LISTED])
-        empty = await _records(another).view(f"{TRIGGER}-2", [_LISTED, _OTHER])
+        seen = await records_in(another).view(TRIGGER, [_OTHER, Kind("none", listed=True), _LISTED])
+        empty = await records_in(another).view(f"{TRIGGER}-2", [_LISTED, _OTHER])
 
         assert seen.records == [others, [], kept[::-1]]
         assert [record.at for record in seen.records[2]] == [
-            record.at for record in await _records(store).page(TRIGGER, _LISTED)
+            record.at for record in await records_in(store).page(TRIGGER, _LISTED)
         ]
         assert empty.records == [[], []]
-        assert seen.at <= empty.at <= await _records(store).now()
+        assert seen.at <= empty.at <= await records_in(store).now()
 
     async def test_listed_records_are_deleted_from_key_to_key(self, store: HistoryStore) -> None:
-        records, kept = _records(store), [Record(b"%d" % number, b"x") for number in range(6)]
+        records, kept = records_in(store), [Record(b"%d" % number, b"x") for number in range(6)]
         await records.apply(TRIGGER, [Put(_LISTED, record) for record in kept])
 
         await records.apply(TRIGGER, [Delete(_LISTED, b"1", b"3"), Delete(_LISTED, b"5")])
@@ -281,8 +284,8 @@ class RecordContract:
         assert [record.key for record in await records.page(TRIGGER, _LISTED)] == [b"4", b"0"]
 
     async def test_what_has_not_changed_for_long_is_forgotten(self, store: HistoryStore) -> None:
-        records, log = _records(store), Log("old")
-        await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"x")), _line("x", log=log)])
+        records, log = records_in(store), Log("old")
+        await records.apply(TRIGGER, [Put(_LISTED, Record(_KEY, b"x")), a_line("x", log=log)])
 
         for kind in (_LISTED, log):
             assert await records.forget(TRIGGER, kind, _DAY) == 0
@@ -297,28 +300,28 @@ class RecordContract:
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
         for number in range(4):
-            lines = [_line(f"{number}a", b"even"[number % 2 :]), _line(f"{number}b")]
-            await _records(store).apply(TRIGGER, lines)
-        records = _records(another)
+            lines = [a_line(f"{number}a", b"even"[number % 2 :]), a_line(f"{number}b")]
+            await records_in(store).apply(TRIGGER, lines)
+        records = records_in(another)
 
-        first = await records.log(TRIGGER, _LOG, limit=5)
-        second = await records.log(TRIGGER, _LOG, cursor=first.cursor, limit=5)
-        about = await records.log(TRIGGER, _LOG, about=b"even", limit=5)
+        first = await records.log(TRIGGER, LINES, limit=5)
+        second = await records.log(TRIGGER, LINES, cursor=first.cursor, limit=5)
+        about = await records.log(TRIGGER, LINES, about=b"even", limit=5)
 
         assert [_text(line) for page in (first, second) for line in page.lines] == [
             f"{number}{letter}" for number in (3, 2, 1, 0) for letter in "ba"
         ]
         assert (second.cursor, about.cursor) == (None, None)
         assert [_text(line) for line in about.lines] == ["2a", "0a"]
-        assert (await records.log(TRIGGER, _LOG, before=datetime.now(UTC) - _DAY)).lines == []
-        assert (await records.log(NO_TRIGGER, _LOG)).lines == []
+        assert (await records.log(TRIGGER, LINES, before=datetime.now(UTC) - _DAY)).lines == []
+        assert (await records.log(NO_TRIGGER, LINES)).lines == []
         with pytest.raises(ConfigurationError, match="cursor"):
-            await records.log(TRIGGER, _LOG, cursor="x")
+            await records.log(TRIGGER, LINES, cursor="x")
 
     async def test_what_is_forgotten_takes_its_records_along(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        records = _records(store)
+        records = records_in(store)
         for kind in OF_ENTRIES:
             for uuid in (f"both {kind.name}", f"alone {kind.name}", f"other {kind.name}"):
                 await records.apply(TRIGGER, [Put(kind, Record(digest(uuid), b"x"), time_to_live=_DAY)])

@@ -1,7 +1,7 @@
 """The document history in the memory of one process, for tests and first steps.
 
-``history.py`` is the store, and ``records.py`` keeps what :mod:`history.beside` keeps. ``joining.py`` and
-``parking.py`` are its other protocols. The transitions are the pure functions of :mod:`history.entry`.
+``history.py`` is the store, and ``records.py`` keeps what :mod:`history.beside` keeps. ``joining.py`` is its
+other protocol. The transitions are the pure functions of :mod:`history.entry`.
 """
 
 from typing import TYPE_CHECKING
@@ -10,8 +10,7 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.memory.history import MemoryHistory
-    from history.memory.parking import MemoryParking
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(__name__)
 
-__all__ = ["MemoryHistory", "MemoryParking"]
+__all__ = ["MemoryHistory"]

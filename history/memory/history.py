@@ -28,7 +28,6 @@ from history.entry import (
     take_over,
 )
 from history.memory.joining import MemoryJoining
-from history.memory.parking import MemoryParking
 from history.memory.records import MemoryRecords
 from history.store import (
     WHOLE,
@@ -43,7 +42,6 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.joining import Joining
-from history.store.parking import Parking
 from history.store.progress import BatchRecord
 from history.store.records import is_done
 
@@ -107,12 +105,11 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
 
     def __init__(self, *, clock: Callable[[], datetime] = _utc_now) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._fence = 0
         self._namespaces: dict[str, _Namespace] = {}
-        self._parking = MemoryParking(self._settle_one, clock)
-        self._memory = MemoryRecords(clock)
-        self.keep_beside(self._memory, address=lambda: f"memory:{id(self)}")
+        self._memory = MemoryRecords(clock, self._lock, self._settle_one)
+        self.keep_beside(self._memory, triggers=self.triggers, address=lambda: f"memory:{id(self)}")
         self._joining = MemoryJoining(
             self._memory,
             lock=self._lock,
@@ -121,11 +118,6 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
             read=lambda trigger, uuid: self._namespace(trigger).read(digest(uuid), self._clock()),
             write=lambda trigger, uuid, entry: self._namespace(trigger).write(digest(uuid), entry),
         )
-
-    @property
-    def parking(self) -> Parking:
-        """The parking lot in the same memory."""
-        return self._parking
 
     @property
     def joining(self) -> Joining:
@@ -253,7 +245,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
         """Complete or release claims that still have their fence."""
         return [self._settle_one(trigger, settlement) for settlement in settlements]
 
-    def _settle_one(self, trigger: str, settlement: Settlement) -> bool:
+    def _settle_one(self, trigger: str, settlement: Settlement, write: bool = True) -> bool:  # noqa: FBT001, FBT002
         with self._lock:
             space, now, key = self._namespace(trigger), self._clock(), digest(settlement.uuid)
             entry, settled = settle(
@@ -263,7 +255,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
                 now=now,
                 owner=settlement.owner,
             )
-            if settled:
+            if settled and write:
                 space.write(key, entry)
             return settled
 
@@ -393,7 +385,7 @@ class MemoryHistory(SingleVerbs, KeepsBeside):
     async def triggers(self) -> Sequence[str]:
         """Name the triggers seen so far."""
         with self._lock:
-            return sorted({*self._namespaces, *self._parking.decided_triggers()})
+            return sorted({*self._namespaces, *await self._memory.triggers()})
 
     async def close(self) -> None:
         """Do nothing: the entries stay until the process ends."""

@@ -62,7 +62,7 @@ class MemoryJoining(RecordedFirsts):
         self,
         records: Records,
         *,
-        lock: threading.Lock,
+        lock: "threading.RLock",
         clock: Callable[[], datetime],
         next_number: Callable[[], int],
         read: Read,

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from history.entry import Settlement
 from history.store.records import (
+    NO_TRIGGER,
     Append,
     Change,
     Delete,
@@ -19,11 +21,20 @@ from history.store.records import (
     LogPage,
     Put,
     Record,
+    Settle,
     View,
     end_of,
     is_done,
+    is_refused,
     wrong_cursor,
 )
+
+#: Whether an entry of a trigger can be settled; with ``True``, settle it.
+SettleEntry = Callable[[str, Settlement, bool], bool]
+
+
+def _no_entries(_: str, __: Settlement, ___: bool) -> bool:  # noqa: FBT001
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +44,20 @@ class _Kept:
 
 
 class MemoryRecords:
-    """Records and logs that end with their process; threads may share them."""
+    """Records and logs that end with their process; threads may share them.
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
+    ``lock`` and ``settle`` are those of the history beside them; separate records have no entries.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], datetime],
+        lock: "threading.RLock | None" = None,
+        settle: SettleEntry = _no_entries,
+    ) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = lock or threading.RLock()
+        self._settle = settle
         self._kept: defaultdict[tuple[str, Kind], dict[bytes, _Kept]] = defaultdict(dict)
         self._logs: defaultdict[tuple[str, Log], dict[str, tuple[datetime, Append]]] = defaultdict(dict)
 
@@ -56,18 +76,23 @@ class MemoryRecords:
             answers = [self._outlook(trigger, change, now) for change in changes]
             if each or is_done(changes, answers):
                 for change, answer in zip(changes, answers, strict=True):
-                    if not isinstance(change, Put) or change.record == answer:
-                        self._change(trigger, change, now)
+                    if not is_refused(change, answer):
+                        self._change(trigger, change, answer, now)
             return answers
 
     def _outlook(self, trigger: str, change: Change, now: datetime) -> Record | None:
         """Return the record that a change will leave: the new record, unless the change is refused."""
         if isinstance(change, Get):
             return self._held(trigger, change.kind, change.key, now)
+        if isinstance(change, Settle):
+            may = self._settle(trigger, change.settlement, False)  # noqa: FBT003
+            return Record(b"", b"") if may else None
         if not isinstance(change, Put):
             return None
         held, new = self._held(trigger, change.kind, change.record.key, now), replace(change.record, at=now)
         version = 0 if held is None else held.version
+        if change.expects is Expects.COUNTED:
+            return replace(new, version=version + 1)
         refused = {
             Expects.ANY: False,
             Expects.NOT_NEWER: version > new.version,
@@ -75,9 +100,10 @@ class MemoryRecords:
         }[change.expects]
         return held if refused else new
 
-    def _change(self, trigger: str, change: Change, now: datetime) -> None:
+    def _change(self, trigger: str, change: Change, answer: Record | None, now: datetime) -> None:
         match change:
             case Put(kind, record, _, time_to_live):
+                record = answer or record
                 until = None if time_to_live is None else now + time_to_live
                 kept = self._kept[trigger, kind]
                 before = kept.pop(record.key, None)  # so that the oldest come first
@@ -95,6 +121,8 @@ class MemoryRecords:
                 lines.setdefault(id_, (now, change))
                 while log.most is not None and len(lines) > log.most:
                     del lines[next(iter(lines))]
+            case Settle(settlement):
+                self._settle(trigger, settlement, True)  # noqa: FBT003
             case Get():
                 pass
 
@@ -128,6 +156,10 @@ class MemoryRecords:
         keys = sorted(self._kept[trigger, kind], reverse=True)
         held = (self._held(trigger, kind, key, now) for key in keys)
         return (record for record in held if record is not None)
+
+    async def count(self, trigger: str, kind: Kind) -> int:
+        """Count the records of a kind."""
+        return len(await self.page(trigger, kind, limit=len(self._kept[trigger, kind])))
 
     async def log(
         self,
@@ -173,6 +205,13 @@ class MemoryRecords:
             for kind in kinds:
                 self._kept[trigger, kind].pop(key, None)
             return any(record is not None for record in held)
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers with lasting records, or with a log that keeps all lines."""
+        with self._lock:
+            lasting = {name for (name, kind), kept in self._kept.items() if kind.lasting and kept}
+            kept = {name for (name, log), lines in self._logs.items() if log.most is None and lines}
+            return sorted((lasting | kept) - {NO_TRIGGER})
 
     def _held(self, trigger: str, kind: Kind, key: bytes, now: datetime) -> Record | None:
         kept = self._kept[trigger, kind].get(key)

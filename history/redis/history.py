@@ -36,7 +36,6 @@ from history.redis.connection.client import TRIGGERS_KEY, RedisClient
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
 from history.redis.joining import RedisJoining
-from history.redis.parking import RedisParking
 from history.redis.records import RedisRecords, words_of
 from history.redis.replies import (
     BATCH_CLAIMS,
@@ -68,7 +67,6 @@ from history.store import (
 )
 from history.store.inspection import Capability, Refusal
 from history.store.joining import Joining
-from history.store.parking import Parking
 from history.store.progress import BatchRecord
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 from history.support.encryption import SETTING, Cipher, cipher_of
@@ -127,9 +125,9 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         own = isinstance(client, RedisClient)
         self._cipher = cipher_of(encrypt)
         self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
-        self._parking = RedisParking(self._redis, self._cipher)
         self._joining = RedisJoining(self._redis, self._cipher)
-        self.keep_beside(RedisRecords(self._redis), self._cipher, address=self._redis.address)
+        records = RedisRecords(self._redis)
+        self.keep_beside(records, self._cipher, triggers=self.triggers, address=self._redis.address)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -141,11 +139,6 @@ class RedisHistory(SingleVerbs, KeepsBeside):
         """Open ``redis://``, ``rediss://`` or ``unix://``; it does not connect before the first use."""
         rest, encrypt = split_option(url, SETTING)
         return cls(RedisClient.from_url(rest, options=(SETTING,)), encrypt=encrypt)
-
-    @property
-    def parking(self) -> Parking:
-        """The parking lot in the same Redis."""
-        return self._parking
 
     @property
     def joining(self) -> Joining:

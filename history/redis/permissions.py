@@ -7,6 +7,7 @@ from history.beside.comments import ASSIGNED, COMMENTS
 from history.beside.control import REPORTS
 from history.beside.filters import FILTERS
 from history.beside.journal import SECURITY
+from history.beside.parking import DECISIONS, LABELS, MESSAGES, UUIDS
 from history.redis.assembly import DEFAULT_PACKAGE, script_names
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.connection.permissions import Use, commands_of, refusals_of
@@ -16,7 +17,7 @@ from history.store.records import NO_TRIGGER
 
 #: Scripts, by the beginnings of their names; all other scripts are for messages.
 _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
-    Capability.PARKING: ("parking/",),
+    Capability.PARKING: ("records/apply", "records/settle"),
     Capability.CONTROL: ("records/apply", "records/view"),
     Capability.UPKEEP: ("entries/purge",),
     Capability.JOINING: ("joining/", "records/apply"),
@@ -29,7 +30,8 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
         "entries/claim_batch",
         "entries/renew_batch",
         "entries/settle_batches",
-        "records/",
+        "records/apply",
+        "records/forget",
     ),
     Capability.LOOKING: ("entries/forget", "entries/scan", "entries/stats"),
 }
@@ -38,8 +40,8 @@ _SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
 _COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     Capability.MESSAGES: ("HGET", "SADD"),
     Capability.PARKING: (
-        *("HLEN", "HMGET", "HSET", "SADD", "SSCAN", "XREVRANGE"),
-        *("ZCARD", "ZRANGE", "ZRANGEBYLEX", "ZSCAN", "ZSCORE"),
+        *("HLEN", "HMGET", "MGET", "SADD", "SSCAN"),
+        *("XADD", "XREVRANGE", "ZREVRANGEBYLEX"),
     ),
     Capability.JOURNAL: ("XADD", "XREVRANGE"),
     Capability.SECURITY: ("XADD", "XREVRANGE", "XTRIM"),
@@ -62,12 +64,9 @@ _WAITING = frozenset(Capability) - {
 #: A trigger's keys, without its prefix.
 _KEYS: Mapping[Capability, tuple[str, ...]] = {
     Capability.PARKING: (
-        "parked",
-        "parked:order",
-        "parked:copies",
-        "parked:labels",
-        "parked:uuids",
-        "decisions",
+        f"{MESSAGES.name}:{'0' * 48}",
+        *(f"{kind.name}{part}" for kind in (LABELS, UUIDS) for part in ("", ":keys", ":times")),
+        DECISIONS.name,
     ),
     Capability.JOURNAL: ("journal",),
     Capability.RESULTS: (f"result:{'0' * 32}",),

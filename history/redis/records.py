@@ -8,8 +8,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, assert_never
 
-from history.redis.connection.client import PAGE, RedisClient, keys_of
-from history.redis.replies import pieces
+from history.entry import digest
+from history.redis.connection.client import PAGE, TRIGGERS_KEY, RedisClient, keys_of
+from history.redis.replies import asked_of, pieces
 from history.redis.scripts import ScriptsOfTriggers
 from history.store.records import (
     Append,
@@ -23,6 +24,7 @@ from history.store.records import (
     LogPage,
     Put,
     Record,
+    Settle,
     View,
     end_of,
     wrong_cursor,
@@ -37,6 +39,9 @@ _ENTRY = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 
 #: The beginning of a record: its version, and for a listed kind the time when it was written.
 _TEXT = re.compile(rb"([0-9]{1,19})(?:\.([0-9]{1,14}))? ")
+
+#: Whether a step is refused without a record, for the scripts.
+_REQUIRED = {True: b"required", False: b""}
 
 #: No version is greater.
 _GREATEST = b"%d" % (2**63)
@@ -61,11 +66,30 @@ class RedisRecords:
         if len(lines) == len(changes):
             await self._append(trigger, lines)
             return [None] * len(lines)
+        if any(isinstance(change, Put) and change.kind.lasting for change in changes):
+            await self._redis.call(
+                "naming the trigger", partial(self._redis.client.sadd, TRIGGERS_KEY, trigger)
+            )
+        if any(isinstance(change, Settle) for change in changes):
+            return await self._settle(trigger, changes)
         held: list[Record | None] = []
         for piece in pieces(changes) if each else [changes]:
             reply = await self._scripts[trigger].run("records/apply", words_of(piece, each=each))
             held += map(_answer, piece, reply)
         return held
+
+    async def _settle(self, trigger: str, changes: Sequence[Change]) -> Sequence[Record | None]:
+        settlements = [change.settlement for change in changes if isinstance(change, Settle)]
+        asked = [word for one in settlements for word in (asked_of(one), digest(one.uuid))]
+        words = [b"%d" % len(settlements), *asked, *words_of(changes)]
+        reply: Sequence[int | bytes] = await self._scripts[trigger].run("records/settle", words)
+        settled, others = iter(reply[: len(settlements)]), iter(reply[len(settlements) :])
+        return [
+            (Record(b"", b"") if next(settled) else None)
+            if isinstance(change, Settle)
+            else _answer(change, next(others))
+            for change in changes
+        ]
 
     async def _append(self, trigger: str, lines: Sequence[Append]) -> None:
         def add() -> Any:
@@ -109,6 +133,11 @@ class RedisRecords:
         names = [kind.name.encode() for kind in kinds]
         now, *found = await self._scripts[trigger].run("records/view", names)
         return View(instant(now), [_newest_first(pairs) for pairs in found])
+
+    async def count(self, trigger: str, kind: Kind) -> int:
+        """Count the records of a kind, with one command."""
+        count = partial(self._redis.client.hlen, *keys_of(trigger, kind.name))
+        return int(await self._redis.call(f"counting records ({kind.name})", count))
 
     async def log(
         self,
@@ -158,20 +187,21 @@ class RedisRecords:
 
 
 def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
-    """Return changes as ``lua/shared/records.lua`` takes them."""
+    """Return changes as ``lua/shared/records.lua`` takes them, without settlements."""
     words = [b"each" if each else b"all"]
     for change in changes:
         match change:
             case Put(kind, record, expects, time_to_live):
-                version = b"%d" % record.version
+                version = b"next" if expects is Expects.COUNTED else b"%d" % record.version
                 least, most = {
                     Expects.ANY: (b"0", _GREATEST),
+                    Expects.COUNTED: (b"0", _GREATEST),
                     Expects.NOT_NEWER: (b"0", version),
                     Expects.FOLLOWS: (b"%d" % (record.version - 1),) * 2,
                 }[expects]
                 lasts = b"" if time_to_live is None else b"%d" % milliseconds(time_to_live)
                 place = (
-                    [b"list", kind.name.encode(), record.key]
+                    [b"last" if kind.lasting else b"list", kind.name.encode(), record.key]
                     if kind.listed
                     else [b"put", _place(kind, record.key).encode(), b""]
                 )
@@ -180,10 +210,12 @@ def words_of(changes: Sequence[Change], *, each: bool = False) -> list[bytes]:
                 words += _filled(b"unlist", kind.name.encode(), key, last or key)
             case Delete(kind, key):
                 words += _filled(b"drop", _place(kind, key).encode())
-            case Get(kind, key) if kind.listed:
-                words += _filled(b"look", kind.name.encode(), key)
-            case Get(kind, key):
-                words += _filled(b"get", _place(kind, key).encode())
+            case Get(kind, key, required) if kind.listed:
+                words += _filled(b"look", kind.name.encode(), key, _REQUIRED[required])
+            case Get(kind, key, required):
+                words += _filled(b"get", _place(kind, key).encode(), b"", _REQUIRED[required])
+            case Settle():
+                pass
             case Append(log, _, line, about):
                 most = b"" if log.most is None else b"%d" % log.most
                 words += _filled(b"add", log.name.encode(), about, line.encode(), most)

@@ -40,8 +40,8 @@ WAITED_FOR = GRANTING | {
     "entries/settle_any",
     "entries/settle_batches",
     "joining/finish",
-    "parking/decide",
     "records/apply",
+    "records/settle",
 }
 
 #: How a script says that a key is gone; see ``lua/shared/head.lua``.

@@ -12,6 +12,7 @@ from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.beside.kept import OF_ENTRIES, KeepsBeside
+from history.beside.parking import DECISIONS, LABELS, RecordedParking
 from history.beside.progress import changes_of
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
@@ -43,6 +44,7 @@ from history.sql.database.paths import address_of
 from history.sql.database.probe import circuit_for
 from history.sql.database.riders import Ending, carry
 from history.sql.database.serving import guard
+from history.sql.entries.batches import settle_batches
 from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.entries.counting import count, estimate, piece_end
 from history.sql.entries.fences import Granted, restore_anchor
@@ -52,17 +54,16 @@ from history.sql.entries.settlements import (
     completion_of,
     renew_batch,
     renew_entries,
-    settle_batches,
     settle_entries,
     turns_of,
 )
 from history.sql.joining import SqlJoining
-from history.sql.parking import SqlParking, known_triggers
-from history.sql.records import SqlRecords, delete
+from history.sql.records import SqlRecords, delete, triggers_with
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
     FORGET,
     SCAN,
+    TRIGGERS,
 )
 from history.sql.tables.history import Prepared
 from history.sql.tables.migrating import migrate, warnings_about_age
@@ -137,10 +138,10 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         greeting = HISTORY.greet if engine.dialect.name == Dialect.POSTGRESQL else None
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
-        self._parking = SqlParking(self._database, self._cipher)
         self._joining = SqlJoining(self._database, self._cipher)
         address = partial(address_of, engine.url)
-        self.keep_beside(SqlRecords(self._database), self._cipher, address=address)
+        records = SqlRecords(self._database)
+        self.keep_beside(records, self._cipher, triggers=self.triggers, address=address)
 
     @classmethod
     def from_url(cls, url: str | URL, *, encrypt: str | Cipher | None = None) -> Self:
@@ -218,8 +219,9 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     def parking(self) -> Parking:
         """The parking lot in the same database."""
         # A view inside a caller's transaction has another database.
-        parking = self._parking
-        return parking if parking.database is self._database else SqlParking(self._database, self._cipher)
+        if isinstance(self._records, SqlRecords) and self._records.database is self._database:
+            return self._parking
+        return RecordedParking(SqlRecords(self._database), self._cipher, triggers=self.triggers)
 
     @property
     def joining(self) -> Joining:
@@ -448,8 +450,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
 
     async def triggers(self) -> Sequence[str]:
         """Name the triggers with entries or decisions."""
-        look = partial(known_triggers, decides=self._parking.is_ready)
-        return await self._database.run("listing triggers", look)
+        return await self._database.run("listing triggers", _known_triggers)
 
     async def close(self) -> None:
         """Close the connections, unless the caller owns the engine."""
@@ -459,6 +460,11 @@ class SqlHistory(SingleVerbs, KeepsBeside):
     def _in_steps(self) -> bool:
         """Whether a write takes several statements, and so a transaction; PostgreSQL needs only one."""
         return self._database.dialect is Dialect.SQLITE
+
+
+async def _known_triggers(connection: AnyConnection) -> Sequence[str]:
+    entries = [name for (name,) in await fetch(connection, TRIGGERS) if isinstance(name, str)]  # else spoilt
+    return sorted({*entries, *await triggers_with(connection, LABELS, DECISIONS)})
 
 
 def _pieces(keys: Mapping[bytes, object]) -> Iterator[Sequence[bytes]]:

@@ -11,18 +11,24 @@ from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
+from history.entry import digest
 from history.sql.database.encoding import in_ascii
 from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, fetch
+from history.sql.entries.settlements import settle_entries
 from history.sql.statements.dialects import Dialect, Statement
 from history.sql.statements.records import (
     ABOUT,
     APPEND,
+    COUNT,
     CUT,
     DELETE,
+    DELETE_EACH,
     FOLLOW,
     FORGET,
     GET,
+    HOLD,
     LATEST,
+    NAMED,
     NOW,
     PAGE,
     PURGE,
@@ -48,8 +54,10 @@ from history.store.records import (
     LogPage,
     Put,
     Record,
+    Settle,
     View,
     end_of,
+    is_refused,
     wrong_cursor,
 )
 from history.store.times import instant, milliseconds, milliseconds_of
@@ -68,6 +76,12 @@ CALLS_BETWEEN_TRIMS = 500
 
 #: After how many seconds a client looks for expired records from the beginning: somebody may have held them.
 LOOK_AGAIN = 600.0
+
+#: Expectations that every stored record meets.
+_NEVER_REFUSED = {Expects.ANY, Expects.COUNTED}
+
+#: The answer to a settlement that is not refused.
+_SETTLED = Record(b"", b"")
 
 #: No version, and no instant of a line, is greater.
 _LAST = 2**63 - 1
@@ -164,6 +178,11 @@ class SqlRecords:
         of_kinds = [[_record(row) for row in held if row.kind == kind.name] for kind in kinds]
         return View(instant(rows[0].now), of_kinds)
 
+    async def count(self, trigger: str, kind: Kind) -> int:
+        """Count the records of a kind, by the index of their keys."""
+        ((count,),) = await self._rows(COUNT, trigger=trigger, kind=kind.name)
+        return int(count)
+
     async def log(
         self,
         trigger: str,
@@ -204,22 +223,63 @@ async def apply_changes(
     connection: AnyConnection, *, trigger: str, changes: Sequence[Change], each: bool = False
 ) -> Sequence[Record | None]:
     """Make changes, in a transaction if there are many; see :class:`~history.store.records.Records`."""
-    several = not each and sum(isinstance(one, Put) and one.expects is not Expects.ANY for one in changes) > 1
+    held: list[Record | None] = [_SETTLED if isinstance(change, Settle) else None for change in changes]
+    await _look(connection, trigger, changes, held, required=True)
+    if any(isinstance(change, Get) and is_refused(change, held[i]) for i, change in enumerate(changes)):
+        return held
+    # Changes that may be refused come first, before others are made.
+    puts = sum(isinstance(one, Put) and one.expects not in _NEVER_REFUSED for one in changes)
+    several = not each and (puts > 1 or any(isinstance(change, Settle) for change in changes))
     if several:
         await execute(connection, SAVE)
-    held: list[Record | None] = [None] * len(changes)
+    done = await _put_all(connection, trigger, changes, held, each=each)
+    if not done or not await _settle(connection, trigger, changes, held):
+        if several:
+            await execute(connection, UNDO)
+        return held
+    await _append(connection, trigger, [change for change in changes if isinstance(change, Append)])
+    await _delete_all(connection, trigger, [change for change in changes if isinstance(change, Delete)])
+    await _look(connection, trigger, changes, held, required=False)
+    return held
+
+
+async def _put_all(
+    connection: AnyConnection,
+    trigger: str,
+    changes: Sequence[Change],
+    held: list[Record | None],
+    *,
+    each: bool,
+) -> bool:
+    """Store records, one kind after the other; stop at the first refused one, unless ``each`` is separate."""
     writes = [(index, change) for index, change in enumerate(changes) if isinstance(change, Put)]
-    # Changes that may be refused come first, before anything is written.
     for (kind, expects, lasting), group in groupby(sorted(writes, key=_group), _terms):
         some = list(group)
-        found = await _put(connection, trigger, kind, expects, lasting, [put.record for _, put in some])
+        stored = await _put(connection, trigger, kind, expects, lasting, [put.record for _, put in some])
         for index, put in some:
-            held[index] = found.get(put.record.key)
-        if not each and any(held[index] != put.record for index, put in some):
-            if several:
-                await execute(connection, UNDO)
-            return held
-    appends = [change for change in changes if isinstance(change, Append)]
+            held[index] = stored.get(put.record.key)
+        if not each and any(is_refused(put, held[index]) for index, put in some):
+            return False
+    return True
+
+
+async def _settle(
+    connection: AnyConnection, trigger: str, changes: Sequence[Change], held: list[Record | None]
+) -> bool:
+    """Settle entries; False if one is refused."""
+    wishes = {
+        digest(change.settlement.uuid): change.settlement for change in changes if isinstance(change, Settle)
+    }
+    if not wishes:
+        return True
+    settled = await settle_entries(connection, trigger=trigger, wishes=wishes)
+    for index, change in enumerate(changes):
+        if isinstance(change, Settle) and not settled[digest(change.settlement.uuid)]:
+            held[index] = None
+    return all(settled.values())
+
+
+async def _append(connection: AnyConnection, trigger: str, appends: Sequence[Append]) -> None:
     for log in dict.fromkeys(change.log for change in appends):
         lines = [
             {"id": appended.id, "about": appended.about, "line": in_ascii(appended.line)}
@@ -228,29 +288,54 @@ async def apply_changes(
         ]
         for values in lines_of(connection.dialect.name, lines):
             await execute(connection, APPEND, trigger=trigger, kind=log.name, **values)
-    for change in changes:
-        if isinstance(change, Delete):
+
+
+async def _delete_all(connection: AnyConnection, trigger: str, deletes: Sequence[Delete]) -> None:
+    """Delete single records with one statement for each kind, and ranges one by one."""
+    single = [change for change in deletes if change.last is None]
+    for kind in dict.fromkeys(change.kind for change in single):
+        keys = [Record(change.key, b"") for change in single if change.kind == kind]
+        asked = parameters(connection.dialect.name, keys)
+        await execute(connection, DELETE_EACH, trigger=trigger, kind=kind.name, **asked)
+    for change in deletes:
+        if change.last is not None:
             await delete(connection, trigger, change)
-    await _look(connection, trigger, changes, held)
-    return held
 
 
 async def _look(
-    connection: AnyConnection, trigger: str, changes: Sequence[Change], held: list[Record | None]
+    connection: AnyConnection,
+    trigger: str,
+    changes: Sequence[Change],
+    held: list[Record | None],
+    *,
+    required: bool,
 ) -> None:
     """Read the records that these changes only read, with one statement for each kind."""
-    looks = {(one.kind, one.key): index for index, one in enumerate(changes) if isinstance(one, Get)}
-    for kind in dict.fromkeys(kind for kind, _ in looks):
-        rows = await _get(connection, trigger, kind, [key for one, key in looks if one == kind])
+    gets = {
+        (change.kind, change.key): index
+        for index, change in enumerate(changes)
+        if isinstance(change, Get) and change.required == required
+    }
+    for kind in dict.fromkeys(kind for kind, _ in gets):
+        keys = [key for one, key in gets if one == kind]
+        rows = await _get(connection, trigger, kind, keys, statement=HOLD if required else GET)
         for record in map(_record, rows):
-            held[looks[kind, record.key]] = record
+            held[gets[kind, record.key]] = record
 
 
 async def _get(
-    connection: AnyConnection, trigger: str, kind: Kind, keys: Sequence[bytes]
+    connection: AnyConnection, trigger: str, kind: Kind, keys: Sequence[bytes], *, statement: Statement = GET
 ) -> Sequence[AnyRow]:
     asked = parameters(connection.dialect.name, [Record(key, b"") for key in keys])
-    return await fetch(connection, GET, trigger=trigger, kind=kind.name, **asked)
+    return await fetch(connection, statement, trigger=trigger, kind=kind.name, **asked)
+
+
+async def triggers_with(connection: AnyConnection, kind: Kind, log: Log) -> Sequence[str]:
+    """Name the triggers with records of a kind, or with lines of a log."""
+    if not await table_exists(connection, LOG):
+        return []
+    rows = await fetch(connection, NAMED, kind=kind.name, log=log.name)
+    return [name for (name,) in rows if isinstance(name, str)]  # another cell is spoilt
 
 
 def _expires(change: Change) -> bool:
@@ -300,7 +385,7 @@ async def _put(
 
 def _group(write: tuple[int, Put]) -> tuple[bool, str, str, timedelta]:
     kind, expects, lasting = _terms(write)
-    return expects is Expects.ANY, kind.name, expects.value, lasting or timedelta.max
+    return expects in _NEVER_REFUSED, kind.name, expects.value, lasting or timedelta.max
 
 
 def _terms(write: tuple[int, Put]) -> tuple[Kind, Expects, timedelta | None]:

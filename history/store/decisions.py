@@ -1,10 +1,8 @@
 """Decisions of people about parked messages, and the record of them, which only grows."""
 
-import json
 from collections.abc import Sequence
-from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -70,6 +68,11 @@ class DecidedMessage(NamedTuple):
     id: str
     uuid: str | None
 
+    @classmethod
+    def of(cls, decided: Decided) -> Self:
+        """Return a message as a record has it."""
+        return cls(decided.id, None if decided.uuid is None else decided.uuid[:LONGEST_UUID])
+
 
 class DecisionRecord(OperatorDecision):
     """A stored decision: ``at`` is the time of the store's clock; it was carried out for ``messages``."""
@@ -84,15 +87,3 @@ class DecisionPage(NamedTuple):
 
     records: Sequence[DecisionRecord]
     cursor: str | None
-
-
-def message_text(decided: Decided) -> str:
-    """Return a message as a record has it, as JSON."""
-    uuid = None if decided.uuid is None else decided.uuid[:LONGEST_UUID]
-    return json.dumps([decided.id, uuid])
-
-
-def record_of(trigger: str, at: datetime, decision: str | bytes, messages: str | bytes) -> DecisionRecord:
-    """Read a record from the JSON of its decision and the JSON list of its messages."""
-    facts = OperatorDecision.model_validate_json(decision).model_dump()
-    return DecisionRecord(**facts, trigger_name=trigger, at=at, messages=json.loads(messages))

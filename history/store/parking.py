@@ -242,8 +242,7 @@ class Parking(Protocol):
     async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
         """Return the labels of all messages with one uuid, oldest first, of one trigger or all.
 
-        The store finds them by a key, without a walk through the others. Only messages that an older version
-        parked without this key need the walk.
+        The store finds them by a key, without a walk through the others.
         """
         ...
 

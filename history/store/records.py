@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from history.entry import Settlement
 from history.errors import ConfigurationError
 from history.store.history import HistoryStore
 from history.store.times import EPOCH
@@ -25,11 +26,13 @@ LONGEST_KEY = 64
 class Kind:
     """A kind of records. ``name`` is a part of Redis's keys, or is in each row.
 
-    Only records of a ``listed`` kind can be read in pages and forgotten by their age.
+    Only records of a ``listed`` kind can be read in pages, counted, and forgotten by their age. If they are
+    ``lasting``, they cannot be forgotten, and the store's ``triggers`` names their triggers.
     """
 
     name: str
     listed: bool = False
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Expects(StrEnum):
     NOT_NEWER = "not newer"
     #: The stored version is one less than the new version: for the version 1, no record is stored.
     FOLLOWS = "follows"
+    #: Any. The new version is the stored version and 1, so it counts how often the record was stored.
+    COUNTED = "counted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +106,21 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read a record in the same step; this changes nothing."""
+    """Read a record in the same step; this changes nothing. If it is ``required``, nobody else changes it."""
 
     kind: Kind
     key: bytes
+    required: bool = False
 
 
-Change = Put | Delete | Append | Get
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Settle an entry of the trigger in the same step, as :meth:`HistoryStore.settle` does."""
+
+    settlement: Settlement
+
+
+Change = Put | Delete | Append | Get | Settle
 
 
 class LogLine(NamedTuple):
@@ -141,13 +154,16 @@ class Records(Protocol):
     async def apply(
         self, trigger: str, changes: Sequence[Change], *, each: bool = False
     ) -> Sequence[Record | None]:
-        """Make all changes in one atomic step, or none if a record is not as a :class:`Put` expects.
+        """Make all changes in one atomic step, or none if one is refused; see :func:`is_refused`.
 
-        With ``each``, every change is independent, and a store may make them in several steps. No key occurs
-        twice. A step that only appends, or has no trigger, does not wait for replicas.
+        A change is refused if a record is not as a :class:`Put` expects, if a required record is missing, or
+        if the history refuses a settlement. With ``each``, every change is independent, and a store may make
+        them in several steps; then nothing is settled. No key occurs twice. A step that only appends, or has
+        no trigger, does not wait for replicas.
 
-        Return for each change the record that is stored now; see :func:`is_done`. If no change was made, only
-        the answer to a refused change shows it.
+        Return for each change the record that is stored now; the version of a counted record may be missing.
+        For a settlement, return any record, or None if it is refused. If no change was made, only the answer
+        to a refused change shows it.
         """
         ...
 
@@ -167,6 +183,10 @@ class Records(Protocol):
 
     async def view(self, trigger: str, kinds: Sequence[Kind]) -> View:
         """Return all records of some ``listed`` kinds, as they were at one instant."""
+        ...
+
+    async def count(self, trigger: str, kind: Kind) -> int:
+        """Count the records of a ``listed`` kind, without reading them."""
         ...
 
     async def log(
@@ -196,20 +216,31 @@ class Records(Protocol):
         ...
 
 
-async def all_records(records: Records, trigger: str, kind: Kind, *, limit: int = 500) -> Sequence[Record]:
+async def all_records(
+    records: Records, trigger: str, kind: Kind, *, prefix: bytes = b"", limit: int = 500
+) -> Sequence[Record]:
     """Return all records of a ``listed`` kind, greatest key first, in pages of ``limit``."""
-    found = list(page := await records.page(trigger, kind, limit=limit))
+    found = list(page := await records.page(trigger, kind, prefix=prefix, limit=limit))
     while len(page) == limit:
-        found += (page := await records.page(trigger, kind, before=page[-1].key, limit=limit))
+        before = page[-1].key
+        found += (page := await records.page(trigger, kind, prefix=prefix, before=before, limit=limit))
     return found
 
 
+def is_refused(change: Change, answer: Record | None) -> bool:
+    """Whether this answer to a change says that it was refused."""
+    match change:
+        case Put(record=record, expects=expects):
+            return expects is not Expects.COUNTED and record != answer
+        case Get(required=True) | Settle():
+            return answer is None
+        case _:
+            return False
+
+
 def is_done(changes: Sequence[Change], answers: Sequence[Record | None]) -> bool:
-    """Whether each record is now as requested."""
-    return all(
-        not isinstance(change, Put) or change.record == held
-        for change, held in zip(changes, answers, strict=True)
-    )
+    """Whether no change was refused."""
+    return not any(map(is_refused, changes, answers))
 
 
 def end_of(prefix: bytes) -> bytes:

@@ -22,7 +22,6 @@ _FORGET = "history/redis/lua/entries/forget.lua"
 _RENEW = "history/redis/lua/entries/renew.lua"
 _SETTLE = "history/redis/lua/entries/settle.lua"
 _TAKE_OVER = "history/redis/lua/entries/take_over.lua"
-_DECIDE = "history/redis/lua/parking/decide.lua"
 _RECORDS = "history/redis/lua/shared/records.lua"
 _LOOK = "history/redis/lua/shared/look.lua"
 _SETTLING = "history/redis/lua/shared/settling.lua"
@@ -259,16 +258,28 @@ MUTANTS = (
         f"{_STORES}::test_a_view_has_all_records_of_some_kinds[redis]",
     ),
     Mutant(
-        _DECIDE,
-        "fields[2] == ARGV[1] then return",
-        "false then return",
-        f"{_STORES}::test_a_decision_that_is_sent_twice_is_carried_out_once[redis]",
+        "history/beside/parking.py",
+        'if document["decision"]["token"] == token:',
+        "if False:",
+        f"{_STORES}::test_a_decision_that_is_sent_twice_is_carried_out_once[memory]",
     ),
     Mutant(
-        _DECIDE,
-        "local done = ARGV[3] == 'add' or redis.call('HEXISTS', parked, id) == 1",
-        "local done = true",
+        _RECORDS,
+        "if held[index] == '' and ARGV[at + 3] ~= '' then made = false end",
+        "",
         f"{_STORES}::test_what_is_not_parked_any_more_is_not_settled[redis]",
+    ),
+    Mutant(
+        "history/redis/lua/records/settle.lua",
+        "if answer == '0' then refused = true end",
+        "",
+        f"{_STORES}::test_a_refused_settlement_refuses_the_step[redis-alone]",
+    ),
+    Mutant(
+        "history/sql/records.py",
+        "await execute(connection, UNDO)",
+        "pass",
+        f"{_STORES}::test_a_refused_settlement_refuses_the_step[sqlite-alone]",
     ),
     Mutant(
         _SQL,

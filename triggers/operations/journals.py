@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
 
 
-#: How many labels of parked messages are read for the names of their triggers.
-LOOKED_AT = 200
-
-
 class Journals:
     """Reads the journals of triggers beside a history; another place is opened at its first use.
 
@@ -147,15 +143,11 @@ def refuse_unknown_trigger(
 
 def recorded_triggers(store: HistoryStore) -> set[str]:
     """Name the triggers with entries, parked messages, decisions, counts or commands in a history."""
-    parked = drive(store.parking.labels(limit=LOOKED_AT)).labels
-    return {
-        *known_triggers(store, drive(store.control.overview())),
-        *(letter.trigger_name for letter in parked),
-    }
+    return set(known_triggers(store, drive(store.control.overview())))
 
 
 def known_triggers(store: HistoryStore, overview: Overview) -> list[str]:
-    """Name the triggers that have entries or decisions, consumers, counts or commands, sorted."""
+    """Name the triggers with entries, parked messages, decisions, consumers, counts or commands, sorted."""
     return sorted({*overview.triggers(), *drive(store.triggers())})
 
 

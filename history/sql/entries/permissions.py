@@ -7,12 +7,7 @@ from history.sql.database.engine import AnyConnection, Pooled, fetch
 from history.sql.database.permissions import Need, needs_of, refusals_of, statements_of
 from history.sql.entries.fences import STEP_OVER
 from history.sql.entries.lineage import HISTORY
-from history.sql.statements import (
-    entries,
-    joining,
-    parking,
-    records,
-)
+from history.sql.statements import entries, joining, records
 from history.sql.statements.dialects import Dialect, Statement, statement
 from history.sql.tables.history import READ_META, Prepared
 from history.store.inspection import Capability, Refusal
@@ -42,7 +37,11 @@ _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
         *(statement for statement in statements_of(entries) if statement not in _OTHERS),
         *(READ_META, STEP_OVER, HISTORY.read, HISTORY.note, *HISTORY.steps),
     ],
-    Capability.PARKING: list(statements_of(parking)),
+    Capability.PARKING: [
+        *_RECORDS,
+        *(records.HOLD, records.COUNT, records.DELETE_EACH, records.NAMED, entries.SETTLE),
+        *(records.APPEND, records.LATEST),
+    ],
     Capability.CONTROL: _RECORDS,
     Capability.UPKEEP: _UPKEEP,
     Capability.JOURNAL: [records.APPEND, records.LATEST, records.ABOUT, records.TRIM],

@@ -44,6 +44,12 @@ _WORDS: Words = {
         Dialect.SQLITE: "IN (SELECT value FROM json_each(:kinds))",
         Dialect.POSTGRESQL: "= ANY (CAST(:kinds AS TEXT[]))",
     },
+    "keys": {
+        Dialect.SQLITE: """IN (
+            SELECT substr(:blob, json_extract(value, '$[0]'), json_extract(value, '$[1]'))
+            FROM json_each(:places))""",
+        Dialect.POSTGRESQL: "= ANY (CAST(:keys AS BYTEA[]))",
+    },
     # SQLite refuses the name of the table there, and PostgreSQL refuses ambiguous columns.
     "returned": {
         Dialect.SQLITE: "key, version, value, changed_at",
@@ -52,9 +58,11 @@ _WORDS: Words = {
     "lives": "(r.expires_at IS NULL OR r.expires_at > {now})",
     # The new row has the time, so the clock is read only once.
     "lived": "(r.expires_at IS NULL OR r.expires_at > excluded.changed_at)",
-    "same": "({lived} AND r.version = excluded.version AND r.value = excluded.value)",
+    "counts": "(CAST(:expects AS TEXT) = 'counted' AND {lived})",
+    "same": "({lived} AND NOT {counts} AND r.version = excluded.version AND r.value = excluded.value)",
     "taken": """(NOT {same} AND CASE CAST(:expects AS TEXT)
         WHEN 'any' THEN TRUE
+        WHEN 'counted' THEN TRUE
         WHEN 'not newer' THEN NOT {lived} OR r.version <= excluded.version
         ELSE NOT {lived} END)""",
 }
@@ -73,7 +81,7 @@ PUT = statement(
     WHERE TRUE
     ORDER BY w.key
     ON CONFLICT (trigger_name, kind, key) DO UPDATE
-    SET version = CASE WHEN {taken} THEN excluded.version ELSE r.version END,
+    SET version = CASE WHEN {counts} THEN r.version + 1 WHEN {taken} THEN excluded.version ELSE r.version END,
         value = CASE WHEN {taken} THEN excluded.value ELSE r.value END,
         changed_at = CASE WHEN {taken} OR {same} THEN excluded.changed_at ELSE r.changed_at END,
         expires_at = CASE WHEN {taken} OR ({same} AND (
@@ -109,6 +117,29 @@ GET = statement(
     words=_WORDS,
 )
 
+# The same, and until the end of the transaction nobody else changes them.
+HOLD = statement(
+    sqlite="""
+    SELECT r.key, r.version, r.value, r.changed_at, TRUE AS lives FROM {asked}
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key = w.key AND {lives}
+    """,
+    postgresql="""
+    SELECT r.key, r.version, r.value, r.changed_at, TRUE AS lives FROM doubtless_records AS r
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND r.key {keys} AND {lives}
+    ORDER BY r.key FOR UPDATE
+    """,
+    words=_WORDS,
+)
+
+# How many records of a kind there are.
+COUNT = statement(
+    """
+    SELECT COUNT(*) FROM doubtless_records AS r
+    WHERE r.trigger_name = :trigger AND r.kind = :kind AND {lives}
+    """,
+    words=_WORDS,
+)
+
 # Some records of a kind, the greatest key first.
 PAGE = statement(
     """
@@ -139,6 +170,34 @@ DELETE = statement(
     """,
     words=_WORDS,
 )
+
+# Delete the records of single keys.
+DELETE_EACH = statement(
+    "DELETE FROM doubtless_records WHERE trigger_name = :trigger AND kind = :kind AND key {keys}",
+    words=_WORDS,
+)
+
+# The triggers with records of a kind, or with lines of a log.
+NAMED = statement("""
+    WITH RECURSIVE recorded (trigger_name) AS (
+        SELECT MIN(trigger_name) FROM doubtless_records
+        UNION ALL
+        SELECT (SELECT MIN(n.trigger_name) FROM doubtless_records AS n
+                WHERE n.trigger_name > recorded.trigger_name)
+        FROM recorded WHERE recorded.trigger_name IS NOT NULL
+    ), logged (trigger_name) AS (
+        SELECT MIN(trigger_name) FROM doubtless_log
+        UNION ALL
+        SELECT (SELECT MIN(n.trigger_name) FROM doubtless_log AS n
+                WHERE n.trigger_name > logged.trigger_name)
+        FROM logged WHERE logged.trigger_name IS NOT NULL
+    )
+    SELECT w.trigger_name FROM recorded AS w WHERE EXISTS (
+        SELECT 1 FROM doubtless_records AS r WHERE r.trigger_name = w.trigger_name AND r.kind = :kind)
+    UNION
+    SELECT w.trigger_name FROM logged AS w WHERE EXISTS (
+        SELECT 1 FROM doubtless_log AS l WHERE l.trigger_name = w.trigger_name AND l.kind = :log)
+""")
 
 # Delete some records that expired at an instant or later; two such calls do not wait for each other. An index
 # keeps its dead entries while an old snapshot is open: from its beginning, each call would read more of them.

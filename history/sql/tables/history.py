@@ -6,11 +6,6 @@ doubtless_history     one row per remembered uuid; a row after its time to live 
                       row there. The row without a trigger is the anchor, which always exists
 doubtless_batches     the ledger: one row per opened batch. At most one row of a token is not retired: it is
                       the batch; the retired rows only have the state of completed entries
-doubtless_parked      parked messages, each a JSON document
-doubtless_parked_labels  the label of each, a JSON document with the facts without the message, and the number
-                      of its copies; a label is stale if its time differs from the message's time
-doubtless_parked_uuids  the digest of each uuid, to find its messages; without a uuid, that of the empty text
-doubtless_decisions   the decisions about parked messages, one row per step; it only grows
 doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
 doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_records     the records beside the entries: one row per record, by its kind and key
@@ -19,7 +14,7 @@ doubtless_meta        ``schema``: the version of these tables; ``anchor``: there
                       fence (SQLite only, PostgreSQL has the sequence ``doubtless_fences``)
 ====================  ===============================================================================
 
-Instants are milliseconds since 1970 by the server's clock (``parked_at``: microseconds, by the worker's).
+Instants are milliseconds since 1970 by the server's clock.
 """
 
 import logging
@@ -127,50 +122,6 @@ BATCHES = Table(
     info={STORAGE: CLEAN_OFTEN},
 )
 
-PARKED = Table(
-    "doubtless_parked",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("id", NAME, primary_key=True),
-    Column("parked_at", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
-    Index("doubtless_parked_order", "parked_at", "id"),
-)
-
-LABELS = Table(
-    "doubtless_parked_labels",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("id", NAME, primary_key=True),
-    Column("parked_at", BigInteger, nullable=False),
-    Column("copies", BigInteger, nullable=False),
-    Column("label", Text, nullable=False),
-)
-
-DECISIONS = Table(
-    "doubtless_decisions",
-    METADATA,
-    Column("number", NUMBER, primary_key=True),
-    Column("trigger_name", NAME, nullable=False),
-    Column("token", NAME, nullable=False),
-    Column("decided_at", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
-    Index("doubtless_decisions_order", "trigger_name", "number"),
-    Index("doubtless_decisions_token", "token", unique=True),
-)
-
-PARKED_UUIDS = Table(
-    "doubtless_parked_uuids",
-    METADATA,
-    Column("trigger_name", NAME, primary_key=True),
-    Column("id", NAME, primary_key=True),
-    Column("digest", LargeBinary, nullable=False),
-    Index("doubtless_parked_uuids_digest", "digest"),
-)
-
-#: Tables that the first version did not have, in the order in which they are made.
-PARKING_TABLES = (LABELS, DECISIONS, PARKED_UUIDS)
-
 JOINS = Table(
     "doubtless_joins",
     METADATA,
@@ -206,7 +157,7 @@ JOIN_PARTS = Table(
     info={STORAGE: CLEAN_OFTEN},
 )
 
-#: More tables that the first version did not have, in the order in which they are made.
+#: Tables that the first version did not have, in the order in which they are made.
 JOIN_TABLES = (JOIN_PARTS, JOINS)
 
 RECORDS = Table(

@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 
 from history import ConfigurationError, Message, Parked, ParkedKind, Uuid, open_history
+from history.beside.parking import MESSAGES
+from history.beside.results import RESULTS
 from history.bridge import drive
 from history.contract.parking import labels_once, parked
 from history.sql.database.engine import open_engine
@@ -223,9 +225,10 @@ def test_a_value_that_was_put_in_anothers_place_is_refused(tmp_path: Path, keys:
     engine = open_engine(url, asyncio=False)
     assert isinstance(engine, Engine)
     with engine.begin() as connection:
-        for table, column in (("doubtless_parked", "document"), ("doubtless_records", "value")):
-            same = f"UPDATE {table} SET {column} = (SELECT {column} FROM {table} LIMIT 1)"  # noqa: S608
-            connection.execute(text(same))
+        for kind in (MESSAGES, RESULTS):
+            other = "SELECT value FROM doubtless_records WHERE kind = :kind LIMIT 1"
+            same = f"UPDATE doubtless_records SET value = ({other}) WHERE kind = :kind"  # noqa: S608
+            connection.execute(text(same), {"kind": kind.name})
     engine.dispose()
 
     found = {one.id: one.message is None for one in drive(store.parking.list())}

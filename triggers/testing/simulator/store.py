@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from history.beside.parking import RecordedParking
 from history.bridge import drive
 from history.entry import Claim, Settlement
 from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory
-from history.memory.parking import MemoryParking
+from history.memory.records import MemoryRecords
 from history.message import UNDEFINED_COUNT, Message
 from history.shell import Shell
 from history.store.parking import Parked
@@ -90,11 +91,12 @@ class SimulatedHistory(MemoryHistory):
         return await carried_out(self._course, step, lambda: settle(trigger, settlements))
 
 
-class SimulatedParking(MemoryParking):
+class SimulatedParking(RecordedParking):
     """A parking lot in memory; its calls are points of a run."""
 
     def __init__(self, course: StoreCourse) -> None:
-        super().__init__(clock=course.now)
+        records = MemoryRecords(course.now)
+        super().__init__(records, triggers=records.triggers)
         self._course = course
 
     async def park(self, parked: Sequence[Parked]) -> None:

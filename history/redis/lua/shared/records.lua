@@ -3,18 +3,23 @@
 --   ...:<kind>:<key>   STRING  version, a blank, value; it expires by itself
 --   ...:<kind>         HASH    for a listed kind: key -> version, a dot, the time of the last write, a blank, value; with
 --   ...:<kind>:keys    ZSET    its keys, all with the score 0, and
---   ...:<kind>:times   ZSET    its keys by the time of their last write
+--   ...:<kind>:times   ZSET    its keys by the time of their last write, unless the kind is lasting
 --   ...:<log>          STREAM  about, line
 --
 -- ARGV, after `before` others: "each" change is independent, or "all" together; then eight words for each change:
---   "put", place, "", version, least and greatest version that may be stored, value, milliseconds to live or ""
---   "list", kind, key, and the rest as above
+--   "put", place, "", version, least and greatest version that may be stored, value, milliseconds to live or "";
+--     the version "next" is the stored version and 1
+--   "list", kind, key, and the rest as above | "last", as "list", for a lasting kind
 --   "drop", place | "unlist", kind, first key, last key | "add", log, about, line, how many are kept or ""
---   "get", place | "look", kind, key
+--   "get", place, "", "required" or "" | "look", kind, key, "required" or ""
+--
+-- If `refused`, no change is made. `first` is called before the first write.
 --
 -- The answer to each change is now, in milliseconds since 1970. For a refused change, "get" and "look" it is the
 -- stored record, "" if there is none. Then whether all were made. Redis does not undo a script that fails half way, so
 -- it writes first and deletes last.
+
+local LONGEST_COUNT = 15  -- digits; a longer version is spoilt
 
 -- Compares digits, because a number of Lua is exact only up to 2^53.
 local function is_less(one, other) return #one < #other or (#one == #other and one < other) end
@@ -34,8 +39,8 @@ local function unlist(place, key)
   redis.call('ZREM', place .. ':keys', key)
 end
 
-local function apply_changes(before)
-  local tag, each, held, made = string.sub(KEYS[1], 1, -8), ARGV[before + 1] == 'each', {}, true
+local function apply_changes(before, refused, first)
+  local tag, each, held, made = string.sub(KEYS[1], 1, -8), ARGV[before + 1] == 'each', {}, not refused
   local clock = redis.call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   local function write(at, same)
@@ -48,7 +53,7 @@ local function apply_changes(before)
     end
     local fresh = redis.call('EXISTS', place) == 0
     redis.call('ZADD', place .. ':keys', 0, key)
-    redis.call('ZADD', place .. ':times', now, key)
+    if ARGV[at] == 'list' then redis.call('ZADD', place .. ':times', now, key) end
     redis.call('HSET', place, key, ARGV[at + 3] .. string.format('.%d ', now) .. ARGV[at + 6])
     for _, name in ipairs({':keys', ':times', ''}) do
       if fresh and lasts ~= '' then redis.call('PEXPIRE', place .. name, lasts) else prolong(place .. name, lasts) end
@@ -66,10 +71,13 @@ local function apply_changes(before)
     held[index] = now
     if op == 'get' or op == 'look' then
       held[index] = read(at, op == 'look') or ''
-    elseif op == 'put' or op == 'list' then
-      local text = read(at, op == 'list')
+      if held[index] == '' and ARGV[at + 3] ~= '' then made = false end
+    elseif op == 'put' or op == 'list' or op == 'last' then
+      local text = read(at, op ~= 'put')
       local version, same = text and string.match(text, '^%d+') or '0', false
-      if text then same = string.gsub(text, '^(%d+)%.%d+ ', '%1 ') == ARGV[at + 3] .. ' ' .. ARGV[at + 6] end
+      if ARGV[at + 3] == 'next' then
+        ARGV[at + 3] = string.format('%d', (#version <= LONGEST_COUNT and version or 0) + 1)
+      elseif text then same = string.gsub(text, '^(%d+)%.%d+ ', '%1 ') == ARGV[at + 3] .. ' ' .. ARGV[at + 6] end
       if same or not (is_less(version, ARGV[at + 4]) or is_less(ARGV[at + 5], version)) then
         puts[#puts + 1] = {at, same}
       else
@@ -80,6 +88,7 @@ local function apply_changes(before)
     end
   end
   if not (each or made) then return held, false end
+  if first then first() end
   for _, put in ipairs(puts) do write(put[1], put[2]) end
   for _, at in ipairs(others) do
     local op, place = ARGV[at], tag .. ARGV[at + 1]

@@ -21,7 +21,8 @@ local function settle_held(digest, entry, asked, key, slice)
   leave_batch(entry.fence)
 end
 
-local function settle(digest, asked, fence, owner)
+-- Whether an entry is settled as asked, "1", or cannot be, "0"; or nil, the entry, its bucket and its slice.
+local function settled(digest, asked, fence, owner)
   local entry, key, slice = find(digest)
   if not entry then return asked == 'R' and '1' or '0' end
   if entry.state ~= 'S' then
@@ -29,6 +30,12 @@ local function settle(digest, asked, fence, owner)
     return entry.fence % FENCES == fence % FENCES and entry.state == asked and '1' or '0'
   end
   if not is_held(entry, fence, owner) then return '0' end
+  return nil, entry, key, slice
+end
+
+local function settle(digest, asked, fence, owner)
+  local answer, entry, key, slice = settled(digest, asked, fence, owner)
+  if answer then return answer end
   if entry.batch then
     settle_held(digest, entry, asked, key, slice)
   else

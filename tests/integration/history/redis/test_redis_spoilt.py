@@ -8,6 +8,7 @@ import pytest
 
 from history import Entry, EntryOutcome, Message, Parked, ParkedKind, RedisHistory, Settlement, State, Uuid
 from history.beside.control import COMMANDS, FORMER
+from history.beside.parking import DECISIONS
 from history.bridge import drive
 from history.redis.connection.client import TRIGGERS_KEY, keys_of
 from history.redis.spoilt import HistorySpoiltError
@@ -140,7 +141,7 @@ def test_sums_decisions_and_names_that_are_none_hide_no_others(history: RedisHis
         client.zadd(*keys_of(NO_TRIGGER, f"{kind.name}:keys"), {b"\xff": 0})
     report = report.model_copy(update={"counts": Counts(new=1, runs=4)})
     drive(history.control.beat("token", [report]))
-    client.xadd(*keys_of(TRIGGER, "decisions"), {"x": b"\xff"})
+    client.xadd(*keys_of(TRIGGER, DECISIONS.name), {"x": b"\xff"})
     client.sadd(TRIGGERS_KEY, b"\xff")
 
     assert drive(history.control.overview()).statistics[TRIGGER] == Counts(runs=2)

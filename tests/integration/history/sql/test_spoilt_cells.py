@@ -19,8 +19,10 @@ from history.store import BatchOwner, Counts, Decided, DecisionKind, OperatorDec
 TRIGGER = "book"
 
 TABLES = [
-    *("doubtless_history", "doubtless_batches", "doubtless_parked", "doubtless_parked_labels"),
-    *("doubtless_parked_uuids", "doubtless_decisions", "doubtless_records"),
+    "doubtless_history",
+    "doubtless_batches",
+    "doubtless_records",
+    "doubtless_log",
 ]
 
 SPOILT: list[object] = ["xx", b"\xff\xfe", 1e30]

@@ -157,13 +157,13 @@ def test_a_limbo_of_another_program_is_refused(url: str) -> None:
 
 
 def test_a_history_of_another_program_is_refused(url: str) -> None:
-    engine = make(url, "CREATE TABLE doubtless_parked (id INTEGER, reason VARCHAR(99))")
+    engine = make(url, "CREATE TABLE doubtless_log (id INTEGER, reason VARCHAR(99))")
     history = SqlHistory.from_url(url)
 
     problem = refusal(engine, lambda: drive(history.stats("book")))
 
     drive(history.close())
-    assert "doubtless_parked has no column trigger_name, parked_at, document" in problem
+    assert "doubtless_log has no column trigger_name, kind, about, written_at, line" in problem
 
 
 def test_links_of_another_program_are_refused_before_a_history_is_made(url: str) -> None:

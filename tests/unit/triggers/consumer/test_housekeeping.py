@@ -8,7 +8,7 @@ import pytest
 
 from history import Claim, HistoryUnavailableError, Parked, ParkedKind
 from history.bridge import drive
-from history.memory import MemoryHistory, MemoryParking
+from history.memory import MemoryHistory
 from history.shell import ThreadShell
 from history.store import Parking
 from triggers import Message, Outcome, TransientError, trigger
@@ -180,7 +180,7 @@ class TestSuspending:
 class TestSweeping:
     @pytest.mark.parametrize("elsewhere", [False, True])
     def test_settled_copies_are_closed_every_ten_minutes_wherever_they_are(self, *, elsewhere: bool) -> None:
-        house = House(lot=MemoryParking() if elsewhere else None)
+        house = House(lot=MemoryHistory().parking if elsewhere else None)
         lot = house.lot or house.store.parking
         message = Message(uuid="twice", body="")
         parked = Parked(

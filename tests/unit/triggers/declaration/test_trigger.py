@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from history import ConfigurationError, EntryOutcome
-from history.memory import MemoryHistory, MemoryParking
+from history import ConfigurationError, EntryOutcome, MemoryHistory
 from tests.unit.helpers.in_memory import (
     NAME,
     Clock,
@@ -147,7 +146,7 @@ class TestWithoutHistory:
     def test_a_transacted_one_rolls_back_each_time_until_the_count_is_passed(
         self, failure: Exception
     ) -> None:
-        lot = MemoryParking()
+        lot = MemoryHistory().parking
         book = made(
             Effects(failure, failure), history=None, parking=lot, transacted=True, max_delivery_count=2
         )

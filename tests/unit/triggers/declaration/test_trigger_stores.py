@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from history import Claim, ConfigurationError, Entry, Parked, Settlement, State
+from history.beside.parking import RecordedParking
 from history.bridge import drive
-from history.memory import MemoryHistory, MemoryParking
+from history.memory import MemoryHistory
+from history.memory.records import MemoryRecords
 from tests.unit.helpers.in_memory import Effects, made, message, started_by_another, state_of
 from triggers import Status
 
@@ -69,7 +72,11 @@ class Closing(MemoryHistory):
         self.closed += 1
 
 
-class FullLot(MemoryParking):
+class FullLot(RecordedParking):
+    def __init__(self) -> None:
+        records = MemoryRecords(lambda: datetime.now(UTC))
+        super().__init__(records, triggers=records.triggers)
+
     async def park(self, parked: Sequence[Parked]) -> None:
         raise OverflowError(f"the lot has no room for {len(parked)} more")
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from history import HistoryUnavailableError, MemoryHistory, Parked
+from history.beside.parking import RecordedParking
 from history.bridge import drive
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, EntryOutcome, State
-from history.memory.parking import MemoryParking
 from history.store import Owner
 from tests.unit.helpers.in_memory import NO_FILE
 from triggers import FatalError, Message, Status, trigger
@@ -18,14 +18,14 @@ from triggers import FatalError, Message, Status, trigger
 def full(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the lot of parked messages lacks: it refuses all while this is not empty."""
     missing = ["room"]
-    park = MemoryParking.park
+    park = RecordedParking.park
 
-    async def refuse(lot: MemoryParking, parked: Sequence[Parked]) -> None:
+    async def refuse(lot: RecordedParking, parked: Sequence[Parked]) -> None:
         if missing:
             raise HistoryUnavailableError("parking")
         await park(lot, parked)
 
-    monkeypatch.setattr(MemoryParking, "park", refuse)
+    monkeypatch.setattr(RecordedParking, "park", refuse)
     return missing
 
 

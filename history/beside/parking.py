@@ -1,0 +1,266 @@
+"""Parked messages, each a record with a label and a key by its uuid; and the log of decisions about them.
+
+One step writes all of a message, and one step settles its entry, removes it and records the decision.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import chain, islice
+
+from pydantic import ValidationError
+
+from history.entry import digest
+from history.store import CLAIM_BATCH
+from history.store.decisions import (
+    Decided,
+    DecidedMessage,
+    DecisionKind,
+    DecisionPage,
+    DecisionRecord,
+    OperatorDecision,
+)
+from history.store.journal import line_id
+from history.store.parking import LabelPage, Parked, ParkedLabel, all_labels, encodable, oldest_first
+from history.store.records import (
+    Append,
+    Change,
+    Delete,
+    Expects,
+    Get,
+    Kind,
+    Log,
+    LogLine,
+    Put,
+    Record,
+    Records,
+    Settle,
+    all_records,
+    is_done,
+)
+from history.store.sealing import document_of, label_of, read_document, read_label
+from history.store.times import EPOCH
+from history.support.encryption import Cipher
+from history.support.spoilt import readable
+
+#: The keys are ids. The versions count how often a message was parked.
+LABELS, MESSAGES = Kind("label", listed=True, lasting=True), Kind("parked")
+
+#: The key is the beginning of the digest of the uuid, and the id; without a uuid, that of the empty text.
+UUIDS = Kind("uuid", listed=True, lasting=True)
+
+DECISIONS = Log("decision")
+
+#: So many bytes of the digest of a uuid find its messages; a label says whether it has the uuid.
+_DIGEST = 8
+
+#: How many messages, of up to a megabyte each, one call reads, and how many labels.
+READ, LABELS_READ = 20, 1000
+
+#: So many decisions are searched for one that was sent twice.
+_RECENT = 10
+
+#: Names the triggers of a store.
+Triggers = Callable[[], Awaitable[Sequence[str]]]
+
+
+class RecordedParking:
+    """The parking lot in the records of a store; as safe as these, and shared in the same way."""
+
+    def __init__(self, records: Records, cipher: Cipher | None = None, *, triggers: Triggers) -> None:
+        self._records = records
+        self.cipher = cipher
+        self._triggers = triggers
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """Park messages, up to :data:`~history.store.CLAIM_BATCH` of a trigger in one step."""
+        latest = {(message.trigger_name, message.id): message for message in parked}
+        for name in dict.fromkeys(name for name, _ in latest):
+            mine = [message for (trigger, _), message in latest.items() if trigger == name]
+            for start in range(0, len(mine), CLAIM_BATCH):
+                some = mine[start : start + CLAIM_BATCH]
+                changes = chain.from_iterable(_writes(message, self.cipher) for message in some)
+                await self._records.apply(name, list(changes))
+
+    async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
+        """Return the parked message with this beginning of an id, if only one has it."""
+        beginning, found = parked_id.encode(errors="replace"), list[Parked]()
+        for name in await self._names(trigger):
+            whole = await self._read(name, [beginning])
+            if not whole:
+                labels = await self._records.page(name, LABELS, prefix=beginning, limit=2)
+                whole = await self._read(name, [label.key for label in labels])
+            found += whole
+        return found[0] if len(found) == 1 else None
+
+    async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
+        """Return parked messages, oldest first: it walks through the labels, and reads these messages."""
+        oldest = oldest_first(await all_labels(self, trigger, limit=LABELS_READ))[:limit]
+        found: list[Parked] = []
+        for name in dict.fromkeys(label.trigger_name for label in oldest):
+            found += await self._read(name, [_key(label) for label in oldest if label.trigger_name == name])
+        return sorted(found, key=lambda message: (message.parked_at, message.id))
+
+    async def labels(
+        self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
+    ) -> LabelPage:
+        """Return some labels; the cursor is the last id, and the trigger at which the walk is."""
+        last, _, current = (cursor or " ").partition(" ")
+        labels: list[ParkedLabel] = []
+        left = limit
+        for name in [name for name in await self._names(trigger) if name >= current]:
+            before = bytes.fromhex(last) if last and name == current else None
+            page = await self._records.page(name, LABELS, before=before, limit=left)
+            labels += await self._labels(name, page)
+            left -= len(page)
+            if left == 0:
+                return LabelPage(labels, f"{page[-1].key.hex()} {name}")
+        return LabelPage(labels, None)
+
+    async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
+        """Return the labels of the messages with one uuid, by its digest."""
+        wanted, labels = encodable(uuid), list[ParkedLabel]()
+        for name in await self._names(trigger):
+            keys = await all_records(self._records, name, UUIDS, prefix=digest(wanted)[:_DIGEST])
+            if ids := [record.key[_DIGEST:] for record in keys]:
+                held = await self._records.get(name, LABELS, ids)
+                labels += await self._labels(name, [record for record in held if record is not None])
+        return oldest_first(label for label in labels if label.uuid == wanted)
+
+    async def remove(self, parked: Parked | ParkedLabel) -> bool:
+        """Remove one message."""
+        changes = _removal(parked)
+        return is_done(changes, await self._records.apply(parked.trigger_name, changes))
+
+    async def count(self, *, trigger: str | None = None) -> int:
+        """Count the parked messages."""
+        return sum([await self._records.count(name, LABELS) for name in await self._names(trigger)])
+
+    async def decide(
+        self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
+    ) -> Sequence[bool]:
+        """Carry out a decision, and record it, in one step; if it is refused for some, for the others."""
+        left = list(chosen)
+        while left:
+            steps = [_carrying_out(decision, decided) for decided in left]
+            line = Append(DECISIONS, line_id(), _line(decision, chosen, left))
+            changes = [*chain.from_iterable(steps), line]
+            answers = await self._records.apply(trigger, changes)
+            if is_done(changes, answers):
+                break
+            before = await self._answers(trigger, decision.token) if len(left) == len(chosen) else None
+            if before is not None:
+                return before
+            replies = iter(answers)
+            done = [is_done(step, list(islice(replies, len(step)))) for step in steps]
+            left = [decided for decided, may in zip(left, done, strict=True) if may]
+        return [decided in left for decided in chosen]
+
+    async def _answers(self, trigger: str, token: str) -> Sequence[bool] | None:
+        """Return the answers to a decision that was carried out before, if it is one of the last."""
+        page = await self._records.log(trigger, DECISIONS, limit=_RECENT)
+        named = ((f"{line.cursor} about {trigger}", line) for line in page.lines)
+        for document in readable("decision", named, lambda line: json.loads(line.line)):
+            if document["decision"]["token"] == token:
+                return [answer == "1" for answer in document["answers"]]
+        return None
+
+    async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
+        """Return records, the newest first; a decision that was recorded twice is returned once."""
+        page = await self._records.log(trigger, DECISIONS, cursor=cursor, limit=limit)
+        named = ((f"{line.cursor} about {trigger}", line) for line in page.lines)
+        records = {one.token: one for one in readable("decision", named, partial(_record, trigger))}
+        return DecisionPage(list(records.values()), page.cursor)
+
+    async def _names(self, trigger: str | None) -> Sequence[str]:
+        return sorted(await self._triggers()) if trigger is None else [trigger]
+
+    async def _read(self, trigger: str, ids: Sequence[bytes]) -> Sequence[Parked]:
+        found: list[Parked] = []
+        for start in range(0, len(ids), READ):
+            held = await self._records.get(trigger, MESSAGES, ids[start : start + READ])
+            found += [await self._parked(trigger, record) for record in held if record is not None]
+        return found
+
+    async def _parked(self, trigger: str, record: Record) -> Parked:
+        parked = read_document(
+            record.value,
+            cipher=self.cipher,
+            trigger=trigger,
+            parked_id=record.key.decode(errors="replace"),
+            copies=max(record.version, 1),
+        )
+        if parked.parked_at > EPOCH:
+            return parked
+        # Its own record does not have the time.
+        (label,) = await self._records.get(trigger, LABELS, [record.key])
+        return parked if label is None else parked.model_copy(update={"parked_at": label.at})
+
+    async def _labels(self, trigger: str, records: Sequence[Record]) -> Sequence[ParkedLabel]:
+        """Return labels; a label that cannot be read is made from its message."""
+        labels = {record.key: self._label(record) for record in records}
+        others = [key for key, label in labels.items() if label is None]
+        messages = await self._read(trigger, others)
+        return [
+            *(label for label in labels.values() if label is not None),
+            *(ParkedLabel.of(message) for message in messages),
+        ]
+
+    def _label(self, record: Record) -> ParkedLabel | None:
+        try:
+            label = read_label(record.value, self.cipher)
+        except ValidationError:
+            return None
+        copies = max(record.version, 1)
+        return label.model_copy(update={"copies": copies}) if _key(label) == record.key else None
+
+
+def _key(parked: Parked | ParkedLabel | Decided) -> bytes:
+    return parked.id.encode()
+
+
+def _uuid_key(parked: Parked | ParkedLabel | Decided) -> bytes:
+    return digest(encodable(parked.uuid or ""))[:_DIGEST] + _key(parked)
+
+
+def _writes(parked: Parked, cipher: Cipher | None) -> Sequence[Change]:
+    label = Record(_key(parked), label_of(parked, cipher).encode())
+    message = Record(_key(parked), document_of(parked, cipher).encode())
+    return [
+        Put(LABELS, label, Expects.COUNTED),
+        Put(MESSAGES, message, Expects.COUNTED),
+        Put(UUIDS, Record(_uuid_key(parked), b"")),
+    ]
+
+
+def _removal(parked: Parked | ParkedLabel | Decided) -> Sequence[Change]:
+    key = _key(parked)
+    return [
+        Get(LABELS, key, required=True),
+        Delete(LABELS, key),
+        Delete(MESSAGES, key),
+        Delete(UUIDS, _uuid_key(parked)),
+    ]
+
+
+def _carrying_out(decision: OperatorDecision, decided: Decided) -> Sequence[Change]:
+    if decision.ended:
+        return []
+    runs = decision.kind is DecisionKind.RUN
+    changes = [Get(LABELS, _key(decided), required=True)] if runs else _removal(decided)
+    return [*changes, Settle(decided.settlement)] if decided.settlement is not None else changes
+
+
+def _line(decision: OperatorDecision, chosen: Sequence[Decided], done: Sequence[Decided]) -> str:
+    document = {
+        "decision": decision.model_dump(mode="json"),
+        "messages": [DecidedMessage.of(decided) for decided in done],
+        "answers": "".join("1" if decided in done else "0" for decided in chosen),
+    }
+    return json.dumps(document)
+
+
+def _record(trigger: str, line: LogLine) -> DecisionRecord:
+    document = json.loads(line.line)
+    facts = OperatorDecision.model_validate(document["decision"]).model_dump()
+    return DecisionRecord(**facts, trigger_name=trigger, at=line.at, messages=document["messages"])
