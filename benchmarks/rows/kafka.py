@@ -153,7 +153,7 @@ def _message(record: Any) -> Message:
 
 
 #: The competitors in a consumer group, and in a share group.
-_GROUP: Mapping[str, Callable[[Work, int], None]] = {
+GROUP: Mapping[str, Callable[[Work, int], None]] = {
     "consumer": _consume,
     "batches": _consume_batches,
     "loop": partial(_loop, commit_after=1),
@@ -173,7 +173,7 @@ def measure(bench: Bench) -> Iterable[Result]:
         is_real = ApacheKafkaServer.installed()
         broker = "Apache Kafka" if is_real else "Kafka's mock"
         with ApacheKafkaServer(Path(folder)) if is_real else KafkaServer() as kafka:
-            times = rounds.run(partial(Work, bench, kafka), _GROUP)
+            times = rounds.run(partial(Work, bench, kafka), GROUP)
     for ours, floor, text, least in (
         ("consumer", "loop", "poll, SET NX, commit of each", 1.0),
         ("consumer", "loop of a hundred", "poll, SET NX, commit of each hundred", 0.8),

@@ -190,12 +190,15 @@ class Gate:
 
     def note_all(self, outcomes: Sequence[Outcome]) -> None:
         """Count the outcomes of one delivery; the usual ones together."""
-        usual = [outcome for outcome in outcomes if _is_usual(outcome)] if len(outcomes) > 1 else ()
+        if len(outcomes) == 1:
+            self.note(outcomes[0])
+            return
+        usual = [outcome for outcome in outcomes if _is_usual(outcome)]
         if usual:
             self._note_usual(usual)
         if len(usual) < len(outcomes):
             for outcome in outcomes:
-                if not usual or not _is_usual(outcome):
+                if not _is_usual(outcome):
                     self.note(outcome)
 
     def _note_usual(self, outcomes: Sequence[Outcome]) -> None:

@@ -170,6 +170,7 @@ class Settings:
         if self.uuid is not None:
             read_identity(self.uuid, self.max_body_size)
         check_join(self.join, self.destinations, policy=self.policy, batch=self.batch)
+        object.__setattr__(self, "policy", _the(self.policy))  # only now: unchecked values may be unhashable
 
     def _check_policy(self) -> None:
         policy = self.policy
@@ -329,7 +330,7 @@ def _policy_of(options: Mapping[str, Any]) -> Policy:
     chosen["detect_duplicates"] = detects and options.get("acknowledge_mode", "client") == "client"
     if on_rollback == "suspend_and_recover":
         chosen["on_retry_failure"] = "suspend"
-    return _the(Policy(**chosen))
+    return Policy(**chosen)
 
 
 @cache

@@ -7,6 +7,7 @@ them, and all other messages.
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +20,11 @@ _DEFAULTS = vars(_EMPTY)
 
 #: A provider that knows nothing by itself.
 _NONE: Mapping[str, Any] = MappingProxyType({})
+
+#: The longest text whose meaning is remembered: messages that come together were often sent together.
+_REMEMBERED = 20
+
+_read_text = lru_cache(maxsize=1024)(read_header)
 
 _set = object.__setattr__
 
@@ -63,7 +69,10 @@ def _read(name: str, field: str, value: Any) -> Any:
     """Return the value of a field that is not a text; None if it needs validation."""
     if field == "delivery_count":
         return value if type(value) is int and (value > 0 or value == UNDEFINED_COUNT) else None
-    read = value if type(value) is bool else read_header(name, value)
+    if type(value) is str and len(value) <= _REMEMBERED:
+        read = _read_text(name, value)
+    else:
+        read = value if type(value) is bool else read_header(name, value)
     if type(read) is bool:
         return read if field in _FLAGS else None
     return read if type(read) is datetime and read.tzinfo is not None else None

@@ -105,7 +105,7 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
     # Only Kafka knows these.
     headers.pop("JMSXDeliveryCount", None)
     headers.pop("JMSRedelivered", None)
-    own = _own_of(consumed)
+    own = _own_of(consumed, headers)
     if record.value is None:
         return make({**headers, TOMBSTONE: True}, b"", own)
     if limits.leaves_encoded(len(record.value), consumed.delivery_count):
@@ -113,17 +113,18 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
     return make(headers, decode_body(content_type, None, record.value), own)
 
 
-def _own_of(consumed: Consumed) -> dict[str, Any]:
-    """Return the fields of a message that come from its place in Kafka."""
+def _own_of(consumed: Consumed, headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a message that come from its place in Kafka, except what its headers replace."""
     own: dict[str, Any] = {
-        "message_id": consumed.name,
         "destination": consumed.topic,
         "delivery_count": consumed.delivery_count,
         "redelivered": consumed.again,
     }
+    if "JMSMessageID" not in headers:
+        own["message_id"] = consumed.name
     milliseconds = consumed.record.timestamp
-    if milliseconds is not None and (timestamp := moment(milliseconds)) is not None:
-        own["timestamp"] = timestamp
+    if milliseconds is not None and "JMSTimestamp" not in headers and (sent := moment(milliseconds)):
+        own["timestamp"] = sent
     return own
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any, cast
 
-from history.message import Message
+from history.message import UNDEFINED_COUNT, Message
 from history.shell import Shell
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver, Token
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
@@ -127,8 +127,9 @@ class KafkaConsumer:
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""
         consumed = cast("Consumed", raw)
-        if (count := self._count_of(consumed.delivery_count)) != consumed.delivery_count:
-            consumed = consumed._replace(delivery_count=count)
+        count = consumed.delivery_count
+        if count != UNDEFINED_COUNT and (weighed := self._count_of(count)) != count:
+            consumed = consumed._replace(delivery_count=weighed)
         message = decode(consumed, limits)
         return message if self._known_by is None else message.known_by(self._known_by(consumed))
 
