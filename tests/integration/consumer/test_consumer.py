@@ -9,9 +9,10 @@ import pytest
 
 from history import ConfigurationError, State
 from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, entry_in, is_drained, send, with_store
+from tests.integration.helpers.consumers import Lane, entry_in, is_drained, send
 from triggers import Message
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer

@@ -11,18 +11,11 @@ import pytest
 from history import HistoryUnavailableError, RedisHistory
 from history.entry import EntryOutcome, State, digest
 from history.store.turning import Turned
+from tests.fixtures.histories import with_store
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.consumers import (
-    Lane,
-    Running,
-    entry_in,
-    is_drained,
-    parked_in,
-    send,
-    with_store,
-)
+from tests.integration.helpers.consumers import Lane, Running, entry_in, is_drained, parked_in, send
 from triggers import Message
 
 

@@ -11,6 +11,7 @@ from history.contract.parking import labels_once, parked
 from history.redis.connection.client import keys_of
 from history.sql.database.engine import open_engine
 from history.store import Decided, DecisionKind, OperatorDecision
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 
 OLD = [parked(number, reason=f"reason {number}") for number in range(30)]
@@ -38,9 +39,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         if request.param == "sqlite"
         else str(request.getfixturevalue("postgres_url"))
     )
-    store = open_history(url)
-    drive(store.parking.park(OLD))
-    drive(store.close())
+    with_store(url, lambda store: store.parking.park(OLD))
     engine = open_engine(url, asyncio=False)
     assert isinstance(engine, Engine)
     with engine.begin() as connection:

@@ -1,13 +1,14 @@
 """A parked message is run after all, because somebody has decided so."""
 
 from datetime import timedelta
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from history import ConfigurationError, EntryOutcome, Parked, ParkedKind, State
 from history.bridge import drive
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE
 from tests.unit.helpers.in_memory import (
     Effects,
@@ -267,11 +268,7 @@ def run_at_once(book: Trigger[..., object]) -> None:
         for parked in seen:
             drive(run_parked(book, parked, lot))
 
-    threads = [Thread(target=operator) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    in_threads(lambda _: operator(), range(2))
 
 
 def test_an_unreadable_delivery_cannot_run() -> None:
