@@ -34,12 +34,18 @@ def run_the_parked(book: Trigger[..., object]) -> Outcome:
     return drive(run_parked(book, parked, store_of(book).parking))
 
 
+def in_doubt() -> tuple[Trigger[..., object], Effects]:
+    """Make a trigger with a message that is parked In Doubt."""
+    effects = Effects()
+    book = made(effects)
+    started_by_another(book)
+    book.handle(message())
+    return book, effects
+
+
 class TestInDoubt:
     def test_it_runs_under_a_new_fence_and_its_copy_is_removed(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+        book, effects = in_doubt()
         before = entry_of(book)
 
         outcome = run_the_parked(book)
@@ -52,10 +58,7 @@ class TestInDoubt:
         assert (after.outcome, after.fence > before.fence) == (EntryOutcome.OK, True)
 
     def test_one_that_has_completed_meanwhile_is_a_duplicate_and_its_copy_is_removed(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+        book, effects = in_doubt()
         entry = entry_of(book)
         assert entry is not None
         drive(store_of(book).complete(book.name, "u-1", entry.fence))
@@ -65,11 +68,8 @@ class TestInDoubt:
         assert (outcome.row, outcome.executed, effects.runs) == (8, False, [])
         assert parked_of(book) == []
 
-    def test_one_that_was_started_again_since_is_in_doubt_again(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+    def test_one_that_was_started_again_since_is_in_doubt_again_and_runs_at_the_second_decision(self) -> None:
+        book, effects = in_doubt()
         take_over(book, "somebody quicker")
 
         outcome = run_the_parked(book)
@@ -77,25 +77,11 @@ class TestInDoubt:
         assert (outcome.executed, effects.runs) == (False, [])
         assert "it was started again after it was parked" in outcome.reason
         assert [one.kind for one in parked_of(book)] == [ParkedKind.IN_DOUBT]
-
-    def test_one_that_is_in_doubt_again_runs_at_the_second_decision(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
-        take_over(book, "somebody quicker")
         run_the_parked(book)
-
-        run_the_parked(book)
-
-        assert effects.runs == ["u-1"]
-        assert parked_of(book) == []
+        assert (effects.runs, parked_of(book)) == (["u-1"], [])
 
     def test_one_that_was_started_again_with_a_lease_stays_while_that_is_alive(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+        book, effects = in_doubt()
         drive(store_of(book).forget(book.name, "u-1"))
         started_by_another(book, lease=timedelta(minutes=1))
 
