@@ -527,7 +527,7 @@ MUTANTS = (
         "triggers/producer/producer.py",
         "        if sends is None:\n",
         "        if True:\n",
-        f"{_SENDS}::test_three_tries_send_each_message_once",
+        f"{_SENDS}::test_each_way_to_send_follows_the_run[send]",
     ),
     Mutant(
         "triggers/producer/producer.py",
