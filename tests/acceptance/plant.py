@@ -19,10 +19,11 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener, ur
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import JsonValue
 
-from history import Message, Uuid, open_history
+from history import Message, Uuid
 from history.bridge import drive
 from tests.acceptance.command_line import CommandLine
 from tests.acceptance.rules import Samples
+from tests.fixtures.histories import with_store
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import text_of
 from triggers import open_provider
@@ -122,9 +123,7 @@ class Plant:
 
     def claim(self, trigger: str, uuid: str) -> None:
         """Begin a message as a worker does that died at it."""
-        store = open_history(self.history.url)
-        drive(store.claim(trigger, [Uuid(uuid)], "host-1:42:dead"))
-        drive(store.close())
+        with_store(self.history.url, lambda store: store.claim(trigger, [Uuid(uuid)], "host-1:42:dead"))
 
     def scrape(self) -> Samples:
         """Return what the consumer's metrics say now; nothing if it does not answer."""

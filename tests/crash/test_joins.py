@@ -13,6 +13,7 @@ from history import EntryOutcome, Message, Parked, ParkedKind, Uuid, open_histor
 from history.bridge import drive
 from tests.crash.helpers.joining_fleet import JoiningFleet
 from tests.crash.victims.joining_service import DESTINATIONS, NAME, effects_of
+from tests.fixtures.histories import with_store
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.redis import connected
 from triggers import Joined, open_provider
@@ -65,9 +66,7 @@ def is_done(client: Any, history: str) -> bool:
         last = client.xinfo_stream(stream)["last-generated-id"]
         if not groups or groups[0]["pending"] or groups[0]["last-delivered-id"] != last:
             return False
-    store = open_history(history)
-    waiting = drive(store.joining.waiting(NAME, limit=1))
-    drive(store.close())
+    waiting = with_store(history, lambda store: store.joining.waiting(NAME, limit=1))
     return not waiting
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from history import ParkedKind, open_history
-from history.bridge import drive
+from history import ParkedKind
+from tests.fixtures.histories import with_store
 from tests.fixtures.proof import Proved
 from tests.fixtures.waiting import PATIENCE
 
@@ -137,9 +137,7 @@ def test_killed_in_a_local_sink_the_message_of_its_sender_is_kept_for_a_person(
     assert (shop.run(), shop.waiting) == (-9, 1)
     assert shop.run() == 0
 
-    store = open_history(shop.url)
-    parked = drive(store.parking.list())
-    drive(store.close())
+    parked = with_store(shop.url, lambda store: store.parking.list())
     assert [(one.uuid, one.kind) for one in parked] == [("order-1", ParkedKind.IN_DOUBT)]
     assert not (tmp_path / "booked").exists()
 

@@ -71,12 +71,30 @@ MUTANTS = (
         f"{_TICKETS}::test_powertools_typescript_5675",
     ),
     Mutant(_ENTRY, "expires_at=now + terms.time_to_live", "expires_at=now + 2 * terms.time_to_live", _TURNS),
-    Mutant(_ENTRY, "return entry.fence == fence and owner in {None, entry.owner}", "return True", _TURNS),
-    Mutant(_ENTRY, "    if entry.fence != fence:\n        return entry, False\n", "", _TURNS),
     Mutant(
-        _ENTRY, "        return entry, entry.outcome == outcome\n", "        return entry, True\n", _TURNS
+        _ENTRY,
+        "return entry.fence == fence and owner in {None, entry.owner}",
+        "return True",
+        f"{_STORES}::test_a_late_worker_changes_nothing[memory]",
     ),
-    Mutant(_ENTRY, "        return None, outcome is None\n", "        return None, True\n", _TURNS),
+    Mutant(
+        _ENTRY,
+        "    if entry.fence != fence:\n        return entry, False\n",
+        "",
+        f"{_STORES}::test_a_late_worker_changes_nothing_of_what_its_successor_completed[memory]",
+    ),
+    Mutant(
+        _ENTRY,
+        "        return entry, entry.outcome == outcome\n",
+        "        return entry, True\n",
+        f"{_STORES}::test_what_is_completed_stays_as_it_is[memory]",
+    ),
+    Mutant(
+        _ENTRY,
+        "        return None, outcome is None\n",
+        "        return None, True\n",
+        f"{_STORES}::test_what_is_absent_cannot_be_completed_or_renewed[memory]",
+    ),
     Mutant(
         _ENTRY,
         "state=State.COMPLETED, outcome=outcome, lease_until=None), True",
@@ -93,7 +111,7 @@ MUTANTS = (
         _ENTRY,
         "    return entry, Claim(entry, entry.fence)\n",
         "    return entry, Claim(None, fence)\n",
-        _TURNS,
+        f"{_STORES}::test_another_owner_finds_the_started_entry[memory]",
     ),
     Mutant(
         _FINDING,
@@ -520,7 +538,7 @@ MUTANTS = (
         "triggers/producer/producer.py",
         "        if sends is None:\n",
         "        if True:\n",
-        f"{_SENDS}::test_three_tries_send_each_message_once",
+        f"{_SENDS}::test_each_way_to_send_follows_the_run[send]",
     ),
     Mutant(
         "triggers/producer/producer.py",

@@ -12,8 +12,9 @@ import pytest
 from history.bridge import drive
 from history.store import Counts, HistoryStore, Report, TriggerState, Verb
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.histories import with_store
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.consumers import is_drained, parked_in, send, with_store
+from tests.integration.helpers.consumers import is_drained, parked_in, send
 from tests.integration.helpers.service_process import Steering, is_running
 
 #: The stream and trigger of a plain service, which notes what it begins.

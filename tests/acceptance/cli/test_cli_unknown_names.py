@@ -11,6 +11,7 @@ from history import Evidence, Message, Parked, ParkedKind, open_history
 from history.bridge import drive
 from history.store import HistoryStore, Report
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.histories import with_store
 from triggers import send, trigger
 
 #: Each command that takes the name of a trigger, with a name that is a slip of the pen.
@@ -130,9 +131,7 @@ def test_a_trigger_of_a_module_is_known_before_it_has_run(doubtless: InProcess, 
 def test_a_trigger_that_has_only_parked_messages_or_a_journal_is_known(
     doubtless: InProcess, history: str, tmp_path: Path
 ) -> None:
-    store = open_history(history)
-    drive(store.parking.park([aside("of-a-guard", "u2")]))
-    drive(store.close())
+    with_store(history, lambda store: store.parking.park([aside("of-a-guard", "u2")]))
     elsewhere = f"sqlite:///{tmp_path}/journal.db"
 
     @trigger("orders", name="told", history=elsewhere, journal=elsewhere)
@@ -155,9 +154,7 @@ def test_a_slip_of_the_pen_clears_and_changes_nothing(doubtless: InProcess, hist
     doubtless("statistics", "-t", "book-ordr", "--clear", "--history", history)
     doubtless("suspend", "ship", "book-ordr", "--wait", "0", "--history", history)
 
-    store = open_history(history)
-    overview = drive(store.control.overview())
-    drive(store.close())
+    overview = with_store(history, lambda store: store.control.overview())
     assert not overview.orders
 
 
@@ -191,9 +188,7 @@ def test_nobody_keeps_a_list_of_hosts_so_those_with_parked_messages_are_named(
 def test_the_local_file_names_the_triggers_that_it_has(doubtless: InProcess) -> None:
     file = Path(doubtless.environment["XDG_STATE_HOME"]) / "doubtless" / "parked.sqlite3"
     file.parent.mkdir(parents=True)
-    store = open_history(f"sqlite:///{file}")
-    drive(store.parking.park([aside("book-order", "u1")]))
-    drive(store.close())
+    with_store(f"sqlite:///{file}", lambda store: store.parking.park([aside("book-order", "u1")]))
 
     answer = doubtless("parked", "list", "--local", "-t", "book-ordr")
 

@@ -13,10 +13,11 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from history import DoubtlessError, Message, open_history
+from history import DoubtlessError, Message
 from history.bridge import drive
 from tests import ROOT
 from tests.acceptance.docs.pages import Block, blocks, pages
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.sqs_server import SqsServer
@@ -116,7 +117,5 @@ def _is_booked(url: str, source: str, redis_url: str, shop: Engine) -> bool:
     if "connection" in source:
         with shop.connect() as connection:
             return bool(connection.execute(text("SELECT count(*) FROM bookings")).scalar())
-    store = open_history(redis_url)
-    (entry,) = drive(store.lookup(name, [UUID]))
-    drive(store.close())
+    (entry,) = with_store(redis_url, lambda store: store.lookup(name, [UUID]))
     return entry is not None

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from history.bridge import drive
-from history.opening import open_history
 from tests.crash.helpers.fleet import Fleet
 from tests.crash.victims.ordering_service import NAME
+from tests.fixtures.histories import with_store
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER
 
 #: More effects than a process may have while it is being stopped.
@@ -55,9 +54,7 @@ class OrderingFleet(Fleet):
 
     def _active(self) -> subprocess.Popen[bytes] | None:
         """Return the active process; None if it is dead, or if there is none."""
-        store = open_history(self.history)
-        entry = drive(store.lookup(NAME, [ACTIVE_CONSUMER]))[0]
-        drive(store.close())
+        entry = with_store(self.history, lambda store: store.lookup(NAME, [ACTIVE_CONSUMER]))[0]
         if entry is None or entry.owner is None:
             return None
         process = int(entry.owner.split(":")[1])

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from history import Message, Parked, ParkedKind, open_history
+from history import Message, Parked, ParkedKind
 from history.bridge import drive
 from tests.crash.victims.ordering_service import DESTINATION, NAME, begun_in, effects_of
+from tests.fixtures.histories import with_store
 from tests.fixtures.scale import sized
 from triggers import open_provider
 
@@ -63,9 +64,7 @@ def send(url: str, chance: random.Random) -> None:
 
 
 def look(folder: Path, history: str) -> Left:
-    store = open_history(history)
-    parked = drive(store.parking.list(trigger=NAME, limit=GROUPS * LENGTH))
-    drive(store.close())
+    parked = with_store(history, lambda store: store.parking.list(trigger=NAME, limit=GROUPS * LENGTH))
     by_group: list[dict[str, list[int]]] = []
     for ledger in (begun_in(folder), effects_of(folder)):
         found: dict[str, list[int]] = defaultdict(list)

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from history import Message, open_history
+from history import Message
 from history.bridge import drive
 from tests.crash.helpers.aftermath import die_and_finish, impatient
 from tests.crash.victims.sending_victim import DESTINATIONS, FAILURES, Case, cases_of, effects_of, left_by
+from tests.fixtures.histories import with_store
 from triggers import open_provider
 
 
@@ -53,9 +54,7 @@ def run_sends(
         return not any(depth(name) for name in (*(case.name for case in cases), *DESTINATIONS))
 
     die_and_finish("tests.crash.victims.sending_victim", [str(folder), provider, history], settled)
-    store = open_history(history)
-    parked = [one.trigger_name for one in drive(store.parking.list())]
-    drive(store.close())
+    parked = [one.trigger_name for one in with_store(history, lambda store: store.parking.list())]
     return SendsLeft(folder, parked)
 
 

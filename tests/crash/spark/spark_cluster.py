@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from history import open_history
 from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.spark import SPARK_OPTIONS, need_spark
 from tests.fixtures.servers.spark_cluster import submit_options
 from tests.fixtures.waiting import PATIENCE
@@ -84,9 +85,7 @@ def rows_of(numbers: Iterable[int], distinct: int) -> Iterator[tuple[str, str]]:
 
 def owners_of(history: str, uuids: list[str]) -> list[str]:
     """Return which parts of a run own rows, all of which are completed."""
-    store = open_history(history)
-    entries = drive(store.lookup("load", uuids))
-    drive(store.close())
+    entries = with_store(history, lambda store: store.lookup("load", uuids))
     assert all(entry is not None and entry.outcome == "ok" for entry in entries)
     return sorted({(entry.owner or "").partition("#")[2] for entry in entries if entry is not None})
 

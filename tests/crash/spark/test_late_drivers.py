@@ -11,9 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from sqlalchemy import Engine, create_engine, text
 
-from history import open_history
-from history.bridge import drive
 from tests.crash.spark.spark_sleeper import Place
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.lakes import DELTA
 from tests.fixtures.servers.spark import POSTGRES_JAR, SPARK_PROCESSES, need_spark
 from tests.fixtures.waiting import eventually, patience
@@ -175,9 +174,7 @@ def test_rows_that_a_late_driver_appends_over_jdbc_are_in_doubt_and_never_append
     go(place, "load_bookings")
 
     assert booked(shop) == (ROWS, ROWS)
-    store = open_history(redis_url)
-    parked = drive(store.parking.count(trigger="load-orders"))
-    drive(store.close())
+    parked = with_store(redis_url, lambda store: store.parking.count(trigger="load-orders"))
     assert parked == ROWS
     shop.dispose()
 

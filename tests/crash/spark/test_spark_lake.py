@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer as RawProducer
 
-from history import open_history
-from history.bridge import drive
 from tests.crash.spark.spark_lake import SILENCE
+from tests.fixtures.histories import with_store
 from tests.fixtures.proof import Proved
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.apache_kafka_server import ApacheKafkaServer
@@ -100,10 +99,7 @@ def run_drivers(lake: Lake, place: Path, urls: Sequence[str], how: str) -> int:
 
 
 def parked(history: str) -> int:
-    store = open_history(history)
-    count = drive(store.parking.count(trigger="load-orders"))
-    drive(store.close())
-    return count
+    return with_store(history, lambda store: store.parking.count(trigger="load-orders"))
 
 
 def test_each_message_of_kafka_is_in_the_lake_once_whenever_drivers_die(

@@ -9,9 +9,10 @@ import pytest
 
 from history import ConfigurationError, State
 from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, entry_in, is_drained, send, with_store
+from tests.integration.helpers.consumers import Lane, entry_in, is_drained, send
 from triggers import Message
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
@@ -39,16 +40,6 @@ class TestConsuming:
             eventually(lambda: is_drained(redis_url, "orders") and is_drained(redis_url, "returns"))
 
         assert running.counts == {"orders": {"ok": 1}, "returns": {"ok": 1}}
-
-    def test_as_many_messages_run_at_once_as_concurrency_says(self, lane: Lane, redis_url: str) -> None:
-        together = threading.Barrier(4)
-        orders = lane.trigger("orders", lambda _: together.wait(PATIENCE), concurrency=4, prefetch=1)
-        send(redis_url, "orders", *"abcd")
-
-        with lane.run([orders], redis_url, history=redis_url) as running:
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert running.counts == {"orders": {"ok": 4}}
 
     def test_one_that_ends_when_idle_waits_for_a_copy_whose_original_is_presumed_alive(
         self, lane: Lane, redis_url: str
@@ -89,19 +80,6 @@ class TestRefusing:
     ) -> None:
         with pytest.raises(ConfigurationError, match="no history is named"):
             lane.consumer([lane.trigger("orders", lambda _: None)], redis_url)
-
-    def test_a_second_consumer_of_the_same_name_is_refused(self, lane: Lane, redis_url: str) -> None:
-        first = lane.trigger("orders", lambda _: None)
-        second = lane.trigger("orders", lambda _: None)
-        send(redis_url, "orders", "shows that the first one runs")
-
-        with lane.run([first], redis_url, history=redis_url, name="worker"):
-            eventually(lambda: is_drained(redis_url, "orders"))
-            with (
-                pytest.raises(ConfigurationError, match="another living consumer"),
-                lane.run([second], redis_url, history=redis_url, name="worker") as refused,
-            ):
-                refused.join()
 
 
 class TestEnding:

@@ -15,11 +15,11 @@ from history.bridge import drive
 from history.redis.connection.client import keys_of
 from history.store import Beat, Counts, Heard, HistoryStore, Overview, Report, TriggerState
 from history.store.records import NO_TRIGGER
-from tests.fixtures.histories import FragileHistory
+from tests.fixtures.histories import FragileHistory, with_store
 from tests.fixtures.network import Network
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, is_drained, send, with_store
+from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Message
 from triggers.providers.memory import MemoryProvider
 

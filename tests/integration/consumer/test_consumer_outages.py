@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from history import ParkedKind, RedisHistory
+from history import RedisHistory
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -137,25 +137,6 @@ class TestProviderAway:
 
 
 class TestHistoryAway:
-    def test_the_trigger_suspends_gives_back_and_resumes_by_itself(
-        self, lane: Lane, redis_url: str, network_before: NetworkBefore
-    ) -> None:
-        ran: list[Message] = []
-        network = network_before(redis_url)
-        network.take_down()
-        orders = lane.trigger("orders", ran.append, history=network.url(redis_url))
-        send(redis_url, "orders", *"abc")
-
-        with lane.run([orders], redis_url + FAST) as running:
-            eventually(lambda: running.gates[0].suspended)
-            assert ran == []
-            network.bring_up()
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert sorted(str(one.uuid) for one in ran) == list("abc")
-        assert max(one.delivery_count for one in ran) == 2
-        assert running.gates[0].suspended is None
-
     def test_a_history_that_can_be_read_and_not_written_is_not_back(
         self,
         lane: Lane,
@@ -191,43 +172,6 @@ class TestHistoryAway:
 
         (line, *_) = [one.message for one in caplog.records if "trying again in" in one.message]
         assert line.count("'maxmemory'") == 1
-
-    def test_a_monitor_that_says_yes_does_not_stand_for_the_history(
-        self, lane: Lane, redis_url: str, network_before: NetworkBefore
-    ) -> None:
-        ran: list[Message] = []
-        network = network_before(redis_url)
-        network.take_down()
-        orders = lane.trigger("orders", ran.append, history=network.url(redis_url), monitor=lambda: True)
-        send(redis_url, "orders", "patient")
-
-        with lane.run([orders], redis_url + FAST) as running:
-            eventually(lambda: running.gates[0].suspended)
-            time.sleep(1.5)  # more than one probe
-            network.bring_up()
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert [one.delivery_count for one in ran] == [2]
-
-    def test_an_end_that_cannot_be_written_is_parked_locally_and_never_runs_again(
-        self, lane: Lane, redis_url: str, network_before: NetworkBefore
-    ) -> None:
-        ran: list[str | None] = []
-        network = network_before(redis_url)
-
-        def work(message: Message) -> None:
-            ran.append(message.uuid)
-            network.take_down()
-
-        orders = lane.trigger("orders", work, history=network.url(redis_url))
-        send(redis_url, "orders", "a")
-
-        with lane.run([orders], redis_url + FAST):
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        [parked] = parked_in(f"sqlite:///{lane.folder / 'parked.sqlite3'}", "orders")
-        assert (parked.uuid, parked.kind) == ("a", ParkedKind.IN_DOUBT)
-        assert ran == ["a"]
 
     def test_a_history_that_comes_back_empty_is_told_of_loudly_and_work_goes_on(
         self, lane: Lane, redis_url: str, private_redis: RedisServer, caplog: pytest.LogCaptureFixture

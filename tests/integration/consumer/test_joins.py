@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from history import Message, Uuid, open_history
+from history import Message, Uuid
 from history.bridge import drive
 from history.sql.tables.history import JOIN_TABLES
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, Running, is_drained, parked_in, with_store
+from tests.integration.helpers.consumers import Lane, Running, is_drained, parked_in
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, open_provider, trigger
 from triggers.consumer import crew as sweeper
 from triggers.consumer.options import AnyTrigger
@@ -194,9 +195,7 @@ class TestAll:
 def test_a_database_of_an_older_version_is_given_the_tables(history_url: str) -> None:
     if history_url.startswith("redis"):
         pytest.skip("Redis has no tables")
-    store = open_history(history_url)
-    drive(store.check())
-    drive(store.close())
+    with_store(history_url, lambda store: store.check())
     engine = create_engine(history_url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         for table in JOIN_TABLES:

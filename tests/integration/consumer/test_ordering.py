@@ -14,9 +14,10 @@ import pytest
 
 from history import ConfigurationError
 from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, Running, entry_in, is_drained, parked_in, with_store
+from tests.integration.helpers.consumers import Lane, Running, entry_in, is_drained, parked_in
 from tests.integration.helpers.ordering import Diary, Failing, numbered
 from triggers import AsyncConsumer, Consumer, FatalError, Message, Redelivery, TransientError, trigger
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
@@ -389,6 +390,7 @@ class TestActiveConsumer:
             send(redis_url, in_group("g", "b"))
             eventually(lambda: len(ran) == 2)
 
+        assert taken is not None
         assert ran[0] < taken.fence < ran[1]
 
     def test_a_service_that_ends_the_process_leaves_its_message_and_the_right_to_others(

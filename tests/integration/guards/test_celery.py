@@ -15,8 +15,8 @@ from uuid import uuid4
 
 import pytest
 
-from history import MemoryHistory, open_history
-from history.bridge import drive
+from history import MemoryHistory
+from tests.fixtures.histories import with_store
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -216,9 +216,7 @@ def test_a_task_that_its_time_limit_kills_is_in_doubt(shop: Shop, tasks: Any) ->
 
 
 def _parked(history: str) -> Any:
-    store = open_history(history)
-    kept = drive(store.parking.list())
-    drive(store.close())
+    kept = with_store(history, lambda store: store.parking.list())
     return kept[0] if kept else None
 
 

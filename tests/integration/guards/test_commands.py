@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from history import MemoryHistory, Message, open_history
-from history.bridge import drive
+from history import MemoryHistory, Message
 from tests.acceptance.command_line import CommandLine
+from tests.fixtures.histories import with_store
 from triggers.guards import protect
 from triggers.guards.host import TaskGuards, called_with
 
@@ -91,9 +91,7 @@ def test_a_parked_task_is_run(tmp_path: Path, redis_url: str, application: str) 
     assert ran.code == 0, ran.err
     assert ran.json[0]["executed"]
     assert (tmp_path / "effects").read_text() == "1"
-    store = open_history(redis_url)
-    assert drive(store.parking.list()) == []
-    drive(store.close())
+    assert with_store(redis_url, lambda store: store.parking.list()) == []
 
 
 def test_the_guarantees_of_tasks_are_said(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from history import Entry, Message, Parked, open_history
+from history import Entry, Message, Parked
 from history.bridge import drive
-from history.store import HistoryStore
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import AsyncConsumer, Consumer, open_provider, trigger
@@ -144,18 +144,9 @@ def has_unread(url: str, stream: str) -> bool:
         return bool(client.xinfo_groups(stream)[0]["last-delivered-id"] != last)
 
 
-def with_store(url: str, ask: Callable[[HistoryStore], Any]) -> Any:
-    """Open a history for one call."""
-    store = open_history(url)
-    try:
-        return drive(ask(store))
-    finally:
-        drive(store.close())
-
-
 def parked_in(url: str, name: str) -> Sequence[Parked]:
-    return cast("Sequence[Parked]", with_store(url, lambda store: store.parking.list(trigger=name)))
+    return with_store(url, lambda store: store.parking.list(trigger=name))
 
 
 def entry_in(url: str, name: str, uuid: str) -> Entry | None:
-    return cast("Entry | None", with_store(url, lambda store: store.lookup(name, [uuid]))[0])
+    return with_store(url, lambda store: store.lookup(name, [uuid]))[0]

@@ -14,7 +14,6 @@ from history import Entry, EntryOutcome, Message, Parked, ParkedKind, State, Uui
 from history.bridge import drive
 from history.store import HistoryStore
 from resolvers import Resolution
-from tests.fixtures.waiting import eventually
 from triggers import Delivery, Outcome, Trigger, trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
 
@@ -101,13 +100,6 @@ class Bench:
 
     def entry(self) -> Entry | None:
         return drive(self.store.lookup(NAME, [UUID]))[0]
-
-    def end_lease(self) -> None:
-        """Let the lease of the entry run out, without waiting for all of it."""
-        entry = self.entry()
-        assert entry is not None
-        assert drive(self.store.renew(NAME, UUID, entry.fence, timedelta(milliseconds=1)))
-        eventually(lambda: (now := self.entry()) is not None and not now.lease_alive)
 
     def state(self) -> State | EntryOutcome | None:
         """The entry in one word: None, STARTED, OK or FAILED."""

@@ -15,6 +15,7 @@ from history.redis.connection.client import RedisClient
 from history.redis.connection.permissions import queued
 from history.redis.permissions import use_of
 from history.store import Capability, Counts, HistoryStore, Refusal, TellingRefusals
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.postgres import limited_role
 from tests.fixtures.servers.redis import connected
 from triggers.providers.redis_streams import permissions as of_streams
@@ -141,9 +142,7 @@ class TestPostgresql:
     @pytest.fixture
     def role(self, postgres_url: str) -> Iterator[str]:
         """The URL of a role that may connect, and look into the schema of this test."""
-        store = open_history(postgres_url)
-        drive(store.check())
-        drive(store.close())
+        with_store(postgres_url, lambda store: store.check())
         with limited_role(postgres_url) as role:
             yield role
 

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.orm import Session
 
-from history import ConfigurationError, Message, open_history
-from history.bridge import drive
+from history import ConfigurationError, Message
+from tests.fixtures.histories import with_store
 from tests.integration.patchbay.components import seen
 from triggers import FatalError, TransientError
 from triggers.patchbay import MessageContext, PatchBay, read_patchbay
@@ -183,9 +183,7 @@ class Shop:
         return count
 
     def entry(self, uuid: str) -> str | None:
-        store = open_history(self.database)
-        [found] = drive(store.lookup("filter.DEFAULT.orders", [uuid]))
-        drive(store.close())
+        [found] = with_store(self.database, lambda store: store.lookup("filter.DEFAULT.orders", [uuid]))
         return None if found is None else f"{found.state} {found.outcome}"
 
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import pytest
 
-from history.bridge import drive
-from history.opening import open_history
 from resolvers import Resolution
+from tests.fixtures.histories import with_store
 from tests.fixtures.ports import closed_port
 from triggers import FatalError, Message, Outcome, Retry, TransientError, Trigger, trigger
 
@@ -127,9 +126,7 @@ class Store:
     away_url: str
 
     def entry(self) -> str:
-        store = open_history(self.url)
-        entry = drive(store.lookup(NAME, [UUID]))[0]
-        drive(store.close())
+        entry = with_store(self.url, lambda store: store.lookup(NAME, [UUID]))[0]
         return "absent" if entry is None else str(entry.outcome or entry.state)
 
 

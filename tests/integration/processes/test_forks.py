@@ -19,6 +19,7 @@ from history import ConfigurationError, Fence, SqlHistory, Uuid, open_history
 from history.bridge import drive
 from history.contract.common import TRIGGER, claim_one, found
 from history.contract.forks import CHILDREN, DONE, claim_and_complete, ended, fork
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.unit.helpers.given_up import event
@@ -77,9 +78,7 @@ class TestSqlite:
         os.write(go[1], b".")
 
         assert all_done([child])
-        another = open_history(url)
-        entries = drive(another.lookup(TRIGGER, ["u1", "u2", "u3", "u4"]))
-        drive(another.close())
+        entries = with_store(url, lambda store: store.lookup(TRIGGER, ["u1", "u2", "u3", "u4"]))
         assert [entry and entry.owner for entry in entries] == ["parent", "child", "child", "parent"]
 
     def test_a_fork_waits_for_a_transaction_of_another_thread(self, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from history import ConfigurationError, Message, Parked, ParkedKind, open_history
 from history.bridge import drive
 from history.support.private_files import make_private
+from tests.fixtures.threads import in_threads
 from tests.unit.helpers.given_up import event
 from triggers.pipeline.parking.lot import ParkingLot
 from triggers.producer.queue.queue import ClientQueue, ClientQueueUnavailableError
@@ -120,23 +121,14 @@ def test_a_queue_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 def test_processes_and_threads_may_make_one_at_the_same_time(tmp_path: Path) -> None:
     start = threading.Barrier(8)
-    failures: list[BaseException] = []
 
-    def put() -> None:
-        try:
-            start.wait()
-            with closing(queue_in(tmp_path)) as queue:
-                queue.put("orders", [Message(body="x")])
-        except BaseException as error:  # noqa: BLE001  (for the test to see)
-            failures.append(error)
+    def put(_: int) -> None:
+        start.wait()
+        with closing(queue_in(tmp_path)) as queue:
+            queue.put("orders", [Message(body="x")])
 
-    threads = [threading.Thread(target=put) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(put, range(8))
 
-    assert failures == []
     with closing(queue_in(tmp_path)) as queue:
         assert queue.size() == 8
 

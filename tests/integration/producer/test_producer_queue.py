@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from history import ConfigurationError, Message, NotPermittedError
 from history.bridge import drive
 from tests.fixtures.servers.postgres import MEMORY
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import eventually
 from tests.unit.triggers.producer.producers import Line, StillShell, arrived, firsts
 from triggers import (
@@ -301,11 +302,7 @@ class TestDraining:
                 for number in range(50):
                     producer.send("orders", "x", uuid=f"{name}-{number:02}")
 
-            threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            in_threads(work, "abcd")
             assert producer.drain().left == 0
 
         got = firsts(arrived(line.memory))

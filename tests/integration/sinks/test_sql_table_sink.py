@@ -12,6 +12,7 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from history.sql.database.engine import open_engine
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.given_up import assert_it_changed_nothing, async_doomed, doomed, hearing
 from tests.unit.helpers.given_up import event
@@ -131,25 +132,16 @@ def test_another_database_is_refused_by_the_name_of_the_sink(where: str) -> None
 def test_many_sinks_and_threads_that_share_them_make_one_table(url: str, engine: Engine) -> None:
     sinks = [SqlTableSink(url) for _ in range(4)]
     start = threading.Barrier(2 * len(sinks))
-    failures: list[BaseException] = []
 
     def store(sink: SqlTableSink) -> None:
-        try:
-            start.wait(PATIENCE)
-            sink(event())
-        except BaseException as failure:  # noqa: BLE001  (looked at below)
-            failures.append(failure)
+        start.wait(PATIENCE)
+        sink(event())
 
-    threads = [threading.Thread(target=store, args=[sink]) for sink in sinks * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(store, sinks * 2)
     for sink in sinks:
         sink.close()
 
-    assert failures == []
-    assert len(rows(engine)) == len(threads)
+    assert len(rows(engine)) == 2 * len(sinks)
 
 
 def test_a_table_that_was_dropped_is_made_again_and_no_body_is_logged(

@@ -10,8 +10,8 @@ import pytest
 from pyspark import java_gateway
 from pyspark.sql import DataFrame, SparkSession
 
-from history import Parked, ParkedKind, open_history
-from history.bridge import drive
+from history import Parked, ParkedKind
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.batches import counts_of
@@ -55,10 +55,7 @@ def _load(sink: Sink, url: str, **settings: Any) -> ForeachBatch:
 
 
 def _parked(url: str) -> list[Parked]:
-    with_store = open_history(url)
-    found = list(drive(with_store.parking.list()))
-    drive(with_store.close())
-    return found
+    return list(with_store(url, lambda store: store.parking.list()))
 
 
 def test_a_row_is_handed_over_once_within_a_batch_across_batches_and_restarts(

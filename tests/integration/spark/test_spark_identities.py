@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from sqlalchemy import create_engine, text
 
-from history import ConfigurationError, EntryOutcome, Parked, ParkedKind, open_history
-from history.bridge import drive
+from history import ConfigurationError, EntryOutcome, Parked, ParkedKind
 from history.identity import LONGEST, canonical
 from resolvers import Resolution
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.file_streams import FileStream, orders
@@ -66,16 +66,11 @@ class Sinks:
         return made.reports[-1]
 
     def outcomes(self, *uuids: str) -> list[EntryOutcome | None]:
-        store = open_history(self.url)
-        entries = drive(store.lookup("book", uuids))
-        drive(store.close())
+        entries = with_store(self.url, lambda store: store.lookup("book", uuids))
         return [None if entry is None else entry.outcome for entry in entries]
 
     def parked(self) -> Sequence[Parked]:
-        store = open_history(self.url)
-        found = drive(store.parking.list())
-        drive(store.close())
-        return found
+        return with_store(self.url, lambda store: store.parking.list())
 
 
 @pytest.fixture
@@ -206,9 +201,7 @@ def test_a_broken_uuid_does_not_fall_back_to_the_message_id(spark: SparkSession,
 
 
 def test_a_row_that_is_looked_at_again_may_hold_what_python_cannot(spark: SparkSession, sinks: Sinks) -> None:
-    store = open_history(sinks.url)
-    drive(store.claim("book", ["a", "b"], "a worker that died"))
-    drive(store.close())
+    with_store(sinks.url, lambda store: store.claim("book", ["a", "b"], "a worker that died"))
     broken = "CAST(X'ff' AS STRING)"
     more = {
         "body": broken,
@@ -290,9 +283,7 @@ def test_a_row_is_looked_at_again_whatever_its_columns_are_called(
 def test_a_row_is_looked_at_again_whatever_types_it_has(spark: SparkSession, sinks: Sinks) -> None:
     if spark.version < "4":
         pytest.skip("Spark 3.5 has no variants")
-    store = open_history(sinks.url)
-    drive(store.claim("book", ["a", "b"], "a worker that died"))
-    drive(store.close())
+    with_store(sinks.url, lambda store: store.claim("book", ["a", "b"], "a worker that died"))
     given: list[Row] = []
 
     def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from history import ParkedKind, open_history
 from history.bridge import drive
+from tests.fixtures.histories import with_store
 from tests.fixtures.scale import ONLY_IN_FULL, sized
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.fixtures.waiting import eventually
@@ -77,9 +78,7 @@ class Strike:
 
     def _kill_once_claimed(self) -> None:
         """Wait until the executors have claimed something, and kill while they go on."""
-        store = open_history(self._server.url)
-        eventually(lambda: drive(store.stats("load")).started)
-        drive(store.close())
+        eventually(lambda: with_store(self._server.url, lambda store: store.stats("load")).started)
         self._kill()
 
 

@@ -12,6 +12,7 @@ from history import Entry, State, open_history
 from history.bridge import drive
 from history.store import BatchOwner
 from resolvers import Resolution
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.spark import SPARK
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.batches import Batches, DiedError, counts_of, fixed
@@ -62,10 +63,7 @@ class Apart(Batches):
         return [token[token.index("#") :] if "#" in token else "" for token in tokens]
 
     def entries(self, *uuids: str) -> Sequence[Entry | None]:
-        store = open_history(self.url)
-        entries = drive(store.lookup("load", uuids))
-        drive(store.close())
-        return entries
+        return with_store(self.url, lambda store: store.lookup("load", uuids))
 
 
 def _each(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:

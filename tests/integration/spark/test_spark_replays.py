@@ -18,6 +18,7 @@ from history.store import BatchOwner
 from history.store.progress import KEPT_RUNS, BatchState, Beginning, StaleRunError, begin
 from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
+from tests.fixtures.histories import with_store
 from tests.fixtures.network import Network
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.batches import Batches, DiedError, counts_of
@@ -110,9 +111,7 @@ def folder(batches: Batches) -> Folder:
 
 
 def _claimed_by_others(url: str, *uuids: str) -> None:
-    store = open_history(url)
-    drive(store.claim("load", uuids, "a worker that died"))
-    drive(store.close())
+    with_store(url, lambda store: store.claim("load", uuids, "a worker that died"))
 
 
 def _released_by_others(url: str, *uuids: str) -> None:
@@ -156,9 +155,7 @@ def test_a_batch_whose_rows_have_two_owners_is_completed_as_one(
 
 
 def _is_all_completed(url: str, *uuids: str) -> bool:
-    store = open_history(url)
-    entries = drive(store.lookup("load", uuids))
-    drive(store.close())
+    entries = with_store(url, lambda store: store.lookup("load", uuids))
     return all(entry is not None and entry.outcome == "ok" for entry in entries)
 
 
@@ -438,9 +435,7 @@ def test_the_ledger_holds_each_batch_with_its_counts(batches: Batches) -> None:
     batches.run(["a", "b"], batch_id=0)
     batches.run(["b", "c"], batch_id=1)
 
-    store = open_history(batches.url)
-    records = drive(store.progress.batches("load", "q"))
-    drive(store.close())
+    records = with_store(batches.url, lambda store: store.progress.batches("load", "q"))
     assert [(one.batch, one.state, one.counts["new"]) for one in records] == [
         (1, BatchState.COMPLETED, 1),
         (0, BatchState.COMPLETED, 2),

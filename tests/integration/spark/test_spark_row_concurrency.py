@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from history import ConfigurationError, ParkedKind, open_history
-from history.bridge import drive
+from history import ConfigurationError, ParkedKind
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
@@ -160,9 +160,7 @@ def test_a_service_that_ends_its_process_leaves_its_row_in_doubt_and_the_others_
     report = service.reports[-1]
     assert report.rows == 40
     assert report.new + report.duplicate + report.in_doubt == 40
-    store = open_history(redis_url)
-    parked = drive(store.parking.list())
-    drive(store.close())
+    parked = with_store(redis_url, lambda store: store.parking.list())
     assert "u-00" in {one.uuid for one in parked}
     assert {one.kind for one in parked} == {ParkedKind.IN_DOUBT}
     assert set(ran) | {one.uuid for one in parked} == set(names(40)), "nothing is lost"

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
-from history import ParkedKind, open_history
-from history.bridge import drive
+from history import ParkedKind
+from tests.fixtures.histories import with_store
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.file_streams import FileStream
@@ -54,9 +54,7 @@ def test_a_service_runs_once_for_each_row_on_the_executors(
     assert ran() == ["a s1 c1", "b s1 c1"]  # type: ignore[operator]
     told = [(one.rows, one.new, one.duplicate, one.rejected) for one in service.reports]
     assert told == [(4, 2, 1, 1), (2, 0, 2, 0)]
-    store = open_history(redis_url)
-    (parked,) = drive(store.parking.list())
-    drive(store.close())
+    (parked,) = with_store(redis_url, lambda store: store.parking.list())
     assert (parked.uuid, parked.kind) == ("bad", ParkedKind.REJECTED)
 
 

@@ -75,17 +75,6 @@ def test_an_open_circuit_says_since_when_why_and_when_it_asks_next(circuit: Circ
     assert f"{caught.value.since:%H:%M:%S} UTC (connection refused), next probe in " in told
 
 
-def test_the_first_answer_closes_it_and_ends_the_probing(circuit: Circuit, server: Server) -> None:
-    circuit.open(REFUSED)
-    eventually(lambda: server.probes >= 2)
-    assert circuit.is_open
-
-    server.up = True
-
-    eventually(lambda: not circuit.is_open and probing() == 0)
-    circuit.refuse("claiming")
-
-
 def test_a_driver_that_raises_has_not_answered(circuit: Circuit, server: Server) -> None:
     server.error = ValueError("no such thing")
     circuit.open(REFUSED)
@@ -148,14 +137,6 @@ def test_a_failed_attempt_to_connect_confirms_a_slow_reply(circuit: Circuit) -> 
 
     assert circuit.is_open
     assert probing() == 1
-
-
-def test_one_that_is_switched_off_never_opens(server: Server) -> None:
-    circuit = Circuit("the server", server.answers, enabled=False)
-
-    circuit.open(REFUSED)
-
-    assert (circuit.is_open, probing()) == (False, 0)
 
 
 def test_closing_ends_the_probing_for_good(circuit: Circuit) -> None:

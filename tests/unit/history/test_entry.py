@@ -61,25 +61,6 @@ class TestClaim:
             NOW + 10 * MINUTE,
         )
 
-    def test_an_owner_that_claims_again_gets_the_same_answer(self) -> None:
-        held = an_entry()
-
-        entry, answer = claim(held, "worker-1", fence=SECOND, now=NOW + MINUTE, terms=TERMS)
-
-        assert answer == Claim(None, FIRST)
-        assert (entry.fence, entry.started_at) == (FIRST, NOW)
-
-    def test_another_owner_finds_the_entry_as_it_is_read_now(self) -> None:
-        entry, answer = claim(an_entry(), "worker-2", fence=SECOND, now=NOW + MINUTE, terms=TERMS)
-
-        assert answer == Claim(entry, FIRST)
-        assert (entry.owner, entry.age) == ("worker-1", MINUTE)
-
-    def test_an_owner_finds_what_it_has_completed(self) -> None:
-        _, answer = claim(completed(), "worker-1", fence=SECOND, now=NOW, terms=TERMS)
-
-        assert state_of(answer.found) == "COMPLETED ok"
-
     @pytest.mark.parametrize("held", [an_entry(), completed()])
     def test_what_has_expired_is_claimed_anew(self, held: Entry) -> None:
         entry, answer = claim(held, "worker-2", fence=SECOND, now=NOW + 10 * MINUTE, terms=TERMS)
@@ -151,65 +132,6 @@ class TestTime:
             ConfigurationError, match=r"lease: .* is out of range; use 1 millisecond to 36,525 days"
         ):
             EntryTerms(lease=wrong)
-
-
-class TestFence:
-    def test_a_late_worker_cannot_complete_after_it_was_taken_over(self) -> None:
-        taken, answer = take_over(
-            an_entry(), "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW + MINUTE, terms=TERMS
-        )
-        assert answer == Claim(None, SECOND)
-
-        for outcome in (*EntryOutcome, None):
-            entry, settled = settle(taken, fence=FIRST, outcome=outcome, now=NOW + MINUTE)
-            assert not settled
-            assert entry == taken
-        assert renew(taken, fence=FIRST, lease=MINUTE, now=NOW + MINUTE) == (taken, False)
-
-    def test_taking_over_needs_the_fence_that_was_seen(self) -> None:
-        taken, _ = take_over(an_entry(), "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW, terms=TERMS)
-
-        late = take_over(taken, "worker-3", expected_fence=FIRST, fence=Fence(3), now=NOW, terms=TERMS)
-
-        assert late == (taken, None)
-
-    def test_taking_over_twice_is_taking_over_once(self) -> None:
-        taken, first = take_over(
-            an_entry(), "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW, terms=TERMS
-        )
-
-        assert take_over(taken, "worker-2", expected_fence=FIRST, fence=Fence(3), now=NOW, terms=TERMS) == (
-            taken,
-            first,
-        )
-
-    @pytest.mark.parametrize("held", [None, completed(), completed(EntryOutcome.FAILED)])
-    def test_only_what_is_started_is_taken_over(self, held: Entry | None) -> None:
-        entry, taken = take_over(held, "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW, terms=TERMS)
-
-        assert (entry, taken) == (held, None)
-
-    @pytest.mark.parametrize("outcome", list(EntryOutcome))
-    def test_a_completion_sent_twice_succeeds_twice(self, outcome: EntryOutcome) -> None:
-        assert settle(completed(outcome), fence=FIRST, outcome=outcome, now=NOW) == (completed(outcome), True)
-
-    def test_a_release_sent_twice_succeeds_twice(self) -> None:
-        assert settle(an_entry(), fence=FIRST, outcome=None, now=NOW) == (None, True)
-        assert settle(None, fence=FIRST, outcome=None, now=NOW) == (None, True)
-
-    def test_what_is_absent_cannot_be_completed_or_renewed(self) -> None:
-        assert settle(None, fence=FIRST, outcome=EntryOutcome.OK, now=NOW) == (None, False)
-        assert renew(None, fence=FIRST, lease=MINUTE, now=NOW) == (None, False)
-
-    def test_a_completed_entry_cannot_be_settled_otherwise(self) -> None:
-        for outcome in (EntryOutcome.FAILED, None):
-            assert settle(completed(), fence=FIRST, outcome=outcome, now=NOW) == (completed(), False)
-
-    def test_a_late_worker_is_told_so_although_its_successor_came_to_the_same_end(self) -> None:
-        for outcome in EntryOutcome:
-            ended = replace(completed(outcome), fence=SECOND)
-
-            assert settle(ended, fence=FIRST, outcome=outcome, now=NOW) == (ended, False)
 
 
 class TestDigest:

@@ -12,6 +12,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from history import Fence, SqlHistory
 from history.bridge import drive
 from history.sql.database.turns import ConnectionQueue
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.history.sql.sql_worker import TRIGGER, opened
 
@@ -58,11 +59,7 @@ def test_threads_take_turns(store: SqlHistory) -> None:
         together.wait()
         drive(work(store, uses, me))
 
-    threads = [Thread(target=run, args=(me,)) for me in range(WORKERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(run, range(WORKERS))
 
     assert max(uses.counts) < MOST, uses.counts
 

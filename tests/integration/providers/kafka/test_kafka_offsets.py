@@ -15,11 +15,12 @@ from history.bridge import drive
 from history.sql import OffsetHistory
 from history.sql.offsets.history import OffsetIdentity
 from history.sql.offsets.seen import Place
+from tests.fixtures.histories import with_store
 from tests.fixtures.network import Network
 from tests.fixtures.servers.apache_kafka_server import AnyKafka
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, parked_in, with_store
+from tests.integration.helpers.consumers import Lane, parked_in
 from tests.integration.providers.kafka.shop import Shop, opened
 from triggers import ConfigurationError, Consumer, FatalError, TransientError, trigger
 from triggers.operations.running import run_parked

@@ -1,6 +1,5 @@
 """The limbo on SQLite and PostgreSQL: leases, fences, counts, and many who take at once."""
 
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -9,6 +8,7 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from history.store import instant
+from tests.fixtures.threads import in_threads
 from triggers.providers.sqljms.limbo.limbo import Again, Delayed, InLimbo, Limbo
 
 AGAIN = Again(
@@ -130,11 +130,7 @@ def test_many_who_take_at_once_get_each_message_once(open_limbo: Open) -> None:
             taken.extend(one.message.uuid for one in held)
             drive(own.take_out(held))
 
-    threads = [threading.Thread(target=work, args=(open_limbo(),)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, [open_limbo() for _ in range(3)])
 
     assert sorted(map(str, taken)) == sorted(f"m{number}" for number in range(60))
 

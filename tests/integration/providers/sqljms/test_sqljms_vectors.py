@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 from history import Message, SqlHistory
 from history.bridge import drive
 from tests.fixtures.sqljms import Database, opened, received, send
+from tests.fixtures.threads import in_threads
 from triggers import trigger
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.sqljms.destinations import DestinationKind
@@ -309,21 +310,12 @@ def test_d15_a_property_is_read_as_a_wider_type_or_as_text() -> None:
 def test_d16_a_queue_is_made_once_however_many_start_at_once(database: Database) -> None:
     providers = [database.provider() for _ in range(4)]
     together = threading.Barrier(len(providers))
-    failures: list[BaseException] = []
 
     def start(number: int) -> None:
         together.wait()
-        try:
-            opened(providers[number], "queue://fresh", name=f"c{number}")
-        except BaseException as error:  # noqa: BLE001  (told by the test)
-            failures.append(error)
+        opened(providers[number], "queue://fresh", name=f"c{number}")
 
-    threads = [threading.Thread(target=start, args=(number,)) for number in range(len(providers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(start, range(len(providers)))
 
-    assert failures == []
     assert database.value("SELECT COUNT(*) FROM dms_queue WHERE queue_name = 'fresh'") == 1
     assert database.value("SELECT COUNT(*) FROM dms_client") == 4

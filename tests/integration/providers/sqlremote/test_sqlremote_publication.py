@@ -12,6 +12,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.links.history import LinkHistory
 from history.store.watermark import MAX_OFFSET, Offset
+from tests.fixtures.threads import in_threads
 from tests.integration.providers.sqlremote.link_ends import ORDERS
 from triggers.providers.sqlremote.publication.log import LinkLog
 
@@ -121,11 +122,7 @@ def test_many_writers_leave_a_log_without_holes(engine: Engine, history: LinkHis
                 ORDERS.append(session, [name, number])
                 session.commit()
 
-    threads = [threading.Thread(target=write, args=[name]) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(write, range(4))
 
     assert [offset for offset, _ in committed(history)] == list(range(1, 41))
 

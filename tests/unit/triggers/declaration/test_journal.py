@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from tests.unit.helpers.in_memory import (
     take_over,
 )
 from triggers import ConfigurationError, FatalError, Message, Trigger
-from triggers.guards import protect
 
 
 class CountingHistory(MemoryHistory):
@@ -181,17 +179,6 @@ def test_what_is_in_doubt_and_runs_without_a_history_is_told_in_the_log(
 
     assert outcome.executed
     assert [record.getMessage() for record in caplog.records] == [f"u-1 {outcome.reason}"]
-
-
-def test_a_guard_writes_a_journal_too() -> None:
-    history = MemoryHistory()
-
-    with closing(protect("charge", history=history, journal=True)) as guard:
-        for _ in range(2):
-            guard.handle("order-1", lambda: None)
-
-    (line,) = drive(history.journal.read("charge", "order-1"))
-    assert line.verdict == "duplicate"
 
 
 def test_a_completion_that_comes_too_late_leaves_a_line() -> None:

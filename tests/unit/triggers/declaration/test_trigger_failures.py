@@ -1,6 +1,5 @@
 """What becomes of a message whose service fails, or takes its process with it."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -102,24 +101,6 @@ def test_an_error_about_the_url_for_parked_messages_names_the_option() -> None:
 
 
 class TestProcessDeath:
-    @pytest.mark.parametrize("death", [KeyboardInterrupt(), SystemExit(1), GeneratorExit()], ids=repr)
-    def test_what_is_no_exception_propagates_and_leaves_the_message_in_doubt(
-        self, death: BaseException
-    ) -> None:
-        effects = Effects(death)
-        book = made(effects, retry=Retry(max_attempts=3, interval=AT_ONCE), lease=None)
-
-        with pytest.raises(type(death)) as caught:
-            book.handle(message())
-        left = state_of(book)
-        again = book.handle(message(delivery_count=2))
-
-        assert caught.value is death
-        assert left is State.STARTED
-        assert again.status is Status.IN_DOUBT
-        assert (again.executed, again.acknowledge, again.parked) == (False, True, True)
-        assert effects.runs == ["u-1"]
-
     @pytest.mark.parametrize("batch", [1, 2])
     def test_the_log_names_the_message_whose_service_ended_the_process(
         self, batch: int, caplog: pytest.LogCaptureFixture
@@ -150,23 +131,6 @@ class TestProcessDeath:
 
         assert [state_of(book, uuid) for uuid in ("u-1", "u-2", "u-3")] == [State.STARTED] * 3
         assert parked_of(book) == []
-
-    async def test_a_cancelled_task_leaves_its_message_in_doubt(self) -> None:
-        running = asyncio.Event()
-
-        async def service() -> None:
-            running.set()
-            await asyncio.sleep(60)
-
-        book = made(service)
-        task = asyncio.create_task(book.ahandle(message()))
-        await running.wait()
-
-        task.cancel()
-
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert state_of(book) is State.STARTED
 
 
 class TestStopIteration:

@@ -15,6 +15,7 @@ import pytest
 from history.bridge import drive
 from history.shell import TaskShell, ThreadShell
 from tests import ROOT
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE, eventually, patience
 from tests.unit.helpers.given_up import event
 from triggers import ConfigurationError, flush_events
@@ -89,15 +90,8 @@ class TestTelling:
     def test_it_hears_everything_in_order_whoever_publishes(self, subscribe: Subscribe) -> None:
         gate = Gate(open=True)
         subscription = subscribe(gate, queue_size=3)
-        threads = [
-            threading.Thread(target=tell, args=[f"{name}{number:03}" for number in range(100)])
-            for name in "abc"
-        ]
 
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(lambda name: tell(*(f"{name}{number:03}" for number in range(100))), "abc")
 
         assert subscription.flush(SOON)
         assert len(gate.heard) == 300

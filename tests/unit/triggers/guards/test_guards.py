@@ -79,16 +79,6 @@ class TestHandle:
             {"card": "1"},
         )
 
-    def test_a_transient_failure_is_given_back_where_the_host_brings_it_again(
-        self, store: MemoryHistory
-    ) -> None:
-        guard = protect("charge", history=store, transacted=True)
-
-        failed = guard.handle("order-1", lambda: fail(TransientError("later")))
-
-        assert (failed.acknowledge, failed.kind) == (False, "recovered")
-        assert guard.handle("order-1", lambda: "now").status is Status.NEW
-
     def test_it_runs_again_in_process_as_retry_says(self, store: MemoryHistory) -> None:
         guard = protect("charge", history=store, retry=Retry(max_attempts=1, interval=timedelta(0)))
         errors: list[Exception] = [TransientError("busy")]
@@ -250,15 +240,6 @@ def test_what_is_wrong_is_named(wrong: Callable[[], object], says: str) -> None:
         wrong()
 
     assert "test_guards.py" in str(refused.value) or wrong is running
-
-
-def test_a_guard_without_a_history_knows_the_delivery_count_alone() -> None:
-    guard = protect("charge", history=None)
-
-    first = guard.handle("order-1", lambda: None, delivery_count=1)
-    second = guard.handle("order-1", lambda: None, delivery_count=2)
-
-    assert (first.status, second.status) == (Status.NEW, Status.IN_DOUBT)
 
 
 def test_a_run_knows_its_delivery(guard: Guard) -> None:

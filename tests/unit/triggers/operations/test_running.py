@@ -1,13 +1,14 @@
 """A parked message is run after all, because somebody has decided so."""
 
 from datetime import timedelta
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from history import ConfigurationError, EntryOutcome, Parked, ParkedKind, State
 from history.bridge import drive
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE
 from tests.unit.helpers.in_memory import (
     Effects,
@@ -33,12 +34,18 @@ def run_the_parked(book: Trigger[..., object]) -> Outcome:
     return drive(run_parked(book, parked, store_of(book).parking))
 
 
+def in_doubt() -> tuple[Trigger[..., object], Effects]:
+    """Make a trigger with a message that is parked In Doubt."""
+    effects = Effects()
+    book = made(effects)
+    started_by_another(book)
+    book.handle(message())
+    return book, effects
+
+
 class TestInDoubt:
     def test_it_runs_under_a_new_fence_and_its_copy_is_removed(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+        book, effects = in_doubt()
         before = entry_of(book)
 
         outcome = run_the_parked(book)
@@ -51,10 +58,7 @@ class TestInDoubt:
         assert (after.outcome, after.fence > before.fence) == (EntryOutcome.OK, True)
 
     def test_one_that_has_completed_meanwhile_is_a_duplicate_and_its_copy_is_removed(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+        book, effects = in_doubt()
         entry = entry_of(book)
         assert entry is not None
         drive(store_of(book).complete(book.name, "u-1", entry.fence))
@@ -64,11 +68,8 @@ class TestInDoubt:
         assert (outcome.row, outcome.executed, effects.runs) == (8, False, [])
         assert parked_of(book) == []
 
-    def test_one_that_was_started_again_since_is_in_doubt_again(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+    def test_one_that_was_started_again_since_is_in_doubt_again_and_runs_at_the_second_decision(self) -> None:
+        book, effects = in_doubt()
         take_over(book, "somebody quicker")
 
         outcome = run_the_parked(book)
@@ -76,25 +77,11 @@ class TestInDoubt:
         assert (outcome.executed, effects.runs) == (False, [])
         assert "it was started again after it was parked" in outcome.reason
         assert [one.kind for one in parked_of(book)] == [ParkedKind.IN_DOUBT]
-
-    def test_one_that_is_in_doubt_again_runs_at_the_second_decision(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
-        take_over(book, "somebody quicker")
         run_the_parked(book)
-
-        run_the_parked(book)
-
-        assert effects.runs == ["u-1"]
-        assert parked_of(book) == []
+        assert (effects.runs, parked_of(book)) == (["u-1"], [])
 
     def test_one_that_was_started_again_with_a_lease_stays_while_that_is_alive(self) -> None:
-        effects = Effects()
-        book = made(effects)
-        started_by_another(book)
-        book.handle(message())
+        book, effects = in_doubt()
         drive(store_of(book).forget(book.name, "u-1"))
         started_by_another(book, lease=timedelta(minutes=1))
 
@@ -267,11 +254,7 @@ def run_at_once(book: Trigger[..., object]) -> None:
         for parked in seen:
             drive(run_parked(book, parked, lot))
 
-    threads = [Thread(target=operator) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    in_threads(lambda _: operator(), range(2))
 
 
 def test_an_unreadable_delivery_cannot_run() -> None:

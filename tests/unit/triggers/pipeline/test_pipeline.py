@@ -94,18 +94,6 @@ class TestEvents:
 
         assert heard == [("bad", State.STARTED)]
 
-    def test_nothing_is_told_of_what_is_not_given_up(self) -> None:
-        heard: list[RetrievalFailureEvent] = []
-        subscription = on_retrieval_failure(NAME)(heard.append)
-        book = made(Effects())
-        started_by_another(book, "doubt")
-
-        for uuid in ("u-1", "u-1", "doubt"):
-            book.handle(message(uuid))
-        subscription.cancel()
-
-        assert heard == []
-
 
 class TestDelivering:
     """What is answered is seen by closing the receiver: what it had not answered goes to the next one."""

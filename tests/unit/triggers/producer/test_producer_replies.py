@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from history import ConfigurationError, MemoryHistory, Message
 from history.bridge import drive
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import patience
 from tests.unit.triggers.producer.producers import Line, arrived
 from triggers import Consumer, Producer, Trigger, trigger
@@ -78,11 +79,7 @@ def test_concurrent_requests_get_their_own_replies_over_one_destination() -> Non
         def ask(number: int) -> None:
             replies[number] = producer.request("questions", number, timeout=SOON)
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(ask, range(8))
 
     assert {number: reply and reply.body for number, reply in replies.items()} == {
         number: {"echo": number} for number in range(8)

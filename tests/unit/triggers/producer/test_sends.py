@@ -47,16 +47,6 @@ class Shop:
         return found
 
 
-def test_three_tries_send_each_message_once() -> None:
-    shop = Shop()
-    shop.failures = [TransientError("for now"), TransientError("still")]
-
-    for count in (1, 2, 3):
-        shop.deliver(count=count)
-
-    assert (len(shop.sent("invoices")), len(shop.sent("letters"))) == (1, 1)
-
-
 def test_a_fatal_failure_sends_nothing() -> None:
     shop = Shop()
     shop.failures = [FatalError("no such customer")]
@@ -118,26 +108,6 @@ def test_outside_of_a_service_every_message_has_a_uuid_of_its_own() -> None:
     shop.producer.send("invoices", "two")
 
     assert len(set(shop.sent())) == 2
-
-
-async def test_under_asyncio_it_is_the_same() -> None:
-    provider = MemoryProvider()
-    producer = Producer(provider)
-    failures = [TransientError("for now")]
-
-    @trigger("orders", name="shop", history=MemoryHistory(), transacted=True)
-    async def order(message: Message) -> None:
-        await producer.asend("invoices", {"of": message.uuid})
-        if failures:
-            raise failures.pop()
-
-    for count in (1, 2):
-        await order.ahandle(Message(uuid="order-1", body="", delivery_count=count))
-
-    receiver = await provider.for_asyncio().open_receiver("invoices", subscription="look", name="look")
-    assert len(await receiver.receive(10)) == 1
-    await receiver.close()
-    await producer.aclose()
 
 
 def test_the_messages_of_a_batch_share_what_their_service_sends() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from history.bridge import drive
 from history.message import Message
+from tests.fixtures.threads import in_threads
 from tests.fixtures.waiting import PATIENCE
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Received
@@ -74,10 +75,6 @@ def test_threads_share_a_subscription_without_losing_or_doubling() -> None:
             drive(receiver.acknowledge(got))
             found.extend(one.handle for one in got)
 
-    threads = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda number: work(f"w{number}"), range(4))
 
     assert sorted(map(str, found)) == sorted(map(str, range(2000)))

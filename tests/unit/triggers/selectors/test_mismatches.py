@@ -2,11 +2,12 @@
 
 import logging
 from contextlib import closing
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import Any
 
 import pytest
 
+from tests.fixtures.threads import in_threads
 from triggers import Filter, Message, Selector, Status, trigger
 
 LOGGER = "triggers.selectors.compiler"
@@ -126,11 +127,7 @@ def test_threads_that_share_a_selector_tell_it_once(caplog: pytest.LogCaptureFix
         begin.wait()
         selector.matches(Message(body="", properties={"a": "1"}))
 
-    threads = [Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: ask(), range(8))
 
     assert len(warnings(caplog)) == 1
 

@@ -247,8 +247,9 @@ class TestCancellation:
     def test_what_ends_a_process_is_let_through(self, error: BaseException) -> None:
         book = made(raising(error))
 
-        with pytest.raises(type(error)):
+        with pytest.raises(type(error)) as caught:
             book.handle(message())
+        assert caught.value is error
         assert state_of(book) is State.STARTED
 
 

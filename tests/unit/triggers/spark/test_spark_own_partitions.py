@@ -1,9 +1,9 @@
 """What the tasks of partitions claim that have an owner each, without Spark: one copy of a row is NEW."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from history import Entry, EntryOutcome, MemoryHistory, State
 from history.bridge import drive
 from history.store import BatchOwner
+from tests.fixtures.threads import in_threads
 from triggers.detection.table import Policy
 from triggers.spark.batch.claims import bulk
 from triggers.spark.batch.claims.bulk import BulkClaim
@@ -119,11 +120,7 @@ def test_twins_that_race_hand_over_each_row_once_each(store: MemoryHistory) -> N
         sizes = [37] * 8 + [4]
         verdicts[partition, attempt] = task(partition, partitions[partition], sizes=sizes)
 
-    threads = [threading.Thread(target=compute, args=(one, two)) for one in range(3) for two in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda one: compute(*one), product(range(3), range(2)))
 
     for attempts in ((0, 0, 0), (1, 1, 1), (0, 1, 0)):
         given = [
