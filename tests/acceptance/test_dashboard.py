@@ -531,6 +531,19 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
     assert eventually(lambda: page.evaluate("document.documentElement.scrollWidth")) <= 390
 
 
+def test_no_table_is_cut_on_a_tablet(page: Page) -> None:
+    page.set_viewport_size({"width": 1024, "height": 768})
+    start = page.url
+    cut: list[str] = []
+    for path in ("", "parked", "triggers", "decisions", "trigger?name=book", *MORE):
+        page.goto(start + path)
+        wide = page.locator(".wide:not(details .wide)")
+        tables = wide.evaluate_all("(all) => all.filter((one) => one.scrollWidth > one.clientWidth)")
+        cut += [path for _ in tables]
+
+    assert cut == []
+
+
 def test_the_security_log_is_asked_in_one_line_and_names_its_cells_on_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(page.url + "security")

@@ -12,29 +12,23 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
 
 import uvicorn
 from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
 from history.opening import open_history
-from tests import ROOT
 from tests.acceptance.pictures.day import beating, fill
+from tests.acceptance.pictures.gallery import FOLDER, PAGE, SCHEMES, WIDTHS, Scheme, file_of, gallery
 from tests.acceptance.pictures.services import SERVICES
 from triggers.dashboard import Access, Role, Token, create_app
 from triggers.testing.redis_server import RedisServer, free_port
 
-#: Where the documentation has its pictures.
-FOLDER = ROOT / "docs" / "images" / "dashboard"
-
-#: The widths of a large window, a tablet and a phone; and the greatest height of a picture, in pixels.
-WIDTHS, HIGHEST = {1600: 1000, 1024: 768, 390: 844}, 2400
-
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+#: The heights of the windows, and the greatest height of a picture, in pixels.
+HEIGHTS, HIGHEST = {1600: 1000, 1024: 768, 390: 844}, 2400
 
 #: How many colours a picture has.
-COLOURS = 96
+COLOURS = 64
 
 #: For how long somebody looks before the first picture, in seconds: rates need ten.
 CURVES = 20.0
@@ -55,13 +49,15 @@ def main() -> None:
         pages = decided(browser, address, tokens)
         watch(browser, address, tokens["ann"])
         for scheme in SCHEMES:
-            for width, height in WIDTHS.items():
-                page = signed_in(browser, address, tokens["ann"], width=width, height=height, scheme=scheme)
+            for width in WIDTHS:
+                page = signed_in(browser, address, tokens["ann"], width=width, scheme=scheme)
                 for page_name, path in pages.items():
                     if not given.only or page_name in given.only:
                         page.goto(address + path)
-                        save(page, given.folder / f"{page_name}-{width}-{scheme}.png")
+                        save(page, given.folder / file_of(page_name, width, scheme))
                 page.context.close()
+    if given.folder == FOLDER:
+        PAGE.write_text(gallery(), encoding="utf-8")
 
 
 @contextmanager
@@ -108,12 +104,11 @@ def signed_in(
     token: str,
     *,
     width: int = 1600,
-    height: int = 1000,
-    scheme: Literal["light", "dark"] = "light",
+    scheme: Scheme = "light",
 ) -> Page:
     """Return a window of somebody who has signed in."""
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=scheme, reduced_motion="reduce"
     )
     page = context.new_page()
     page.goto(f"{address}sign-in#{token}")
@@ -179,7 +174,8 @@ def save(page: Page, file: Path) -> None:
     width = page.evaluate("innerWidth")
     clip = FloatRect(x=0, y=0, width=width, height=min(HIGHEST, end))
     image = Image.open(BytesIO(page.screenshot(full_page=True, clip=clip))).convert("RGB")
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+    few = image.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB")
+    few.save(file, lossless=True, quality=100, method=4)
 
 
 if __name__ == "__main__":

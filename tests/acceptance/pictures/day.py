@@ -111,6 +111,7 @@ def fill(store: HistoryStore, url: str) -> None:
             row=8,
         )
         drive(journal.append("charge-card" if number % 3 else "send-receipt", [duplicate]))
+    complete(store, "lake")
     for batch in range(9):
         run_batch(store, batch, now - timedelta(seconds=30 * (9 - batch)))
     send(url)
@@ -118,7 +119,7 @@ def fill(store: HistoryStore, url: str) -> None:
 
 def complete(store: HistoryStore, trigger: str) -> None:
     """Remember messages that ran."""
-    uuids = [f"order-{number}" for number in range(ENTRIES * (1 + RATES[trigger] // 10))]
+    uuids = [f"order-{number}" for number in range(ENTRIES * (1 + RATES.get(trigger, 0) // 10))]
     claims = drive(store.claim(trigger, uuids, "worker-1:207:77ab"))
     ends = [
         Settlement(Uuid(one), claim.fence, EntryOutcome.OK) for one, claim in zip(uuids, claims, strict=True)
@@ -130,7 +131,7 @@ def draw(store: HistoryStore, trigger: str, now: datetime) -> None:
     """Add the steps of a day: more by day than by night, with failures of late, and a pause."""
     charts, new, failed, parked, spent = charts_of(store), 0, 0, 0, 0
     assert charts is not None
-    for ago in range(25 * 60, -1, -1):
+    for ago in range(25 * 60, -30, -1):  # some pictures are made later
         at = now - timedelta(minutes=ago)
         rises = 0.62 + 0.38 * math.sin((at.hour * 60 + at.minute) / 1440 * 2 * math.pi - 1.9)
         count = int(60 * RATES[trigger] * (rises + 0.06 * math.sin(ago * 0.9) + 0.04 * math.sin(ago * 2.3)))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from triggers import Retry, trigger
-from triggers.dashboard.settings import in_words, settings_of
+from triggers.dashboard.pages.triggers import in_words, settings_of
 
 
 @trigger(
@@ -35,7 +35,7 @@ def book(body: dict[str, str]) -> None:
             Retry(max_attempts=3, interval=timedelta(seconds=1)),
             "max attempts 3, interval 1s, backoff 1.0, max interval 5m",
         ),
-        (book, "TriggerHandle"),
+        (book, "book"),
     ],
 )
 def test_a_value_is_said_in_words(value: object, words: str) -> None:
