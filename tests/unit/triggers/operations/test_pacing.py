@@ -65,9 +65,9 @@ def test_a_pace_that_cannot_be_kept_is_refused(text: str) -> None:
 
 
 def test_a_wait_for_a_turn_ends_when_it_is_stopped() -> None:
-    pace, asked = Pace(SLOWEST), list[bool]()
+    pace, answers = Pace(SLOWEST), iter([False, True])
 
     first = pace.wait(lambda: False)
-    second = pace.wait(lambda: bool(asked) or asked.append(True) is not None)
+    second = pace.wait(lambda: next(answers))
 
     assert (first, second) == (True, False)
