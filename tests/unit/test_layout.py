@@ -17,7 +17,7 @@ FULLER = {
     "triggers": 21,
     "triggers/pipeline": 19,
     "triggers/dashboard": 19,
-    "triggers/dashboard/pages": 19,
+    "triggers/dashboard/pages": 18,
     "history/store": 21,
     "history/support": 17,
     "history/redis/lua/entries": 18,

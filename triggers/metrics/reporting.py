@@ -91,24 +91,29 @@ class CountReports:
         self._tried = self._answered = self._swept = time.monotonic()
 
     def note(self, trigger: str, outcome: Outcome) -> None:
-        """Count an outcome."""
-        counts: Counter[str] = Counter()
-        count(counts, outcome, failed=has_failed(outcome))
-        self.add(trigger, counts)
+        """Count an outcome, and have it reported soon."""
+        if self._is_useless:
+            return
+        with self._lock:
+            count(self._totals_of(trigger), outcome, failed=has_failed(outcome))
 
     def add(self, trigger: str, counts: Mapping[str, int]) -> None:
         """Add counts of a trigger, and have them reported soon."""
         if self._is_useless:
             return
         with self._lock:
-            sums = self._sums.get(trigger)
-            if sums is None:
-                sums = self._sums[trigger] = _Sums()
-                self._names.append(trigger)
-            sums.total.update(counts)
-            self._is_new = True
-            if self._thread is None:
-                self._start()
+            self._totals_of(trigger).update(counts)
+
+    def _totals_of(self, trigger: str) -> Counter[str]:
+        """Return the totals of a trigger to add to, while the lock is held; the thread reports them."""
+        self._is_new = True
+        if self._thread is None:
+            self._start()
+        sums = self._sums.get(trigger)
+        if sums is None:
+            sums = self._sums[trigger] = _Sums()
+            self._names.append(trigger)
+        return sums.total
 
     def close(self) -> None:
         """Report what is new, for at most :data:`PATIENCE` seconds; the next count begins again."""

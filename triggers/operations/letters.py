@@ -4,7 +4,8 @@
 doubtless              ``dead-letter-reason``, ``doubtless_...``; from JMS ``dead_letter_...``
 RabbitMQ               ``x-first-death-...``, ``x-last-death-...`` of a dead-letter exchange
 Spring for Kafka       ``kafka_dlt-...``; Kafka Connect ``__connect.errors...``
-ActiveMQ, Artemis      ``dlqDeliveryFailureCause``, ``_AMQ_ORIG_...``
+ActiveMQ Classic       ``dlqDeliveryFailureCause``, ``originalExpiration``, ``dlqOriginalDestination``
+Artemis                ``_AMQ_ORIG_...``
 =====================  =============================================================================
 
 The message loses these properties, so that it is equal to the message that was sent. Its identity stays. A
@@ -44,6 +45,7 @@ _PLACES = (
     "kafka_dlt-original-topic",
     "__connect.errors.topic",
     "_AMQ_ORIG_ADDRESS",
+    "dlqOriginalDestination",
     "x-first-death-exchange",
 )
 
@@ -55,7 +57,7 @@ _OF_LETTERS = (
     *("dead-letter-reason", "dead_letter_", "doubtless_event", "doubtless_trigger", "doubtless_destination"),
     *("doubtless_delivery_count", "doubtless_time", "doubtless_cause", "doubtless_exception_"),
     *("doubtless_expiration", "x-first-death-", "x-last-death-", "kafka_dlt-", "__connect.errors."),
-    *("dlqDeliveryFailureCause", "_AMQ_ORIG_"),
+    *("dlqDeliveryFailureCause", "dlqOriginalDestination", "originalExpiration", "_AMQ_ORIG_"),
 )
 
 

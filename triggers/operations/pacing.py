@@ -10,6 +10,9 @@ from history.errors import ConfigurationError
 #: The fastest and the slowest pace, in messages a second.
 FASTEST, SLOWEST = 10_000.0, 0.001
 
+#: How long a wait for a turn may not notice that it is stopped, in seconds.
+NOTICED = 0.2
+
 #: How much time lost by slow runs may be caught up, in seconds.
 CAUGHT_UP = 1.0
 
@@ -44,3 +47,28 @@ class Pace:
                 return due - now
             self._due = due + 1 / self.rate
             return 0.0
+
+    def wait(self, is_stopped: Callable[[], bool]) -> bool:
+        """Wait for a turn and take it; return False as soon as it is stopped."""
+        while not is_stopped():
+            rest = self.take()
+            if rest <= 0:
+                return True
+            time.sleep(min(rest, NOTICED))
+        return False
+
+
+def pace_of(text: str | None) -> Pace | None:
+    """Return the pace that a person writes, such as "50" or "50/s"; None without a text.
+
+    Raises:
+        ConfigurationError: it is not a number, or is too slow or too fast.
+    """
+    number = (text or "").strip().removesuffix("/s").strip()
+    if not number:
+        return None
+    try:
+        rate = float(number)
+    except ValueError as error:
+        raise ConfigurationError("rate", f"{number!r:.30} is not a number", "write 50") from error
+    return Pace(rate)

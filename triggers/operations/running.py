@@ -6,7 +6,7 @@ first to change that entry, by comparing its fence, runs the message; the others
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,6 +31,9 @@ from triggers.service.outcome import Outcome
 
 #: Why a message is not run after another message of its trigger.
 BROKE_OFF = "the run before it broke off"
+
+#: Why a message is not run after the command was stopped.
+STOPPED = "the command was stopped before its turn"
 
 #: A message, and the trigger that runs it.
 Planned = tuple[ParkedLabel, AnyTrigger]
@@ -70,20 +73,27 @@ def planned(
 
 
 def run_each(
-    lot: Parking, runs: Sequence[Planned], history: str | None, outcomes: Outcomes
+    lot: Parking,
+    runs: Sequence[Planned],
+    history: str | None,
+    outcomes: Outcomes,
+    *,
+    take_turn: Callable[[], bool] = lambda: True,
 ) -> Iterator[dict[str, Any]]:
     """Run the service on each message, and yield the result.
 
-    If a run is aborted, the other messages of its trigger are not run; other triggers' messages are.
+    If a run is aborted, the other messages of its trigger are not run; other triggers' messages are. No
+    message is run after ``take_turn`` has returned False; it is called before each run, and may wait.
 
     Raises:
         DoubtlessError: the error of the first aborted run, after all had their turn.
     """
     broken: dict[str, DoubtlessError] = {}
     for label, trigger in runs:
-        if label.trigger_name in broken:
-            drive(outcomes.add(label, f"not run: {BROKE_OFF}", closed=False))
-            yield left_row(label, BROKE_OFF)
+        why = BROKE_OFF if label.trigger_name in broken else STOPPED
+        if label.trigger_name in broken or not take_turn():
+            drive(outcomes.add(label, f"not run: {why}", closed=False))
+            yield left_row(label, why)
             continue
         try:
             row = run_row(lot, label, trigger, history, outcomes)

@@ -1,5 +1,6 @@
 """``doubtless parked``: look, run, discard."""
 
+import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,9 @@ from history import Claim, EntryOutcome, Message, open_history
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
+from tests.acceptance.command_line import finish
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.waiting import eventually
 
 
 def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
@@ -214,6 +217,40 @@ def test_run_of_all_that_a_host_held_leaves_what_the_module_cannot_run(
     assert "u4: still parked: u4u4 was no message" in answer.out
     assert sorted(done(doubtless)) == ["N-1", "P-2"]
     assert sorted(ids_in(store)) == ["u3u3", "u4u4", "u5u5"]
+
+
+def test_a_run_at_a_pace_stops_after_the_running_message_and_the_same_command_continues(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    orders = [f"N-{n}" for n in range(200)]
+    park(store, *(aside(f"u{n}", order) for n, order in enumerate(orders)))
+    words = ("parked", "run", "shop", "-t", "book", "--yes", "--history", redis_url)
+
+    with doubtless.start(*words, "--rate", "20/s") as process:
+        eventually(lambda: len(done(doubtless)) >= 3)
+        process.send_signal(signal.SIGINT)
+        stopped = finish(process)
+    ran = done(doubtless)
+    left = ids_in(store)
+    continued = doubtless(*words)
+
+    assert stopped.code == 1
+    assert f"stopped: {len(left)} have had no turn and stay parked" in stopped.err
+    assert len(stopped.out.splitlines()) == len(ran) == len(orders) - len(left)
+    assert 3 <= len(ran) < len(orders)
+    assert (continued.code, ids_in(store)) == (0, [])
+    assert sorted(done(doubtless)) == sorted(orders)
+
+
+def test_a_pace_that_is_no_number_is_refused(
+    doubtless: InProcess, redis_url: str, store: HistoryStore
+) -> None:
+    park(store, aside("u1", "N-1"))
+
+    answer = doubtless("parked", "run", "shop", "u1", "--rate", "fast", "--yes", "--history", redis_url)
+
+    assert (answer.code, ids_in(store)) == (2, ["u1u1"])
+    assert "rate" in answer.error
 
 
 def test_what_breaks_off_for_one_trigger_is_shown_and_the_others_run(

@@ -14,6 +14,8 @@ from history.bridge import drive
 from history.store import HistoryStore, ParkedKind
 from history.store.security import SecurityEvent, security_log_of
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.servers.activemq import ACTIVEMQ
+from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.apache_kafka import APACHE_KAFKA
 from tests.fixtures.servers.apache_kafka_server import AnyKafka, ApacheKafkaServer
 from tests.fixtures.servers.artemis import ARTEMIS
@@ -293,6 +295,38 @@ class TestJmsOnArtemis:
         desk = Desk(doubtless, redis_url, artemis.url, queue)
 
         check_they_run_once(desk, store, f"{FRAGILE}-letters", ["u1", "u2", "u3"])
+
+
+@ACTIVEMQ
+class TestJmsOnActiveMqClassic:
+    def test_letters_of_the_brokers_own_queue_run_once(
+        self, doubtless: InProcess, store: HistoryStore, redis_url: str, activemq: ActiveMqServer, name: str
+    ) -> None:
+        # ActiveMQ's client gives a message up only in a transacted session.
+        told = "session=transacted&jms.redeliveryPolicy.maximumRedeliveries=0"
+        with opened(f"{activemq.url}&{told}") as provider:
+            drive(provider.send(name, orders("u1", "u2", "u3", "last")))
+            receiver = drive(provider.open_receiver(name, subscription="book", name="w"))
+            for _ in range(3):
+                drive(receiver.recover(drive(take(receiver, 1))))
+            (last,) = drive(take(receiver, 1))
+            drive(receiver.acknowledge([last]))
+            drive(receiver.close())
+        desk = Desk(doubtless, redis_url, activemq.url, name)
+
+        check_they_run_once(desk, store, "ActiveMQ.DLQ", ["u1", "u2", "u3"])
+
+    def test_letters_of_doubtless_go_to_the_trigger_that_they_name(
+        self, doubtless: InProcess, store: HistoryStore, redis_url: str, activemq: ActiveMqServer, name: str
+    ) -> None:
+        with opened(activemq.url) as provider:
+            drive(provider.send(name, orders("u1", "u2", "u3")))
+            receiver = drive(provider.open_receiver(name, subscription="book", name="w"))
+            drive(receiver.dead_letter(drive(take(receiver, 3)), "no such customer"))
+            drive(receiver.close())
+        desk = Desk(doubtless, redis_url, activemq.url, name)
+
+        check_they_run_once(desk, store, f"DLQ.{name}", ["u1", "u2", "u3"])
 
 
 def send(url: str, destination: str, messages: Sequence[Message]) -> None:

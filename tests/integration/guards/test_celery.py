@@ -15,7 +15,8 @@ from uuid import uuid4
 
 import pytest
 
-from history import MemoryHistory
+from history import MemoryHistory, open_history
+from history.bridge import drive
 from tests.fixtures.histories import with_store
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer

@@ -1,8 +1,8 @@
 """``doubtless parked``: decide about parked messages."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,9 +14,10 @@ from history.store.decisions import DecisionKind
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from history.store.sealing import why_locked
 from triggers.cli.parked.commenting import comment
-from triggers.cli.parked.deciding import COLUMNS, SHOWN, carry_out, decision_of, note, preview
+from triggers.cli.parked.deciding import COLUMNS, carry_out, preview
 from triggers.cli.parked.importing import import_
 from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_request, with_selection
+from triggers.cli.parked.running import described, run_all
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import (
@@ -30,7 +31,7 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 from triggers.operations.choosing import Selection, chosen, get, nothing_like, summary, walk
-from triggers.operations.decisions import decided_under, decider, decision_rows, lot_names
+from triggers.operations.decisions import decider, decision_rows, lot_names
 from triggers.operations.journals import refuse_unknown_trigger
 from triggers.operations.messages import comments_about, row_of, whole
 
@@ -113,18 +114,22 @@ def run(
     context: typer.Context,
     request: DecisionRequest,
     module: str = typer.Argument(help="The module of the trigger."),
+    rate: str | None = typer.Option(None, help="Run at most so many messages a second, such as 50/s."),
 ) -> None:
     """Run the service on parked messages, after a person has decided that they are NEW.
 
     The command takes the entry over, so a run that is still alive elsewhere cannot complete it as well. If a
     message has completed in the meantime, it is a DUPLICATE and is closed. If filters select a message that
     the module cannot run, it stays parked. The exit code is 1 if a message stays parked.
+
+    SIGTERM, SIGINT (Ctrl-C) and SIGHUP stop the command after the running message. All others stay parked,
+    and the same command continues with them. A second SIGTERM or SIGINT ends the command immediately.
     """
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
-    from triggers.operations.running import left_row, planned, run_each  # noqa: PLC0415  (others run nothing)
-    from triggers.pipeline.parking.decisions import Outcomes  # noqa: PLC0415  (as above)
+    from triggers.operations.pacing import pace_of  # noqa: PLC0415  (as above)
+    from triggers.operations.running import planned  # noqa: PLC0415  (others run nothing)
 
-    state = State.of(context)
+    state, pace = State.of(context), pace_of(rate)
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
     with _lot(request.history, local=request.local) as (lot, store):
         runs, barred = planned(_chosen(lot, store, request, triggers), triggers)
@@ -135,39 +140,11 @@ def run(
         labels = [label for label, _ in runs]
         if request.dry_run or not labels:
             return preview(state, labels, request, lot=lot)
-        confirm(f"Run {_described(labels)}?", yes=request.yes)
-        decision = decision_of(DecisionKind.RUN, request)
-        left = [left_row(label, f"{why.problem}; {why.remedy}") for label, why in barred]
-        outcomes = Outcomes(lot, decision)
-        with decided_under(decision, store, labels):
-            note(lot, labels, decision)
-            try:
-                is_all_closed = _show(state, chain(left, run_each(lot, runs, request.history, outcomes)))
-            finally:
-                drive(outcomes.write())
+        confirm(f"Run {described(labels)}?", yes=request.yes)
+        is_all_closed = run_all(state, request, runs, barred, lot=lot, store=store, pace=pace)
     if not is_all_closed:
         raise typer.Exit(1)
     return None
-
-
-def _described(labels: Sequence[ParkedLabel]) -> str:
-    if len(labels) > SHOWN:
-        return summary(labels)
-    return ", ".join(f"{label.trigger_name} on {label.uuid or label.id} ({label.kind})" for label in labels)
-
-
-def _show(state: State, rows: Iterable[dict[str, Any]]) -> bool:
-    """Print the result of each message as it comes; return whether all of them are closed."""
-    shown: list[dict[str, Any]] = []
-    try:
-        for row in rows:
-            shown.append(row)
-            end = "closed" if row["closed"] else "still parked"
-            state.say(": ".join(filter(None, [row["uuid"] or row["id"], end, row["reason"], row["error"]])))
-    finally:
-        if state.as_json:
-            state.document(shown)
-    return all(row["closed"] for row in shown)
 
 
 @app.command()

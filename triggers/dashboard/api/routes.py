@@ -22,7 +22,7 @@ from triggers.dashboard.api.schemas import (
     ParkedMessage,
     SavedFilters,
 )
-from triggers.dashboard.pages import decide, export, filters, message, progress, providers
+from triggers.dashboard.pages import decide, export, message, parked, progress, providers
 from triggers.dashboard.visit import API, Visit
 
 #: An example of a message, as a role sees it that sees bodies.
@@ -218,7 +218,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path=f"{API}filters",
-        page=filters.filters,
+        page=parked.list_filters,
         role=Role.VIEWER,
         name="listFilters",
         summary="List the saved filters of parked messages",
@@ -227,7 +227,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path=f"{API}filter",
-        page=filters.save,
+        page=parked.save_filter,
         role=Role.OPERATOR,
         name="saveFilter",
         summary="Save a filter of parked messages under a name",
@@ -238,7 +238,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path=f"{API}forget-filter",
-        page=filters.remove,
+        page=parked.remove_filter,
         role=Role.OPERATOR,
         name="removeFilter",
         summary="Remove a saved filter",

@@ -16,7 +16,7 @@ from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs.job import Job, Share
 from triggers.dashboard.jobs.slots import Slots
 from triggers.dashboard.survey import Surveys
-from triggers.operations.pacing import Pace
+from triggers.operations.pacing import NOTICED, Pace
 from triggers.operations.running import BROKE_OFF, run_row
 from triggers.pipeline.parking.decisions import GONE, Outcomes, decide
 
@@ -33,9 +33,6 @@ STEP = 0.05
 
 #: How long the present message of each job may take when the dashboard stops, in seconds.
 ENDING = 60.0
-
-#: How long a job that waits for its pace may not notice that it is cancelled, in seconds.
-NOTICED = 0.2
 
 STOPPED = "the dashboard was stopped: the others stay parked"
 

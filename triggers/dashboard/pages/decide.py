@@ -18,7 +18,7 @@ from triggers.dashboard.groups import Group
 from triggers.dashboard.jobs.job import Job
 from triggers.dashboard.pages.parked import why_not_run
 from triggers.dashboard.visit import Visit
-from triggers.operations.pacing import Pace
+from triggers.operations.pacing import Pace, pace_of
 from triggers.security.commands import targets
 from triggers.security.recorder import Recorder
 
@@ -112,7 +112,7 @@ def begin(
     visit: Visit, decision: OperatorDecision, labels: Sequence[ParkedLabel], pace: Pace | None = None
 ) -> Response:
     """Begin a decision about messages, and show its progress."""
-    pace = pace or _pace(visit.given("rate"))
+    pace = pace or pace_of(visit.given("rate"))
     word = decision.kind
     records = [visit.record_of(SecurityEvent(word.value), **target) for target in targets(labels)]
     with visit.recorded(records):
@@ -121,17 +121,6 @@ def begin(
         )
     job.finished.wait(PATIENCE)
     return visit.go("/job", key=job.key)
-
-
-def _pace(text: str | None) -> Pace | None:
-    """Return the pace that a form gives, in messages a second."""
-    given = (text or "").strip()
-    if not given:
-        return None
-    try:
-        return Pace(float(given))
-    except ValueError as error:
-        raise ConfigurationError("rate", f"{given!r:.30} is not a number", "write 50") from error
 
 
 def _ended(recorder: Recorder, records: Sequence[SecurityRecord], job: Job) -> None:

@@ -44,6 +44,10 @@ BODY = "jms_body"
 #: The field of an unreadable message that holds its body, if it can be copied.
 RAW_BODY = "body"
 
+#: Properties that ActiveMQ Classic adds to its dead letters, and ours with the first destination.
+_DEAD = frozenset({"dlqDeliveryFailureCause", "originalExpiration"})
+FIRST_PLACE = "dlqOriginalDestination"
+
 #: JMSX properties that a sender may set.
 _SENT = {"JMSXGroupID", "JMSXGroupSeq"}
 
@@ -135,6 +139,8 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
     try:
         headers = _headers_of(link, received)
         properties = properties_of(received)
+        if not _DEAD.isdisjoint(properties) and (place := _first_place_of(link, received)) is not None:
+            properties[FIRST_PLACE] = place
         body = _body_of(link, received, properties, limits, headers["JMSXDeliveryCount"])
     except jms_jvm.JavaError as error:
         raise UndecodableError("message", str(jms_jvm.ThrownError(error))) from None
@@ -147,6 +153,12 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
         raise UndecodableError(names.get(field, field), last["msg"]) from error
     except (ValueError, OverflowError) as error:
         raise UndecodableError("a JMS header", str(error)) from error
+
+
+def _first_place_of(link: JmsLink, received: Any) -> str | None:
+    """Return where a dead letter of ActiveMQ Classic was first; only its client's own method says it."""
+    method = getattr(received, "getOriginalDestination", None)
+    return None if method is None else link.name_of(method())
 
 
 def raw(link: JmsLink, received: Any) -> dict[bytes, bytes]:

@@ -187,7 +187,11 @@ def test_counts_that_were_swept_after_a_silence_are_counted_once(
 
 def test_a_store_without_records_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     beats, store = Beats(monkeypatch), MemoryHistory()
-    monkeypatch.setattr(reporting, "charts_of", lambda _: None)
+
+    def no_charts(_: HistoryStore) -> None:
+        return None
+
+    monkeypatch.setattr(reporting, "charts_of", no_charts)
     guard = protect("charge", history=store)
 
     charge(guard, "order-1")
@@ -214,7 +218,8 @@ def test_a_forked_worker_reports_its_own_counts_and_not_its_parents(tmp_path: Pa
 
 def _forked(guard: Guard, uuid: str) -> int:
     """Fork while a lock of the counts is held, as another thread might hold it; return the child's id."""
-    with reports_to(str(guard.trigger.history_source))._lock:  # noqa: SLF001  (the moment of the fork)
+    reports = reports_to(str(guard.trigger.history_source))
+    with reports._lock:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the moment of the fork)
         child = os.fork()
     if child:
         return child

@@ -3,7 +3,7 @@
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.operations.pacing import CAUGHT_UP, Pace
+from triggers.operations.pacing import CAUGHT_UP, SLOWEST, Pace, pace_of
 
 
 class Clock:
@@ -45,3 +45,29 @@ def test_time_that_slow_runs_lost_is_caught_up_for_a_second_only() -> None:
 def test_a_rate_that_cannot_be_kept_is_refused(rate: float) -> None:
     with pytest.raises(ConfigurationError):
         Pace(rate)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("50", 50.0), (" 50/s ", 50.0), ("0.5 /s", 0.5), ("", None), (None, None)]
+)
+def test_people_write_a_pace_with_or_without_its_unit(text: str | None, rate: float | None) -> None:
+    pace = pace_of(text)
+
+    assert (None if pace is None else pace.rate) == rate
+
+
+@pytest.mark.parametrize("text", ["fast", "5/m", "0", "-1", "nan", "1e9"])
+def test_a_pace_that_cannot_be_kept_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        pace_of(text)
+
+    assert refused.value.setting == "rate"
+
+
+def test_a_wait_for_a_turn_ends_when_it_is_stopped() -> None:
+    pace, answers = Pace(SLOWEST), iter([False, True])
+
+    first = pace.wait(lambda: False)
+    second = pace.wait(lambda: next(answers))
+
+    assert (first, second) == (True, False)
