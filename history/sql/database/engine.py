@@ -39,6 +39,7 @@ from history.shell import begin, or_undo, to_its_end
 from history.sql.database.errors import is_conflict, is_unanswered, translated
 from history.sql.database.files import follow_file, make_private, times_replaced
 from history.sql.database.forks import pooled_of, survive_forks
+from history.sql.database.locks import restore_wait, shorten_wait
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
 from history.sql.database.postgresql import open_postgresql, with_hosts
@@ -168,14 +169,18 @@ def _pairs(url: str) -> Sequence[tuple[str, str]]:
 
 
 def _note_full(engine: AnyEngine, doing: str) -> None:
-    more = "give the URL more ?connections="
     if engine.dialect.name == Dialect.SQLITE:
-        more = "SQLite has one, use PostgreSQL"
+        _log.warning(
+            "%s waits for the connection: SQLite has one, and it is in use. If another process has locked "
+            "the file, its transaction must end first. Otherwise use PostgreSQL, or lower the concurrency",
+            doing,
+        )
+        return
     _log.warning(
-        "%s waits for a connection: all of the pool are in use (%s): %s, or lower the trigger's concurrency",
+        "%s waits for a connection: all of the pool are in use (%s): give the URL more ?connections=, or "
+        "lower the trigger's concurrency",
         doing,
         engine.pool.status(),
-        more,
     )
 
 
@@ -502,6 +507,13 @@ class Pooled:
             answer = await step(connection)
             wanted.check()
             await execute(connection, COMMIT)
+        except DBAPIError as error:
+            if atomic:
+                await shorten_wait(connection, error)
+            raise
+        else:
+            if self.dialect is Dialect.SQLITE:
+                await restore_wait(connection)
             return answer
         finally:
             # The pool rolls back a transaction that an error left open.
