@@ -16,6 +16,7 @@ from triggers.cli.shared.output import State, moment
 from triggers.detection.sentences import explain, without_verdict
 from triggers.detection.table import Policy
 from triggers.operations.decisions import decider
+from triggers.operations.entries import began
 from triggers.operations.journals import Journals, refuse_unknown_trigger
 from triggers.operations.stories import Judging, next_decision, stories
 
@@ -95,7 +96,7 @@ def _print(state: State, row: dict[str, Any]) -> None:
         state.say("  history: no entry")
     else:
         owner = f", owner {entry['owner']}" if entry["owner"] else ""
-        state.say(f"  history: {entry['state']} at {moment(entry['started'])}, fence {entry['fence']}{owner}")
+        state.say(f"  history: {began(entry, moment)}, fence {entry['fence']}{owner}")
     for parked in row["parked"]:
         where = ", --local" if parked["local"] else ""
         state.say(f"  parked {parked['id']} ({parked['kind']}{where}): {without_verdict(parked['reason'])}")
