@@ -57,7 +57,8 @@ class Entry:
     """One remembered uuid, as the store's server saw it at ``read_at``.
 
     ``owner`` is None if the store does not keep the owners of completed entries. ``lease_until`` is None for
-    an entry that was claimed without a lease. All instants are aware UTC and come from the store's clock.
+    an entry that was claimed without a lease. If ``started_about`` is true, the store has rounded
+    ``started_at`` down, to save memory. All instants are aware UTC and come from the store's clock.
     """
 
     state: State
@@ -69,6 +70,7 @@ class Entry:
     owner: str | None = None
     lease_until: datetime | None = None
     batch: bool = False
+    started_about: bool = False
 
     @property
     def lease_alive(self) -> bool:

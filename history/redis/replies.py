@@ -90,6 +90,7 @@ def read_entry(shown: bytes, now: int) -> Entry:
         owner=shown[_SHOWN.size :].decode() or None,
         lease_until=_instant(lease) if lease else None,
         batch=kind == b"B",
+        started_about=code != b"S" and kind != b"B",
     )
 
 

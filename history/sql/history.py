@@ -47,7 +47,7 @@ from history.sql.database.serving import guard
 from history.sql.entries.batches import settle_batches
 from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.entries.counting import count, estimate, piece_end
-from history.sql.entries.fences import Granted, restore_anchor
+from history.sql.entries.fences import Anchor, Granted
 from history.sql.entries.lineage import HISTORY
 from history.sql.entries.purging import purge_some
 from history.sql.entries.settlements import (
@@ -138,6 +138,7 @@ class SqlHistory(SingleVerbs, KeepsBeside):
         greeting = HISTORY.greet if engine.dialect.name == Dialect.POSTGRESQL else None
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
+        self._anchor = Anchor()
         self._joining = SqlJoining(self._database, self._cipher)
         address = partial(address_of, engine.url)
         records = SqlRecords(self._database)
@@ -289,8 +290,8 @@ class SqlHistory(SingleVerbs, KeepsBeside):
             )
         claims = answers(keys, rows, owner)
         fresh = [row for row in rows.values() if row.written]
-        if fresh and not fresh[0].anchored:
-            await restore_anchor(self._database, trigger)
+        if fresh:
+            await self._anchor.check(self._database, trigger, anchored=bool(fresh[0].anchored))
         written = [Fence(row.fence) for row in fresh]
         self._granted.note(written)
         # The number of a batch may be older than other claims.

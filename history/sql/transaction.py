@@ -35,7 +35,7 @@ from history.sql.database.engine import (
     in_memory,
 )
 from history.sql.database.errors import is_conflict, translated, uncommitted, waited_in_vain
-from history.sql.database.files import refuse_lost
+from history.sql.database.files import if_settings_worked, note_written, refuse_lost
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
 from history.sql.database.riders import Ending, Riders, leave_connection, ride
 from history.sql.database.serving import ServiceMark
@@ -316,9 +316,10 @@ async def open_transaction(
         try:
             await execute(connection, COMMIT)
         except DBAPIError as error:
-            raise uncommitted(error) from error
+            raise if_settings_worked(database.engine, uncommitted(error), "committing") from error
         except SQLAlchemyError as error:
             raise unavailable("committing", error) from error
+        note_written(database.engine)
         if transaction.service.changed:
             await _discard(connection)
     except Exception as error:
@@ -401,9 +402,10 @@ async def _begin(database: Pooled, riders: Riders | None = None) -> AnyConnectio
 
     With ``riders``, it begins with the first statement.
     """
-    inside = is_inside(database.engine, "beginning a transaction", writes=True)
+    doing = "beginning a transaction"
+    inside = is_inside(database.engine, doing, writes=True)
     for last in (False, True):
-        connection = await database.connect("beginning a transaction", inside=inside)
+        connection = await database.connect(doing, inside=inside)
         if riders is not None:
             riders.board(connection)
             riders.before = [BEGIN, DO_NOT_WAIT_LONG] if inside else [BEGIN]
@@ -415,7 +417,8 @@ async def _begin(database: Pooled, riders: Riders | None = None) -> AnyConnectio
         except DBAPIError as error:
             await give_back(connection)
             if last or not error.connection_invalidated:
-                raise translated(error, "beginning a transaction") from error
+                problem = translated(error, doing)
+                raise if_settings_worked(database.engine, problem, doing) from error
         except BaseException:
             await give_back(connection)
             raise

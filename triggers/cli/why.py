@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from history.errors import ConfigurationError
+from history.identity import LONGEST
 from history.opening import local_parking_file
 from history.store.journal import JournalLine
 from triggers.cli.shared.configured import configuration_of
@@ -16,6 +18,7 @@ from triggers.cli.shared.output import State, moment
 from triggers.detection.sentences import explain, without_verdict
 from triggers.detection.table import Policy
 from triggers.operations.decisions import decider
+from triggers.operations.entries import began
 from triggers.operations.journals import Journals, refuse_unknown_trigger
 from triggers.operations.stories import Judging, next_decision, stories
 
@@ -44,6 +47,7 @@ def why(
     The command does not call the resolver, so it does not know the resolver's answer.
     """
     state = State.of(context)
+    _refuse_long(uuid)
     usual = Judging(Policy(transacted=transacted), resolver)
     configuration = configuration_of(state)
     triggers = [] if module is None else collect(module, configuration=configuration)
@@ -77,6 +81,16 @@ def why(
         raise typer.Exit(1)
 
 
+def _refuse_long(uuid: str) -> None:
+    """Refuse a uuid that no message can have.
+
+    Raises:
+        ConfigurationError: it is too long.
+    """
+    if len(uuid) > LONGEST:
+        raise ConfigurationError("UUID", f"is {len(uuid):,} characters long", f"give at most {LONGEST:,}")
+
+
 def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
     """Return the lines about a uuid in the journal of a trigger; note its place if it is not the history."""
     lines, problem = journals.read_or_say(trigger, uuid)
@@ -91,11 +105,13 @@ def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequ
 def _print(state: State, row: dict[str, Any]) -> None:
     state.say(f"{row['trigger']}: {row['uuid']}", style="bold")
     entry = row["entry"]
-    if entry is None:
+    if not row["known"]:
+        state.say("  history: not known here")
+    elif entry is None:
         state.say("  history: no entry")
     else:
         owner = f", owner {entry['owner']}" if entry["owner"] else ""
-        state.say(f"  history: {entry['state']} at {moment(entry['started'])}, fence {entry['fence']}{owner}")
+        state.say(f"  history: {began(entry, moment)}, fence {entry['fence']}{owner}")
     for parked in row["parked"]:
         where = ", --local" if parked["local"] else ""
         state.say(f"  parked {parked['id']} ({parked['kind']}{where}): {without_verdict(parked['reason'])}")

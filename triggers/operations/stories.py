@@ -15,9 +15,12 @@ from triggers.detection.sentences import explain
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
 from triggers.operations.decisions import decided_about
 from triggers.operations.entries import entry_row
-from triggers.operations.journals import Journals, known_triggers
+from triggers.operations.journals import Journals, known_triggers, recorded_triggers
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
+
+#: The next delivery of a message whose trigger uses another history.
+NOT_KNOWN = "not known here: this history does not know the trigger; give --history the URL of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ def stories(
     """Return the facts about a uuid in each trigger that has any: in one, or in all.
 
     It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger.
+    If only ``lots`` have it, and the history does not know the trigger, "known" is false in the row.
     ``known`` are the names of all triggers, which are otherwise read. ``lines_of`` returns the lines of a
     journal, by default the history's. The latest decisions are searched for it.
     """
@@ -67,7 +71,23 @@ def stories(
         )
         for name in dict.fromkeys([*known, *(of for of, _ in parked)])
     )
-    return [row for row in rows if row is not None]
+    shown = [row for row in rows if row is not None]
+    _mark_foreign(store, [row for row in shown if _is_only_local(row)])
+    return shown
+
+
+def _is_only_local(row: dict[str, Any]) -> bool:
+    """Whether only a file of this machine has anything about the uuid."""
+    local = [parked["local"] for parked in row["parked"]]
+    return row["entry"] is None and not row["journal"] and bool(local) and all(local)
+
+
+def _mark_foreign(store: HistoryStore, rows: Sequence[dict[str, Any]]) -> None:
+    """Promise nothing about triggers that this history does not know: their own history decides."""
+    recorded = recorded_triggers(store) if rows else set[str]()
+    for row in rows:
+        if row["trigger"] not in recorded:
+            row |= {"known": False, "next": NOT_KNOWN}
 
 
 def _story(
@@ -88,6 +108,7 @@ def _story(
     return {
         "trigger": trigger,
         "uuid": uuid,
+        "known": True,
         "entry": None
         if shown is None
         else {key: shown[key] for key in shown if key not in {"trigger", "digest"}},

@@ -37,8 +37,15 @@ from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.shell import begin, or_undo, to_its_end
 from history.sql.database.errors import is_conflict, is_unanswered, translated
-from history.sql.database.files import follow_file, make_private, times_replaced
+from history.sql.database.files import (
+    follow_file,
+    if_settings_worked,
+    make_private,
+    note_written,
+    times_replaced,
+)
 from history.sql.database.forks import pooled_of, survive_forks
+from history.sql.database.locks import restore_wait, shorten_wait
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
 from history.sql.database.postgresql import open_postgresql, with_hosts
@@ -168,14 +175,18 @@ def _pairs(url: str) -> Sequence[tuple[str, str]]:
 
 
 def _note_full(engine: AnyEngine, doing: str) -> None:
-    more = "give the URL more ?connections="
     if engine.dialect.name == Dialect.SQLITE:
-        more = "SQLite has one, use PostgreSQL"
+        _log.warning(
+            "%s waits for the connection: SQLite has one, and it is in use. If another process has locked "
+            "the file, its transaction must end first. Otherwise use PostgreSQL, or lower the concurrency",
+            doing,
+        )
+        return
     _log.warning(
-        "%s waits for a connection: all of the pool are in use (%s): %s, or lower the trigger's concurrency",
+        "%s waits for a connection: all of the pool are in use (%s): give the URL more ?connections=, or "
+        "lower the trigger's concurrency",
         doing,
         engine.pool.status(),
-        more,
     )
 
 
@@ -418,7 +429,7 @@ class Pooled:
                 conflicts = is_conflict(error) and attempts < CONFLICT_ATTEMPTS
                 first_death = error.connection_invalidated and not died and not is_no_reply(error.orig)
                 if not conflicts and not first_death:
-                    raise translated(error, doing) from error
+                    raise if_settings_worked(self.engine, translated(error, doing), doing) from error
                 died = died or error.connection_invalidated
 
     async def connect(self, doing: str, *, inside: bool = False) -> AnyConnection:
@@ -455,7 +466,7 @@ class Pooled:
                     continue
                 if is_unanswered(error):
                     self.circuit.open(error.orig or error)
-                raise translated(error, doing) from error
+                raise if_settings_worked(self.engine, translated(error, doing), doing) from error
 
     def _may_replace(self) -> bool:
         """Whether the pool is ours only, and its data survive without it."""
@@ -502,6 +513,14 @@ class Pooled:
             answer = await step(connection)
             wanted.check()
             await execute(connection, COMMIT)
+        except DBAPIError as error:
+            if atomic:
+                await shorten_wait(connection, error)
+            raise
+        else:
+            if self.dialect is Dialect.SQLITE:
+                note_written(self.engine)
+                await restore_wait(connection)
             return answer
         finally:
             # The pool rolls back a transaction that an error left open.
@@ -535,7 +554,7 @@ class CallersConnection:
         try:
             return await step(self.connection)
         except DBAPIError as error:
-            raise translated(error, doing) from error
+            raise if_settings_worked(self.connection.engine, translated(error, doing), doing) from error
 
     async def close(self) -> None:
         """Leave the connection to its owner."""

@@ -108,6 +108,9 @@ _SQLITE: tuple[_SettingFault, ...] = (
     _SettingFault(("SQLITE_CORRUPT",), "", "its file is damaged", "restore it, or name another file"),
 )
 
+#: The cause if a write to SQLite has waited in vain.
+LOCKED = ": the database is locked by another process or connection"
+
 #: The class of SQLSTATEs of serialization failures and deadlocks.
 _ROLLED_BACK = "40"
 
@@ -137,7 +140,8 @@ def translated(error: DBAPIError, doing: str) -> DoubtlessError:
         return TransactionConflictError(doing)
     fault = next((fault for fault in faults if fault.explains(code or "?", said)), None)
     if fault is None:
-        return HistoryUnavailableError(f"{doing}{_lost_table(code, said)}")
+        cause = LOCKED if is_locked(error) else _lost_table(code, said)
+        return HistoryUnavailableError(f"{doing}{cause}")
     problem = f"{fault.problem} (while {doing}): {' '.join(said.split())[:LONGEST]}"
     return fault.error("history", problem, fault.remedy)
 
@@ -156,6 +160,12 @@ def is_conflict(error: DBAPIError) -> bool:
     """Return whether a transaction was rolled back in favour of another one, and may be tried again."""
     state = getattr(error.orig, "sqlstate", None)
     return isinstance(state, str) and state.startswith(_ROLLED_BACK)
+
+
+def is_locked(error: BaseException) -> bool:
+    """Return whether another process or connection has locked the file of SQLite."""
+    code = getattr(error.orig, "sqlite_errorname", None) if isinstance(error, DBAPIError) else None
+    return str(code).startswith("SQLITE_BUSY")
 
 
 def waited_in_vain(error: DBAPIError) -> bool:

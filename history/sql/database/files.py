@@ -19,7 +19,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from history.errors import ConfigurationError, HistoryUnavailableError
+from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.forks import pooled_of
 from history.sql.database.paths import file_named, file_of, makes_file
 from history.sql.statements.dialects import Dialect
@@ -51,6 +51,7 @@ class _Followed:
         self._pool: ref[Pool] | None = None
         self._asked = file_of(engine.url)
         self.file: OpenFile | None = None
+        self.written = False
         event.listen(engine, "do_connect", self._refuse)
         event.listen(engine, "connect", self._note)
         event.listen(engine, "checkout", self._compare)
@@ -146,6 +147,25 @@ def times_replaced(engine: Engine | AsyncEngine, *, look: bool = False) -> int:
     if look:
         followed.file.look()
     return followed.file.times
+
+
+def note_written(engine: Engine | AsyncEngine) -> None:
+    """Note that a transaction on an engine's file was committed: its settings are right."""
+    if (followed := _files.get(pooled_of(engine))) is not None:
+        followed.written = True
+
+
+def if_settings_worked(engine: Engine | AsyncEngine, error: DoubtlessError, doing: str) -> DoubtlessError:
+    """Return an error of a SQLite file as an unavailable history if its settings have worked before.
+
+    Somebody has damaged the file or changed its permissions while this process runs. The process goes on, and
+    its messages wait until the file is repaired.
+    """
+    followed = _files.get(pooled_of(engine))
+    if followed is None or not followed.written or not isinstance(error, ConfigurationError):
+        return error
+    problem = error.problem.replace(f" (while {doing})", "")
+    return HistoryUnavailableError(f"{doing}: {problem}; restore the file")
 
 
 def refuse_lost(connection: Connection | AsyncConnection, doing: str) -> None:

@@ -70,19 +70,33 @@ async def _step_over(connection: AnyConnection, *, known: Fence) -> None:
     await execute(connection, STEP_OVER, known=known)
 
 
-async def restore_anchor(database: Prepared, trigger: str) -> None:
-    """Write the anchor again, and log that the history was emptied; only the first caller does so."""
-    if await database.run("looking at the anchor", _write_anchor, atomic=True):
-        _log.critical(
-            "the document history of %s was emptied: messages processed before are NEW again",
-            trigger,
-            extra={"trigger": trigger},
-        )
+class Anchor:
+    """Whether a history's anchor was ever there; a history and its views share one object."""
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    async def check(self, database: Prepared, trigger: str, *, anchored: bool) -> None:
+        """Remember an anchor that a claim saw; write a missing one again, and log if it was there before.
+
+        Whoever writes it logs the loss, so only one process does. This process does not rely on the note in
+        doubtless_meta alone: somebody who empties all tables deletes the note as well.
+        """
+        if anchored:
+            self._seen = True
+            return
+        write = partial(_write_anchor, seen=self._seen)
+        if await database.run("looking at the anchor", write, atomic=True):
+            _log.critical(
+                "the document history of %s was emptied: messages processed before are NEW again",
+                trigger,
+                extra={"trigger": trigger},
+            )
 
 
-async def _write_anchor(connection: AnyConnection) -> bool:
-    was_there = bool(await fetch(connection, READ_ANCHORED))
+async def _write_anchor(connection: AnyConnection, *, seen: bool) -> bool:
+    noted = bool(await fetch(connection, READ_ANCHORED))
     is_first = bool(await fetch(connection, ANCHOR))
-    if not was_there:
+    if not noted:
         await execute(connection, NOTE_ANCHORED)
-    return was_there and is_first
+    return (seen or noted) and is_first

@@ -32,6 +32,9 @@ ANCHOR = statement("""
     RETURNING fence
 """)
 
+# The anchor, if it is there.
+READ_ANCHOR = statement("SELECT fence FROM doubtless_history WHERE trigger_name = ''")
+
 # Whether the anchor was ever written; and note that it was.
 READ_ANCHORED = statement("SELECT value FROM doubtless_meta WHERE name = 'anchor'")
 NOTE_ANCHORED = statement(

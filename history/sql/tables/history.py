@@ -49,7 +49,7 @@ from history.sql.database.engine import (
     fetch,
 )
 from history.sql.statements.dialects import Dialect, statement
-from history.sql.statements.entries import ANCHOR
+from history.sql.statements.entries import ANCHOR, READ_ANCHOR
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import (
     CLEAN_OFTEN,
@@ -302,6 +302,8 @@ async def history_exists(connection: AnyConnection) -> bool:
     if not await table_exists(connection, META):
         return False
     meta: dict[str, object] = {str(name): value for name, value in await fetch(connection, READ_META)}
+    if not meta.keys() >= {"schema", "fence"}:
+        await _tell_if_emptied(connection)
     if connection.dialect.name == Dialect.SQLITE:
         _tell_of_fences(meta.get("fence"))
     version = meta.get("schema")
@@ -319,6 +321,12 @@ async def history_exists(connection: AnyConnection) -> bool:
             "upgrade doubtless here, or give this worker a database of its own",
         )
     return True
+
+
+async def _tell_if_emptied(connection: AnyConnection) -> None:
+    """Log that the table of entries was emptied together with the notes about it."""
+    if await table_exists(connection, HISTORY) and not await fetch(connection, READ_ANCHOR):
+        _log.critical("the document history was emptied: messages processed before are NEW again")
 
 
 def _tell_of_fences(fence: object) -> None:

@@ -96,7 +96,10 @@ def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: InProcess, history: s
         (
             "u2",
             [],
-            ["history: COMPLETED ok", "next delivery: DUPLICATE: it already ran; not run again (row 8)"],
+            [
+                "history: COMPLETED ok, started at about ",
+                "next delivery: DUPLICATE: it already ran; not run again (row 8)",
+            ],
         ),
         ("u3", [], ["history: COMPLETED failed", "given up; not run again (row 24)"]),
         ("u3", ["--transacted"], ["REJECTED: it failed with a fatal error", "; parked (row 9)"]),
@@ -178,7 +181,7 @@ def test_forget_makes_a_uuid_new_again(doubtless: InProcess, history: str, store
 @pytest.mark.parametrize(
     ("typed", "code", "told"),
     [
-        ("y\n", 0, "u2 is COMPLETED ok since"),
+        ("y\n", 0, "u2 is COMPLETED ok, started at about "),
         ("n\n", 1, "error: aborted"),
         ("", 2, "error: --yes: there is nobody to ask"),
     ],

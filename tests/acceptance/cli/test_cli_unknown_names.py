@@ -185,15 +185,40 @@ def test_nobody_keeps_a_list_of_hosts_so_those_with_parked_messages_are_named(
     assert (listed.code, listed.err, decided.err) == (0, told, told)
 
 
-def test_the_local_file_names_the_triggers_that_it_has(doubtless: InProcess) -> None:
+def park_locally(doubtless: InProcess, trigger: str, uuid: str) -> None:
     file = Path(doubtless.environment["XDG_STATE_HOME"]) / "doubtless" / "parked.sqlite3"
     file.parent.mkdir(parents=True)
-    with_store(f"sqlite:///{file}", lambda store: store.parking.park([aside("book-order", "u1")]))
+    with_store(f"sqlite:///{file}", lambda store: store.parking.park([aside(trigger, uuid)]))
+
+
+def test_the_local_file_names_the_triggers_that_it_has(doubtless: InProcess) -> None:
+    park_locally(doubtless, "book-order", "u1")
 
     answer = doubtless("parked", "list", "--local", "-t", "book-ordr")
 
     assert answer.code == 0
     assert answer.err == ("nothing is parked; triggers with parked messages in the local file: book-order\n")
+
+
+@pytest.mark.parametrize(
+    ("parked_of", "options", "known"),
+    [("elsewhere", [], False), ("elsewhere", ["-t", "elsewhere"], False), ("book-order", [], True)],
+)
+def test_why_promises_nothing_about_a_trigger_of_another_history(
+    doubtless: InProcess, *, parked_of: str, options: list[str], known: bool
+) -> None:
+    url = f"sqlite:///{doubtless.folder}/other.db"
+    store = open_history(url)
+    drive(store.claim("book-order", ["another"], "worker"))
+    drive(store.close())
+    park_locally(doubtless, parked_of, "u1")
+
+    answer = doubtless("why", "u1", *options, "--history", url)
+    (row,) = doubtless("--json", "why", "u1", *options, "--history", url).json
+
+    assert answer.code == 0
+    assert (row["trigger"], row["known"], len(row["parked"])) == (parked_of, known, 1)
+    assert ("history: no entry" in answer.out, "its service runs" in row["next"]) == (known, known)
 
 
 def test_an_unknown_topic_is_refused(doubtless: InProcess) -> None:

@@ -82,6 +82,11 @@ def test_a_flag_takes_no_value_in_the_help(doubtless: InProcess, words: list[str
             "--provider: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3",
         ),
         (["why", "u1", "--history", "http://x"], "--history: unknown URL scheme 'http'; use redis://"),
+        (["why", "", "--history", "redis://x"], "UUID: is empty; give a value"),
+        (
+            ["why", "u" * 16_385, "--history", "redis://x"],
+            "UUID: is 16,385 characters long; give at most 16,384",
+        ),
         (["parked", "list", "--local"], "--local: this machine has parked nothing"),
         (["send", "", "-", "--provider", "redis://x"], "DESTINATION: is empty"),
         (["run", "shop", "--provider", "redis://x"], "trigger book: no history is named"),

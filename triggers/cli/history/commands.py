@@ -30,7 +30,7 @@ from triggers.cli.shared.options import (
     trigger_names,
 )
 from triggers.cli.shared.output import State, moment
-from triggers.operations.entries import entry_row, state_of
+from triggers.operations.entries import began, entry_row
 from triggers.operations.journals import refuse_unknown_trigger
 from triggers.security.commands import command_record, recorded
 
@@ -166,8 +166,8 @@ def forget(
     with opened(history) as store:
         entry = drive(store.lookup(trigger, [uuid]))[0]
         if entry is not None and not yes:
-            since = f"{state_of(entry)} since {moment(entry.started_at)}"
-            confirm(f"{uuid} is {since}. Forget it, so that {trigger} runs its next message?", yes=yes)
+            state_now = began(entry_row(trigger, b"", entry), moment)
+            confirm(f"{uuid} is {state_now}. Forget it, so that {trigger} runs its next message?", yes=yes)
         with recorded(store, [command_record(SecurityEvent.FORGET, trigger=trigger, message=uuid)]):
             gone = drive(store.forget(trigger, uuid))
         if not gone:

@@ -7,10 +7,10 @@ if not head then
   shown = 'S-' .. record
 elseif head < BATCH then
   local fence = last_fence - (last_fence - number) % FENCES
-  local started = begins + head % UNITS * step
-  if started + 2 * length > now then
-    if started > now then started = now end
-    shown = struct.pack('>c2I8I8I8I8', head < FAILED and 'O-' or 'F-', fence, started, 0, started + 2 * length)
+  local latest = begins + head % UNITS * step  -- the start, rounded up, so that no entry expires early
+  if latest + 2 * length > now then
+    local started = math.max(begins, latest - step)  -- rounded down: it is never in the future
+    shown = struct.pack('>c2I8I8I8I8', head < FAILED and 'O-' or 'F-', fence, started, 0, latest + 2 * length)
   end
 else
   -- The ledger knows the state, unless the batch was released.

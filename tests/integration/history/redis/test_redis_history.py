@@ -263,6 +263,24 @@ def test_runs_of_any_length_are_kept_in_few_slices(history: RedisHistory, client
     assert ends[-1] > timedelta(minutes=13)
 
 
+def test_the_start_of_a_completed_entry_is_rounded_down_and_does_not_move(history: RedisHistory) -> None:
+    (claim,) = drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+    (claimed,) = drive(history.lookup(TRIGGER, ["u1"]))
+    assert drive(history.complete(TRIGGER, "u1", claim.fence))
+
+    (first,) = drive(history.lookup(TRIGGER, ["u1"]))
+    time.sleep(0.01)
+    (second,) = drive(history.lookup(TRIGGER, ["u1"]))
+
+    assert claimed is not None
+    assert first is not None
+    assert second is not None
+    assert claimed.started_at - timedelta(seconds=19) < first.started_at <= claimed.started_at
+    assert first.expires_at >= claimed.expires_at
+    assert second.started_at == first.started_at
+    assert (claimed.started_about, first.started_about) == (False, True)
+
+
 def write_ledger(client: Any, batches: int, *, expires: int, state: bytes = b"O") -> None:
     """Write a ledger as Redis would hold it after so many batches of one row each."""
     number = 1_700_000_000_000_000

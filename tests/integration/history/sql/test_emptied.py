@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, inspect, text
 
+from history import ConfigurationError
 from history.bridge import drive
 from history.sql import SqlHistory
 from history.store import BatchOwner, Owner
@@ -51,10 +52,10 @@ def run(engine: Engine, statement: str) -> None:
         connection.execute(text(statement))
 
 
-def alarms(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
-    """Return what was said at level CRITICAL: the trigger, and whether its history was emptied."""
+def alarms(caplog: pytest.LogCaptureFixture) -> list[tuple[str | None, bool]]:
+    """Return what was logged at level CRITICAL: the trigger, and whether its history was emptied."""
     records = (record for record in caplog.records if record.levelno == logging.CRITICAL)
-    return [(vars(record)["trigger"], "was emptied" in record.getMessage()) for record in records]
+    return [(vars(record).get("trigger"), "was emptied" in record.getMessage()) for record in records]
 
 
 @pytest.mark.parametrize("how", EMPTY)
@@ -72,6 +73,57 @@ def test_the_first_claim_after_it_says_so_once(
 
     assert again.found is None
     assert alarms(caplog) == [("orders", True)]
+
+
+def empty_all(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for table in inspect(engine).get_table_names():
+            connection.execute(text(f"DELETE FROM {table}"))  # noqa: S608
+
+
+@pytest.mark.parametrize("owner", ["worker", BatchOwner("query/7")], ids=["worker", "batch"])
+def test_the_first_claim_after_all_tables_were_emptied_says_so_once(
+    opened: Callable[[], SqlHistory], engine: Engine, owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    history, other = opened(), opened()
+    drive(history.claim("orders", ["u1"], "worker"))
+    drive(other.claim("orders", ["u2"], "worker"))
+    empty_all(engine)
+
+    (again,) = drive(history.claim("orders", ["u1"], owner))
+    drive(history.claim("orders", ["u3"], owner))
+    drive(other.claim("orders", ["u4"], "another"))
+
+    assert again.found is None
+    assert alarms(caplog) == [("orders", True)]
+
+
+def test_a_transacted_claim_after_all_tables_were_emptied_says_so(
+    opened: Callable[[], SqlHistory], engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    history = opened()
+
+    async def claim(uuid: str) -> None:
+        async with await history.transaction() as transaction:
+            await transaction.history.claim("orders", [uuid], "worker")
+
+    drive(claim("u1"))
+    empty_all(engine)
+    drive(claim("u1"))
+
+    assert alarms(caplog) == [("orders", True)]
+
+
+def test_a_process_that_starts_after_all_tables_were_emptied_says_so_and_refuses(
+    opened: Callable[[], SqlHistory], engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    drive(opened().claim("orders", ["u1"], "worker"))
+    empty_all(engine)
+
+    with pytest.raises(ConfigurationError):
+        drive(opened().claim("orders", ["u1"], "worker"))
+
+    assert (None, True) in alarms(caplog)
 
 
 def test_a_process_that_starts_later_says_so(

@@ -1,0 +1,97 @@
+"""A SQLite history that another process has locked: waits do not add up, and errors name the cause."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from history import HistoryUnavailableError, SqlHistory
+from history.bridge import drive
+from triggers import Message, trigger
+
+LOCKED = "locked by another process"
+
+#: A single wait is a second long, so this many full waits take longer than the tests allow.
+CALLS, ALLOWED = 20, 12.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/history.sqlite3?timeout=1"
+
+
+@pytest.fixture
+def locker(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """Another connection to the file, in autocommit."""
+    with closing(
+        sqlite3.connect(tmp_path / "history.sqlite3", isolation_level=None, check_same_thread=False)
+    ) as connection:
+        yield connection
+
+
+def test_only_the_first_write_waits_for_the_lock(url: str, locker: sqlite3.Connection) -> None:
+    history = SqlHistory.from_url(url)
+    drive(history.claim("orders", ["u0"], "worker"))
+    locker.execute("BEGIN EXCLUSIVE")
+    began = monotonic()
+
+    for number in range(CALLS):
+        with pytest.raises(HistoryUnavailableError, match=LOCKED):
+            drive(history.claim("orders", [f"u{number}"], "worker"))
+
+    assert 0.9 < monotonic() - began < ALLOWED
+    drive(history.close())
+
+
+async def test_only_the_first_asyncio_write_waits_for_the_lock(url: str, locker: sqlite3.Connection) -> None:
+    history = SqlHistory.from_url(url).for_asyncio()
+    await history.claim("orders", ["u0"], "worker")
+    locker.execute("BEGIN EXCLUSIVE")
+    began = monotonic()
+
+    for number in range(CALLS):
+        with pytest.raises(HistoryUnavailableError, match=LOCKED):
+            await history.claim("orders", [f"u{number}"], "worker")
+
+    assert 0.9 < monotonic() - began < ALLOWED
+    await history.close()
+
+
+def test_writes_wait_as_usual_after_one_succeeded(tmp_path: Path, locker: sqlite3.Connection) -> None:
+    history = SqlHistory.from_url(f"sqlite:///{tmp_path}/history.sqlite3?timeout=2")
+    drive(history.claim("orders", ["u0"], "worker"))
+    locker.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(HistoryUnavailableError, match=LOCKED):
+        drive(history.claim("orders", ["u1"], "worker"))
+    locker.execute("ROLLBACK")
+    drive(history.claim("orders", ["u1"], "worker"))
+    locker.execute("BEGIN EXCLUSIVE")
+    unlocking = threading.Timer(0.5, locker.execute, ["ROLLBACK"])
+    unlocking.start()
+
+    (claim,) = drive(history.claim("orders", ["u2"], "worker"))
+
+    unlocking.join()
+    assert claim.found is None
+    drive(history.close())
+
+
+def test_a_run_whose_history_is_locked_meanwhile_ends_after_one_wait(
+    tmp_path: Path, locker: sqlite3.Connection
+) -> None:
+    url = f"sqlite:///{tmp_path}/history.sqlite3?timeout=3"
+
+    @trigger("queue", name="orders", history=url)
+    def lock(_message: Message) -> None:
+        locker.execute("BEGIN EXCLUSIVE")
+
+    began = monotonic()
+    outcome = lock.handle(Message(body={}, uuid="u1"))
+
+    assert monotonic() - began < ALLOWED, "one wait of 3 s, not one for each try"
+    assert outcome.executed
+    assert LOCKED in outcome.reason
