@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.batches import Batches
+from tests.integration.helpers.batches import Batches, counts_of, fixed
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 
@@ -35,8 +35,14 @@ class Jobs:
         self._before = {job.jobId() for job in self._all()}
 
     def begun(self) -> list[tuple[str, str]]:
-        jobs = [job for job in self._all() if job.jobId() not in self._before]
-        return [(_text(job.description()), _text(job.jobGroup())) for job in jobs]
+        return [(_text(job.description()), _text(job.jobGroup())) for job in self._since()]
+
+    def stages(self, what: str) -> list[int]:
+        """Return how many stages each of the jobs with this text in its description has."""
+        return [job.stageIds().size() for job in self._since() if what in _text(job.description())]
+
+    def _since(self) -> list[Any]:
+        return [job for job in self._all() if job.jobId() not in self._before]
 
     def _all(self) -> list[Any]:
         jobs = self._store.jobsList(None)
@@ -67,6 +73,23 @@ def test_rejecting_a_batch_is_one_job(batches: Batches, jobs: Jobs) -> None:
     assert batches.run(["a", "b"], fail, on_fatal="reject", partitions=16).rejected == 2
     eventually(lambda: any("rejects" in text for text, _ in jobs.begun()))
     assert sum("rejects the batch" in text for text, _ in jobs.begun()) == 1
+
+
+@pytest.mark.parametrize(("partitions", "stages"), [(1, 1), (2, 2)])
+def test_one_partition_is_claimed_and_counted_by_one_task(
+    spark: SparkSession, redis_url: str, jobs: Jobs, partitions: int, stages: int
+) -> None:
+    rows = [(uuid,) for uuid in ("a", "b", "a", "a")]
+    batch = fixed(spark, spark.sparkContext.parallelize(rows, partitions), "uuid string")
+
+    @foreach_batch("orders", name="load", uuid="uuid", history=redis_url, query="q", partitions=partitions)
+    def load(new: DataFrame, _: int) -> None: ...
+
+    load(batch, 7)
+
+    assert counts_of(load.reports[-1]) == (4, 2, 2, 0, 0)
+    eventually(lambda: jobs.stages("claims") != [])
+    assert jobs.stages("claims") == [stages]
 
 
 def test_rows_without_an_identity_are_shared_by_all_tasks(batches: Batches, spark: SparkSession) -> None:

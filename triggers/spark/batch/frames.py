@@ -134,7 +134,7 @@ class KeptRows:
 
     def count(self) -> BatchTally:
         """Claim the rows, and count them."""
-        return _claimed(self.verdicts, self.settings)
+        return _claimed(self.verdicts, self.settings, self.run.partitions)
 
     def look_again(self, tally: BatchTally) -> BatchTally:
         """Judge the rows that need a second look, and count them."""
@@ -245,10 +245,13 @@ def _with_reasons(parked: DataFrame, columns: Sequence[str]) -> DataFrame:
     return parked.select(*users, *(F.col(column).alias(name) for name, column in added.items()))
 
 
-def _claimed(verdicts: DataFrame, settings: BatchSettings) -> BatchTally:
-    spark, shuffles = verdicts.sparkSession, 1 if PARTITION in verdicts.columns else None
-    with _described(verdicts, settings, "claims"), for_verdicts(spark, settings.storage, shuffles=shuffles):
-        return BatchTally.of_verdicts(verdicts, settings.name)
+def _claimed(verdicts: DataFrame, settings: BatchSettings, partitions: int = 0) -> BatchTally:
+    shuffles = 1 if partitions > 1 else None
+    with (
+        _described(verdicts, settings, "claims"),
+        for_verdicts(verdicts.sparkSession, settings.storage, shuffles=shuffles),
+    ):
+        return BatchTally.of_verdicts(verdicts, settings.name, partitions=partitions)
 
 
 def _described(frame: DataFrame, settings: BatchSettings, what: str) -> AbstractContextManager[None]:

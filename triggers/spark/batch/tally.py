@@ -17,6 +17,10 @@ from triggers.spark.batch_info import BatchReport
 #: How the name of the observed metrics of a trigger begins.
 OBSERVED = "doubtless:"
 
+#: The counts that Spark's listeners see, and those of a tally.
+_OBSERVED_COUNTS = ("rows", "new", "duplicate", "aside")
+_TALLIED = ("new", "fresh", "duplicate", "done", "aside")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTally:
@@ -47,21 +51,18 @@ class BatchTally:
     partitions: tuple[int, ...] = ()
 
     @classmethod
-    def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "BatchTally":
-        """Count the verdicts, which computes and persists them; Spark's listeners also see them."""
-        metrics = _metrics()
-        done = F.expr(f"count_if({VERDICT} = {RowVerdict.DONE:d}) AS done")
-        fresh = F.expr(f"count_if({VERDICT} IN ({RowVerdict.NEW:d}, {RowVerdict.LEFT_OUT:d})) AS fresh")
-        observed = verdicts.observe(f"{OBSERVED}{trigger}", *metrics)
-        if PARTITION in verdicts.columns:
-            counts = observed.groupBy(PARTITION).agg(*metrics, done, fresh).collect()
-        else:
-            # Not by groupBy: for a handful of groups Spark would start 200 tasks.
-            counts = observed.agg(*metrics, done, fresh).collect()
-        names = ("new", "fresh", "duplicate", "done", "aside")
-        partitions = tuple(row[PARTITION] for row in counts if PARTITION in row and row["new"])
-        counted: dict[str, Any] = {name: sum(row[name] for row in counts) for name in names}
-        return cls(**counted, partitions=partitions)
+    def of_verdicts(cls, verdicts: DataFrame, trigger: str, *, partitions: int = 0) -> "BatchTally":
+        """Count the verdicts, which computes and persists them; Spark's listeners also see them.
+
+        ``partitions`` is the number of partitions with a separate owner; with 0, all rows have one owner.
+        """
+        sums = _sums(verdicts, partitions)
+        # The listeners get sums of the counts. Observing the verdicts would be a step more for each row.
+        metrics = [F.expr(f"coalesce(sum({name}), 0) AS {name}") for name in _OBSERVED_COUNTS]
+        counts = sums.observe(f"{OBSERVED}{trigger}", *metrics).collect()
+        counted: dict[str, Any] = {name: sum(row[name] for row in counts) for name in _TALLIED}
+        indexes = tuple(row[PARTITION] for row in counts if row["new"]) if partitions else ()
+        return cls(**counted, partitions=indexes)
 
     def with_aside(self, aside: DataFrame) -> "BatchTally":
         """Count the results of the rows of the second look, which computes them."""
@@ -126,8 +127,24 @@ def counted(rows: DataFrame, column: str, values: Iterable[str], *more: Column) 
     return cast("Mapping[str, Any]", sums.asDict())
 
 
-def _metrics() -> Sequence[Column]:
-    """Return the observed metrics of a batch: its rows by the results of the claims."""
+def _sums(verdicts: DataFrame, partitions: int) -> DataFrame:
+    """Return the counts of a batch in one row, or in one row for each of several partitions with owners."""
+    if partitions > 1:
+        return verdicts.groupBy(PARTITION).agg(*_counts())
+    # Not by groupBy: for a handful of groups Spark would start 200 tasks. If there is one partition, its task
+    # also counts: there is no exchange, and no task after it.
+    return (verdicts.coalesce(1) if partitions else verdicts).agg(F.lit(0).alias(PARTITION), *_counts())
+
+
+def _counts() -> Sequence[Column]:
+    """Return the counts of rows by the results of the claims."""
     new, aside = f"{VERDICT} <= {RowVerdict.ADOPTED:d}", f"{VERDICT} % {AGAIN} >= {RowVerdict.ASIDE:d}"
-    counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
+    counts = {
+        "rows": "true",
+        "new": new,
+        "duplicate": f"NOT ({new} OR {aside})",
+        "aside": aside,
+        "done": f"{VERDICT} = {RowVerdict.DONE:d}",
+        "fresh": f"{VERDICT} IN ({RowVerdict.NEW:d}, {RowVerdict.LEFT_OUT:d})",
+    }
     return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]
