@@ -28,6 +28,7 @@ from history.entry import (
 )
 from history.errors import ConfigurationError
 from history.message import Uuid
+from history.sql.batches import settle_batches
 from history.sql.database.check import remarks_on, warnings_about
 from history.sql.database.engine import (
     AnyConnection,
@@ -44,7 +45,6 @@ from history.sql.database.paths import address_of
 from history.sql.database.probe import circuit_for
 from history.sql.database.riders import Ending, carry
 from history.sql.database.serving import guard
-from history.sql.entries.batches import settle_batches
 from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.entries.counting import count, estimate, piece_end
 from history.sql.entries.fences import Anchor, Granted
