@@ -42,10 +42,11 @@ from history.sql.database.files import (
     if_settings_worked,
     make_private,
     note_written,
+    restore_wait,
+    shorten_wait,
     times_replaced,
 )
 from history.sql.database.forks import pooled_of, survive_forks
-from history.sql.database.locks import restore_wait, shorten_wait
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.paths import file_of
 from history.sql.database.postgresql import open_postgresql, with_hosts

@@ -3,6 +3,10 @@
 A file that replaced another one is opened. No new file is made where one was deleted: somebody may be about
 to copy a backup there. SQLite itself reports which file it has opened: a caller's engine may have been made
 in another folder, or may connect in its own way.
+
+Another process may lock the file. Each write waits for the lock, at most for ``?timeout=``. The writes of one
+message and the renewals of its lease share one connection, so their waits would add up to minutes. After a
+write has waited in vain, the next ones wait only a moment, until one succeeds.
 """
 
 import errno
@@ -19,7 +23,9 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
+from history.sql.database.errors import is_locked
 from history.sql.database.forks import pooled_of
 from history.sql.database.paths import file_named, file_of, makes_file
 from history.sql.statements.dialects import Dialect
@@ -38,6 +44,12 @@ REPLACED = (
 
 #: Under this key a connection remembers which file it has opened; None for a database in memory.
 _OPENED = "doubtless_file"
+
+#: How long a write waits for the lock if the write before it has waited in vain, in milliseconds.
+MOMENT = 100
+
+#: Under this key a connection remembers how long its writes usually wait, in milliseconds.
+_USUAL = "doubtless_usual_wait"
 
 _files: "WeakKeyDictionary[Engine, _Followed]" = WeakKeyDictionary()
 
@@ -177,6 +189,24 @@ def refuse_lost(connection: Connection | AsyncConnection, doing: str) -> None:
     followed = None if connection.invalidated else _files.get(pooled_of(connection.engine))
     if followed is not None and followed.is_lost(connection.info.get(_OPENED)):
         raise HistoryUnavailableError(doing)
+
+
+async def shorten_wait(connection: Any, error: BaseException) -> None:
+    """After a write that waited in vain for the lock, let the next one wait only a moment."""
+    if is_locked(error) and _USUAL not in connection.info:
+        result = await settled(connection.exec_driver_sql("PRAGMA busy_timeout"))
+        connection.info[_USUAL] = int(result.scalar())
+        await _wait_for(connection, MOMENT)
+
+
+async def restore_wait(connection: Any) -> None:
+    """After a write that succeeded, let the next one wait as usual."""
+    if _USUAL in connection.info:
+        await _wait_for(connection, connection.info.pop(_USUAL))
+
+
+async def _wait_for(connection: Any, milliseconds: int) -> None:
+    await settled(connection.exec_driver_sql(f"PRAGMA busy_timeout = {milliseconds}"))
 
 
 def _name_of(connection: DBAPIConnection) -> str:
