@@ -35,6 +35,12 @@ def fail(event: RetrievalFailureEvent) -> None:
     raise LookupError("no mailbox")
 
 
+def takes_nothing() -> None: ...
+
+
+def takes_two(_event: object, _more: object) -> None: ...
+
+
 def tell(trigger: str = "book") -> None:
     drive(publish(event(trigger), ThreadShell()))
 
@@ -122,7 +128,7 @@ class TestSubscriptions:
 
         assert len(told) == 1
 
-    @pytest.mark.parametrize("handler", [5, lambda: None, lambda _event, _more: None])
+    @pytest.mark.parametrize("handler", [5, takes_nothing, takes_two])
     def test_a_handler_that_cannot_take_an_event_is_refused(self, handler: Any) -> None:
         with pytest.raises(ConfigurationError) as refused:
             on_retrieval_failure()(handler)
