@@ -192,6 +192,30 @@ class TimeContract:
                     del ends[uuid]
             await asyncio.sleep(0.05)
 
+    async def test_what_has_expired_is_claimed_from_then_on_and_never_earlier(
+        self, store: HistoryStore
+    ) -> None:
+        # A store may keep entries longer than they live, together with later ones: so some start at any time.
+        lives_for, begins = timedelta(seconds=2), 8
+        ends: dict[str, datetime] = {}
+        for number in range(begins):
+            remembered = [*await _remembered(store, number, lives_for), f"started {number}"]
+            await claim_one(store, remembered[-1], "worker-1", time_to_live=lives_for)
+            ends |= {uuid: (await found(store, uuid)).expires_at for uuid in remembered}
+            await asyncio.sleep(lives_for.total_seconds() / 2 / begins)
+        await claim_one(store, "clock", "worker-1")
+
+        while ends:
+            claims = await store.claim(TRIGGER, list(ends), "worker-2")
+            now = (await found(store, "clock")).read_at
+            for (uuid, end), claim in zip(list(ends.items()), claims, strict=True):
+                if claim.found is not None:
+                    assert claim.found.read_at < end, f"{uuid} is found after its end"
+                    continue
+                assert end <= now, f"{uuid} is claimed {end - now} early"
+                del ends[uuid]
+            await asyncio.sleep(0.02)
+
 
 async def _scanned(store: HistoryStore) -> list[bytes]:
     page = await store.scan(TRIGGER)

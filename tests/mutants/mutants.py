@@ -23,7 +23,9 @@ _RENEW = "history/redis/lua/entries/renew.lua"
 _SETTLE = "history/redis/lua/entries/settle.lua"
 _TAKE_OVER = "history/redis/lua/entries/take_over.lua"
 _RECORDS = "history/redis/lua/shared/records.lua"
-_LOOK = "history/redis/lua/shared/look.lua"
+_FLIGHT = "history/redis/lua/shared/flight.lua"
+_LIVE = "history/redis/lua/shared/live.lua"
+_SHOW = "history/redis/lua/shared/show.lua"
 _SETTLING = "history/redis/lua/shared/settling.lua"
 _SLICES = "history/redis/lua/shared/slices.lua"
 _CONTROL, _OVERTAKEN = "history/beside/control.py", "tests/unit/history/test_control.py"
@@ -46,6 +48,7 @@ _TWO_OFFSETS = "tests/integration/history/sql/test_offset_history.py"
 _SENDS = "tests/unit/triggers/producer/test_sends.py"
 _SENDS_INSIDE = "tests/integration/pipeline/test_sends_inside.py"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
+_EXPIRED = f"{_STORES}::test_what_has_expired_is_claimed_from_then_on_and_never_earlier[redis]"
 
 MUTANTS = (
     Mutant(
@@ -215,12 +218,10 @@ MUTANTS = (
         "% (power * 2) ~= added",
         f"{_STORES}::test_a_scan_meets_everything_once[redis]",
     ),
-    Mutant(
-        _LOOK,
-        "struct.unpack('>I8', record, 25) > now",
-        "true",
-        f"{_STORES}::test_what_has_expired_or_was_released_is_claimed_once[redis]",
-    ),
+    Mutant(_FLIGHT, "struct.unpack('>I8', record, 25) > now", "true", _EXPIRED),
+    Mutant(_SHOW, "latest + 2 * length > now", "true", _EXPIRED),
+    Mutant(_SHOW, "struct.unpack('>I8', record, 26) > now", "true", _EXPIRED),
+    Mutant(_LIVE, "begins + 3 * length > now", "begins + 2 * length > now", _EXPIRED),
     Mutant(
         _SETTLING,
         "entry.state == asked and '1' or '0'",

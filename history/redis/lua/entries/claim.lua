@@ -12,41 +12,11 @@ local meta = records[1]
 --include shared/meta
 local reply, writes, terms = {now, epoch}, nil, nil
 local misses, missed = 0, {}
-local call, take, text = redis.call, struct.unpack, string.format  -- a local is found faster
-
-local slices, at = {}, SLICES  -- the slices that have not ended, read once for all digests
-while at < #meta do
-  local name, begins, length, step, buckets, power, _, _, after = take(SLICE, meta, at)
-  if begins + 3 * length > now then
-    slices[#slices + 1] = {KEYS[1] .. ':' .. name .. ':', begins, length, step, buckets, power}
-  end
-  at = after
-end
+--include shared/live
 
 for i = 2, #ARGV do
-  local digest, shown = ARGV[i], nil
-  local before, hash = misses, take('>I4', digest)
-  for _, slice in ipairs(slices) do  -- as look.lua does
-    local begins, length, step, buckets, power = slice[2], slice[3], slice[4], slice[5], slice[6]
-    --include shared/bucket
-    local key = slice[1] .. text('%d', bucket)
-    local value = call('HGET', key, digest)
-    if value then
-      --include shared/show
-      if shown then break end
-    else
-      misses = misses + 1
-      missed[misses] = key
-    end
-  end
-  if not shown then
-    local record = records[i]
-    if record and #record < RECORD then
-      --include shared/spoilt
-    end
-    if record and take('>I8', record, 25) > now then shown = 'S-' .. record end
-  end
-  if shown then misses = before end
+  local digest, record = ARGV[i], records[i]
+  --include shared/look
   if not shown then
     if not writes then
       local lease, time_to_live, known, after = struct.unpack('>i8i8I8', ARGV[1])

@@ -5,13 +5,15 @@
 -- Reply  now, then one per digest: the entry, or "" when absent
 
 --include shared/head
-local meta = redis.call('HGET', KEYS[1], 'meta')
+local records = redis.call('HMGET', KEYS[1], 'meta', unpack(ARGV))
+local meta = records[1]
 --include shared/meta
 local reply = {now}
 local misses, missed = 0, {}
+--include shared/live
 
 for i = 1, #ARGV do
-  local digest = ARGV[i]
+  local digest, record = ARGV[i], records[i + 1]
   --include shared/look
   reply[i + 1] = shown or ''
 end

@@ -21,7 +21,8 @@ end
 
 -- Finds an entry, and the bucket and the slice that hold it, unless it is in flight.
 local function find(digest)
-  local misses, missed = 0, {}
+  local misses, missed, record = 0, {}, redis.call('HGET', KEYS[1], digest)
+  --include shared/live
   --include shared/look
   --include shared/there
   return parse(shown), key, name

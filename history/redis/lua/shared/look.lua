@@ -1,30 +1,26 @@
--- Looks `digest` up, and sets `shown`. If the entry is in a bucket, sets `key` and `name`, the bucket and its slice.
--- Leaves `shown` nil when it is absent or has expired. Most entries are completed, so it looks there first. If it is
--- absent, `missed` has the `misses` buckets that were searched, so that there.lua can check that they exist.
+-- Looks `digest` up in the `live` slices, and then in its `record` among the runs in flight, and sets `shown`. If the
+-- entry is in a bucket, sets `key` and `name`, the bucket and its slice. Leaves `shown` nil when it is absent or has
+-- expired. Most entries are completed, so it looks there first. If it is absent, `missed` has the `misses` buckets
+-- that were searched, so that there.lua can check that they exist.
 local shown, key, name
-local before, at, hash = misses, SLICES, struct.unpack('>I4', digest)
-while at < #meta do
-  local begins, length, step, buckets, power, _, after
-  name, begins, length, step, buckets, power, _, _, after = struct.unpack(SLICE, meta, at)
-  if begins + 3 * length > now then
-    --include shared/bucket
-    key = KEYS[1] .. ':' .. name .. string.format(':%d', bucket)
-    local value = redis.call('HGET', key, digest)
-    if value then
-      --include shared/show
-      if shown then break end
-    else
-      misses = misses + 1
-      missed[misses] = key
+local before, hash = misses, take('>I4', digest)
+for _, slice in ipairs(live) do
+  local begins, length, step, buckets, power = slice[2], slice[3], slice[4], slice[5], slice[6]
+  --include shared/bucket
+  local searched = slice[1] .. text('%d', bucket)
+  local value = call('HGET', searched, digest)
+  if value then
+    --include shared/show
+    if shown then
+      key, name = searched, slice[7]
+      break
     end
+  else
+    misses = misses + 1
+    missed[misses] = searched
   end
-  key, name, at = nil, nil, after
 end
 if not shown then
-  local record = redis.call('HGET', KEYS[1], digest)
-  if record and #record < RECORD then
-    --include shared/spoilt
-  end
-  if record and struct.unpack('>I8', record, 25) > now then shown = 'S-' .. record end
+  --include shared/flight
 end
 if shown then misses = before end
