@@ -86,7 +86,7 @@ class CommandLine:
 
 #: A warning, and the traceback of the service that it tells of; on the same line if a rule has redacted it.
 _TOLD = re.compile(
-    r"^\S+ WARNING .* \(row \d+\)[ .].*(?:\nTraceback \(.*\n(?: .*\n)+\S.*|\\nTraceback \(.*)\n", re.MULTILINE
+    r"^\S+ WARNING .* \(row \d+\)[ .].*(?:\n  Traceback \(.*(?:\n  .*)*|\\nTraceback \(.*)\n", re.MULTILINE
 )
 
 

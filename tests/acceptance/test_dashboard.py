@@ -238,7 +238,7 @@ def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_aud
     expect(page.locator("tbody tr").first.locator("td").nth(2)).not_to_have_text("-")
 
     press(page, "g")
-    expect(page.get_by_role("heading", name="In Doubt desk")).to_be_visible()
+    expect(page.get_by_role("heading", name="Parked messages")).to_be_visible()
     expect(page.get_by_role("link", name="book")).to_have_count(2)
     press(page, "j", "Enter")
     expect(page.get_by_text("12 messages: an earlier run")).to_be_visible()
@@ -328,7 +328,7 @@ def test_a_newcomer_runs_what_the_demo_left_in_doubt(chromium: Browser, demo: st
     window.set_default_timeout(PATIENCE * 1000)
     pages = window.get_by_role("navigation", name="Pages")
     window.goto(demo)
-    pages.get_by_role("link", name="In Doubt desk").click()
+    pages.get_by_role("link", name="Parked messages").click()
     window.get_by_role("row", name="in doubt").get_by_role("link").click()
     expect(window.get_by_role("heading", name="demo-booking in doubt")).to_be_visible()
     # One of the demo's lines is no order, and has no uuid: a worker may have been killed with it in hand.

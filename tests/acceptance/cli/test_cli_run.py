@@ -143,9 +143,9 @@ def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceb
     said = "WARNING fails FAILED: FatalError: "
     (place,) = [place for place, line in enumerate(lines) if said in line]
     assert "trigger=book uuid=fails fence=" in lines[place]
-    assert lines[place + 1] == "Traceback (most recent call last):"
+    assert lines[place + 1] == "  Traceback (most recent call last):"
     assert "shop.py" in lines[place + 2]
-    assert lines[place + 4].startswith("triggers.FatalError: ")
+    assert lines[place + 4].startswith("  triggers.FatalError: ")
     assert r"customer \x1b[31m:smile:" in lines[place + 4], "nothing that acts on the terminal"
 
 

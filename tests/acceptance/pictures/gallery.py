@@ -19,8 +19,8 @@ WIDTHS = {1600: "a large screen", 1024: "a tablet", 390: "a phone"}
 #: The pages, and what their pictures show.
 TITLES = {
     "overview": "Overview: what goes wrong now, the triggers, and charts",
-    "desk": "The In Doubt desk: parked messages in groups of one cause",
-    "desk-by-host": "The desk by host: what each worker held",
+    "desk": "Parked messages: groups of one cause",
+    "desk-by-host": "Parked messages by host: what each worker held",
     "group": "A group of messages with one cause",
     "message": "A message In Doubt: the question, three answers, and what is known",
     "preview": "The page that asks before many messages run",

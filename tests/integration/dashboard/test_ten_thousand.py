@@ -56,7 +56,7 @@ def test_ten_thousand_parked_messages_take_less_than_ten_clicks(site: Site, oper
     count = CAUSES["NoPriceError"]
     ann = Person(operator)
 
-    ann.follow("In Doubt desk")
+    ann.follow("Parked messages")
     for error, parked in CAUSES.items():
         assert re.search(rf"{parked:,} book rejected shop\.{error} ", ann.text), ann.text
     ann.press("Search", error="NoPrice")
