@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import uuid4
-from weakref import WeakMethod, WeakSet, WeakValueDictionary
+from weakref import WeakMethod, WeakSet, WeakValueDictionary, finalize
 
 from history.beside.charts import charts_of
 from history.bridge import drive
@@ -68,7 +68,9 @@ class CountReports:
 
     def __init__(self, source: str | HistoryStore, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._source, self._loop = source, loop
-        self._opened: HistoryStore | None = None
+        #: The store that it has opened, if there is one. The list outlives this object.
+        self._opened: list[HistoryStore] = []
+        finalize(self, _close_opened, self._opened).atexit = False  # :func:`_close_all` reports first
         #: Whether the history keeps no charts; then nothing is counted.
         self._is_useless = False
         self._begin()
@@ -145,9 +147,9 @@ class CountReports:
                 self._tried = now
                 self._report(now)
                 self._fails = False
-            if is_last and self._opened is not None:
-                opened, self._opened, self._charting = self._opened, None, None
-                drive(opened.close())
+            if is_last:
+                self._charting = None
+                _close_opened(self._opened)
         except Exception as error:  # noqa: BLE001  (any error of a store: no message depends on the counts)
             if not self._fails:
                 _log.warning("the counts of this process are not reported now: %s", text_of(error))
@@ -195,9 +197,9 @@ class CountReports:
     def _store(self) -> HistoryStore:
         if not isinstance(self._source, str):
             return self._source
-        if self._opened is None:
-            self._opened = open_history(self._source)
-        return self._opened
+        if not self._opened:
+            self._opened.append(open_history(self._source))
+        return self._opened[0]
 
     def _ask(self, asking: Coroutine[Any, Any, T]) -> T:
         """Return the answer of the history."""
@@ -222,6 +224,11 @@ def reports_to(source: str | HistoryStore, loop: asyncio.AbstractEventLoop | Non
     key = source if isinstance(source, str) else id(source)
     # Without a lock, which a fork could leave locked in the child.
     return _SHARED.get(key) or _SHARED.setdefault(key, CountReports(source, loop))
+
+
+def _close_opened(opened: list[HistoryStore]) -> None:
+    while opened:
+        drive(opened.pop().close())
 
 
 def _run(weak: "WeakMethod[Callable[..., None]]", over: threading.Event) -> None:

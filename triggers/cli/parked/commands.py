@@ -18,6 +18,7 @@ from triggers.cli.parked.deciding import COLUMNS, carry_out, preview
 from triggers.cli.parked.importing import import_
 from triggers.cli.parked.options import LOCAL_OPTION, DecisionRequest, with_request, with_selection
 from triggers.cli.parked.running import described, run_all
+from triggers.cli.shared.arguments import rate_of
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import CommandGroup
 from triggers.cli.shared.options import (
@@ -126,10 +127,10 @@ def run(
     and the same command continues with them. A second SIGTERM or SIGINT ends the command immediately.
     """
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
-    from triggers.operations.pacing import pace_of  # noqa: PLC0415  (as above)
+    from triggers.operations.pacing import Pace  # noqa: PLC0415  (as above)
     from triggers.operations.running import planned  # noqa: PLC0415  (others run nothing)
 
-    state, pace = State.of(context), pace_of(rate)
+    state, pace = State.of(context), None if rate is None else Pace(rate_of("--rate", rate))
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
     with _lot(request.history, local=request.local) as (lot, store):
         runs, barred = planned(_chosen(lot, store, request, triggers), triggers)

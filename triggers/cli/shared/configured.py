@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PREFIX = "DOUBTLESS_"
 
 #: Settings that a command takes only from its own options; for a module they have other keys.
-_OPTIONS_ALONE = {"metrics", "queue", "queue_limit", "time_to_live", "delay", "priority", "alias"}
+_OPTIONS_ALONE = {"metrics", "queue", "queue_limit", "time_to_live", "delay", "priority", "alias", "rate"}
 
 
 def configuration_of(state: State) -> "Configuration":

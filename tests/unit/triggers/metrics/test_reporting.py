@@ -1,6 +1,7 @@
 """The counts of guards: added up in the process, reported by a thread, and no message depends on them."""
 
 import asyncio
+import gc
 import logging
 import os
 import subprocess
@@ -24,7 +25,7 @@ from tests.fixtures.waiting import eventually
 from triggers import Status
 from triggers.guards import Guard, protect
 from triggers.metrics import reporting
-from triggers.metrics.reporting import reports_to
+from triggers.metrics.reporting import CountReports, reports_to
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +231,30 @@ def _forked(guard: Guard, uuid: str) -> int:
         status = 0
     finally:
         os._exit(status)
+
+
+class Closing(MemoryHistory):
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+        await super().close()
+
+
+def test_reports_that_nobody_keeps_close_the_history_that_they_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Closing()
+    monkeypatch.setattr(reporting, "PAUSE", 0.01)
+    monkeypatch.setattr(reporting, "open_history", lambda _: store)
+    reports = CountReports("redis://away")
+    reports.add("charge", {"new": 1})
+    eventually(lambda: counts(store).new == 1)
+    assert not store.closed
+
+    del reports
+
+    eventually(lambda: gc.collect() >= 0 and store.closed)
 
 
 SCRIPT = """
