@@ -4,6 +4,7 @@ import gc
 import logging
 import random
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
@@ -74,6 +75,16 @@ def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_reports_after_the_test() -> Iterator[None]:
+    """Stop the threads that report counts: a later test may use the same server."""
+    yield
+    if (reporting := sys.modules.get("triggers.metrics.reporting")) is not None:
+        for reports in list(reporting._ALL):  # noqa: SLF001
+            reports._is_new = False  # noqa: SLF001  (close() would report them)
+            reports.close()
 
 
 @pytest.fixture

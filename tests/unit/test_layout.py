@@ -21,6 +21,7 @@ FULLER = {
     "history/store": 21,
     "history/support": 17,
     "history/redis/lua/entries": 18,
+    "history/redis/lua/shared": 17,
     "history/contract": 18,
 }
 
