@@ -70,7 +70,7 @@ def test_ten_thousand_parked_messages_take_less_than_ten_clicks(site: Site, oper
     assert count // 2 <= half < count
     ann.press("Run the other")
     ann.wait_for("It is carried out.")
-    ann.follow("The desk")
+    ann.follow("Parked messages")
     ann.follow("JSON lines")
 
     exported = [json.loads(line) for line in ann.html.splitlines()]

@@ -15,7 +15,7 @@ REMEDIES: Mapping[str, str] = {
     "provider away": "Start it, or restore its network. Nothing is lost, and all goes on without help.",
     TroubleKind.NOT_PARKED: "Make room, or restore the place. Until then the messages come again.",
     "suspended": "Remove the cause. If it needs a person: doubtless resume.",
-    TroubleKind.FAILING: "Look at the log. Run what was given up from the desk when the cause is gone.",
+    TroubleKind.FAILING: "Look at the log. Run the parked messages when the cause is gone.",
     TroubleKind.HANGING: "If it never ends: restart the process. Its messages are In Doubt then.",
     "consumer lost": "Look at its service manager. What it held is In Doubt when it comes again.",
     TroubleKind.PARKED_LOCALLY: "On that machine: doubtless parked list --local.",
