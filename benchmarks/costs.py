@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from redis import Redis
 from sqlalchemy import Engine, event
@@ -51,7 +51,7 @@ class Meter:
 
 def of_redis(url: str) -> Callable[[], int]:
     """Return a function that says how many commands a Redis has run, without its own."""
-    client: Any = Redis.from_url(url)
+    client = cast("Any", Redis).from_url(url)
     calls = iter(range(10**9))
     return lambda: int(client.info("stats")["total_commands_processed"]) - next(calls)
 

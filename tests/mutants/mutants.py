@@ -394,8 +394,8 @@ MUTANTS = (
     ),
     Mutant(
         _TRANSACTION,
-        "            raise uncommitted(error) from error\n",
-        "            pass\n",
+        'raise if_settings_worked(database.engine, uncommitted(error), "committing") from error',
+        "pass",
         (
             "tests/integration/pipeline/test_atomic_sharing.py::"
             "test_where_the_common_transaction_fails_each_has_one_of_its_own"

@@ -245,8 +245,12 @@ def test_reports_that_nobody_keeps_close_the_history_that_they_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = Closing()
+
+    def opening(_url: str) -> Closing:
+        return store
+
     monkeypatch.setattr(reporting, "PAUSE", 0.01)
-    monkeypatch.setattr(reporting, "open_history", lambda _: store)
+    monkeypatch.setattr(reporting, "open_history", opening)
     reports = CountReports("redis://away")
     reports.add("charge", {"new": 1})
     eventually(lambda: counts(store).new == 1)
