@@ -14,7 +14,7 @@ from history.entry import digest
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.journal import line_id
-from history.store.records import Append, Change, Kind, Log, LogLine, Put, Record, Records, records_of
+from history.store.records import Append, Change, Kind, Log, LogLine, Put, Record, Records, needed_records
 from history.store.texts import EncodableText
 from history.support.spoilt import readable
 
@@ -120,10 +120,7 @@ def comments_of(store: HistoryStore) -> RecordedComments:
     Raises:
         ConfigurationError: it keeps no records.
     """
-    records = records_of(store)
-    if records is None:
-        raise ConfigurationError("history", f"{store!r} keeps no comments", "use Redis, SQL or memory")
-    return RecordedComments(records)
+    return RecordedComments(needed_records(store, "comments"))
 
 
 def _line(comment: Comment) -> str:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from history.entry import digest
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.store.records import NO_TRIGGER, Delete, Kind, Put, Record, Records, all_records, records_of
+from history.store.records import NO_TRIGGER, Delete, Kind, Put, Record, Records, all_records, needed_records
 from history.store.texts import EncodableText
 from history.support.spoilt import readable
 
@@ -99,10 +99,7 @@ def filters_of(store: HistoryStore) -> RecordedFilters:
     Raises:
         ConfigurationError: it keeps no records.
     """
-    records = records_of(store)
-    if records is None:
-        raise ConfigurationError("history", f"{store!r} keeps no filters", "use Redis, SQL or memory")
-    return RecordedFilters(records)
+    return RecordedFilters(needed_records(store, "filters"))
 
 
 def _filter(record: Record) -> SavedFilter:

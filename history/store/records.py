@@ -266,3 +266,15 @@ class KeepsRecords(Protocol):
 def records_of(store: HistoryStore) -> Records | None:
     """Return the records of a store; None if it does not keep any."""
     return store.records if isinstance(store, KeepsRecords) else None
+
+
+def needed_records(store: HistoryStore, what: str) -> Records:
+    """Return the records of a store, to keep ``what`` there.
+
+    Raises:
+        ConfigurationError: it keeps no records.
+    """
+    records = records_of(store)
+    if records is None:
+        raise ConfigurationError("history", f"{store!r} keeps no {what}", "use Redis, SQL or memory")
+    return records
