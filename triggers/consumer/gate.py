@@ -190,16 +190,14 @@ class Gate:
 
     def note_all(self, outcomes: Sequence[Outcome]) -> None:
         """Count the outcomes of one delivery; the usual ones together."""
-        if len(outcomes) == 1:
-            self.note(outcomes[0])
-            return
-        usual = [outcome for outcome in outcomes if _is_usual(outcome)]
+        usual: list[Outcome] = []
+        others: list[Outcome] = []
+        for outcome in outcomes:
+            (usual if _is_usual(outcome) else others).append(outcome)
         if usual:
             self._note_usual(usual)
-        if len(usual) < len(outcomes):
-            for outcome in outcomes:
-                if not _is_usual(outcome):
-                    self.note(outcome)
+        for outcome in others:
+            self.note(outcome)
 
     def _note_usual(self, outcomes: Sequence[Outcome]) -> None:
         number, totals = len(outcomes), self._statistics
