@@ -1,8 +1,8 @@
 """A pipeline of Spark and a service that share one document history: what one has booked, the other does not.
 
 Orders come from the web shop as a stream, and some of them several times. The pipeline reads them in
-micro-batches, looks up the customer's country, and writes them as JSON files. The clerks at the counter type
-orders too, and sometimes one that stands in the stream as well: :func:`book_at_the_counter` books those. Both
+micro-batches, looks up the customer's country, and writes them as JSON files. Clerks at the counter also
+type orders, and some of these are in the stream, too. :func:`book_at_the_counter` books them. Both
 have the name "book-order" in the same history, so whichever comes first books the order, and for the other it
 is a duplicate.
 

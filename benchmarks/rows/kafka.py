@@ -1,6 +1,6 @@
 """A consumer on Kafka beside the loops that one would write by hand, one message at a time and in batches.
 
-What is timed is the steady state: from the first message that is worked on to the last. The loops poll, note
+The steady state is timed: from the first message that is worked on to the last. The loops poll, note
 the uuid with SET NX, and commit or accept. They do not note that a message is completed, so what a crash
 leaves behind is lost to them. Consumer groups run on Apache Kafka, if ``make servers`` has installed it.
 Share groups run on the mock cluster of Kafka's client.
