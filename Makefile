@@ -70,7 +70,7 @@ prove: $(COMPILED) servers  ## Run the long proofs: soaks, processes that are ki
 	@.ci/setup browser
 	@.ci/setup delta
 	@.ci/setup iceberg
-	$(BIN)/pytest -n 3 --dist loadgroup -m "prove or proof" --proof=docs/proof.md
+	$(BIN)/pytest -n 3 --dist loadgroup -m "prove or proof" --proof=docs/proof.md $(OPTIONS)
 
 installs: $(DEV) servers  ## Install the wheel in empty environments, and follow README and tutorial there
 	.ci/installs

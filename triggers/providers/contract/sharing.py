@@ -107,8 +107,9 @@ class ForkingContract(ContractTools):
             child = fork(partial(work, provider, self.new_destination()), blocking=False)
             assert await ended([child]) == [DONE]
 
+            await receiver.acknowledge([first])
             (second,) = await take(receiver, 1)
-            await receiver.acknowledge([first, second])
+            await receiver.acknowledge([second])
             await provider.send(self.destination, numbered(1))
             assert bodies(await take(receiver, 1)) == ["0"]
 
