@@ -229,6 +229,7 @@ class Trigger(Generic[P, R]):
         """Take many messages through the pipeline with one claim and one completion.
 
         If the process dies in the middle, all of them stay STARTED. Raises the same errors as :meth:`handle`.
+        Before it raises KeyboardInterrupt or SystemExit, it settles the messages whose service has ended.
         """
         return drive(self.pipeline().handle_batch(_checked(messages)))
 
