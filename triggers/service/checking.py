@@ -5,6 +5,7 @@ it is set fails much later, in the middle of a message, or never: ``detect_dupli
 """
 
 import inspect
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,8 +16,18 @@ from typing import Any, get_args
 
 from history.errors import ConfigurationError, MissingExtraError
 from history.support.redaction import rules_of
+from history.support.user_code import takes
 
 _LONGEST_NAME = 200
+
+#: The largest count that JMS, AMQP and every database can hold: four bytes with a sign.
+MOST = 2**31 - 1
+
+#: The largest size, in bytes: no bytes in memory are more.
+LARGEST = sys.maxsize
+
+#: The most messages that a consumer may fetch, or work on, at the same time: the limit of AMQP 0-9-1.
+MOST_AT_ONCE = 2**16 - 1
 
 #: The packages with frames that are not the user's, and standard modules between these frames.
 _OURS = frozenset({"history", "resolvers", "triggers", "contextlib", "dataclasses"})
@@ -24,10 +35,10 @@ _OURS = frozenset({"history", "resolvers", "triggers", "contextlib", "dataclasse
 
 def check_name(setting: str, value: Any) -> None:
     """Refuse a value that no store could use as a name."""
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_NAME:
         raise ConfigurationError(
             setting,
-            f"must be text, neither empty nor too long, not {value!r:.60}",
+            f"must be text, neither empty nor blank nor too long, not {value!r:.60}",
             f"use 1 to {_LONGEST_NAME} characters",
         )
     if "\0" in value:
@@ -46,10 +57,15 @@ def check_text(setting: str, value: Any, remedy: str) -> None:
         raise ConfigurationError(setting, f"must be text, not {value!r:.60}", remedy)
 
 
-def check_least(setting: str, value: Any, least: int) -> None:
-    """Refuse a value that is not a whole number from ``least``."""
-    if type(value) is not int or value < least:
-        raise ConfigurationError(setting, f"must be {least} or more, not {value!r:.60}", "use a whole number")
+def check_whole(setting: str, value: Any, least: int, most: int = MOST) -> None:
+    """Refuse a value that is not a whole number from ``least`` to ``most``."""
+    if type(value) is int and least <= value <= most:
+        return
+    # Python refuses to write numbers of thousands of digits.
+    shown = "so long a number" if type(value) is int and abs(value) > LARGEST else f"{value!r:.60}"
+    if type(value) is int and value > most:
+        raise ConfigurationError(setting, f"must be {most} or less, not {shown}", "use a smaller number")
+    raise ConfigurationError(setting, f"must be {least} or more, not {shown}", "use a whole number")
 
 
 def refuse_beside(why: str, **options: bool) -> None:
@@ -130,6 +146,14 @@ def check_callable(setting: str, value: Any, remedy: str) -> None:
     """Refuse a value that cannot be called."""
     if not callable(value):
         raise ConfigurationError(setting, f"{value!r:.60} cannot be called", remedy)
+
+
+def check_takes(setting: str, value: Any, *arguments: str, remedy: str) -> None:
+    """Refuse a value that cannot be called with these arguments, which are in words: "one event"."""
+    check_callable(setting, value, remedy)
+    if not takes(value, len(arguments)):
+        called_with = " and ".join(arguments) or "no arguments"
+        raise ConfigurationError(setting, f"{value!r:.60} cannot be called with {called_with}", remedy)
 
 
 def check_kind(setting: str, value: Any, wanted: type, remedy: str) -> None:

@@ -7,6 +7,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from triggers.selectors.parsing.values import Reading
 from triggers.selectors.selector import Filter
+from triggers.service.checking import check_takes
 from triggers.service.failures import FatalError
 
 #: The text of a condition, or a function that answers True or False.
@@ -42,6 +43,7 @@ def read_filter(source: MessageFilter) -> Wanted:
         raise ConfigurationError(
             "filter", "it is a coroutine function", "decide by the message alone, in a plain function"
         )
+    check_takes("filter", source, "one message", remedy="write def wanted(message)")
     return _asking(source)
 
 

@@ -15,6 +15,7 @@ from history.message import Message
 from triggers.selectors.parsing.nodes import Path
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.values import Reading
+from triggers.service.checking import check_takes
 from triggers.service.failures import FatalError
 
 #: A place, such as "body.order.event_id" or "properties.event_id", or a function of the message.
@@ -49,6 +50,7 @@ def read_identity(source: IdentitySource, max_body_size: int) -> Identify:
         raise ConfigurationError(
             "uuid", "it is a coroutine function", "read the identity from the message alone, in a plain one"
         )
+    check_takes("uuid", source, "one message", remedy=_REMEDY)
     return _asking(source)
 
 
