@@ -277,7 +277,7 @@ class Message(BaseModel):
             pydantic.ValidationError: as in the constructor.
         """
         if not hasattr(headers, "items"):  # such as None, or a list of pairs
-            problem = f"must be a mapping of names to values, not {headers!r:.60}"
+            problem = f"must be a mapping of names to values, not a {type(headers).__qualname__}"
             raise ConfigurationError("headers", problem, "give {} if there are none, or dict(pairs)")
         fields: dict[str, Any] = {}
         properties: dict[str, Any] = {}

@@ -6,6 +6,7 @@ parent's connection, either of them may get the answer. A lock that another thre
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -46,6 +47,21 @@ def at_fork(
     if not _watching and hasattr(os, "register_at_fork"):
         _watching.append(os.getpid())
         os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+def forkable_lock() -> threading.Lock:
+    """Return a lock that a forked child finds free, although another thread of its parent held it.
+
+    That thread does not exist in the child, and nobody else would ever release the lock there. Use it if the
+    lock is held during slow work and children may go on with its owner. Do not fork while you hold it.
+    """
+    lock = threading.Lock()
+    at_fork(lock, _free)
+    return lock
+
+
+def _free(lock: Any) -> None:
+    lock._at_fork_reinit()  # noqa: SLF001  (as Python's own modules do)
 
 
 def keep(*things: object) -> None:

@@ -2,8 +2,9 @@
 
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable
-from threading import Lock
 from typing import Generic, TypeVar
+
+from history.support.forks import forkable_lock
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ class PerLoop(Generic[T]):
 
     def __init__(self) -> None:
         self._values: dict[AbstractEventLoop, T] = {}
-        self._lock = Lock()
+        self._lock = forkable_lock()
 
     def of_running(self, make: Callable[[AbstractEventLoop], T]) -> T:
         """Return the running loop's value; the first call there makes it."""

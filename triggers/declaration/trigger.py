@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import update_wrapper
@@ -14,7 +13,9 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
+from history.support.forks import forkable_lock
 from history.support.loops import PerLoop
+from history.support.rendering import shown
 from resolvers.loading import load_resolver
 from resolvers.resolution import Resolver, asking
 from triggers.declaration.assembly import Parts
@@ -95,7 +96,7 @@ class Trigger(Generic[P, R]):
         self._source = history
         self._where = users_line()
         self._default: str | HistoryStore | None = None
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._blocking: Pipeline | None = None
         self._asyncio = PerLoop[Pipeline]()
 
@@ -196,7 +197,7 @@ class Trigger(Generic[P, R]):
             service=binding.service,
             routing=routing,
             _parts=Parts(settings, binding, self.resolver, routing),
-            _lock=threading.Lock(),
+            _lock=forkable_lock(),
             _blocking=None,
             _asyncio=PerLoop[Pipeline](),
         )
@@ -408,5 +409,5 @@ def _checked(messages: Sequence[Message]) -> Sequence[Message]:
 def _refuse(function: object) -> NoReturn:
     with pointing():
         raise ConfigurationError(
-            "message", f"must be a Message, not {function!r:.60}", 'write Message(body=..., uuid="...")'
+            "message", f"must be a Message, not {shown(function)}", 'write Message(body=..., uuid="...")'
         )

@@ -5,12 +5,12 @@ which ``*`` stands for anything.
 """
 
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from history.errors import ConfigurationError
 from history.shell import Shell
+from history.support.forks import forkable_lock
 from history.support.user_code import is_failure, takes
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import finish, wildcard
@@ -78,7 +78,7 @@ class Subscription:
         return self._mailbox is None or self._mailbox.end(timeout)
 
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 _subscriptions: list[Subscription] = []
 
 

@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.support.redaction import Redaction
-from history.support.rendering import MOST_REDACTED, class_of, exception_info, text_of, told_of
+from history.support.rendering import MOST_REDACTED, class_of, exception_info, shown, text_of, told_of
 from history.support.user_code import members
 from triggers.service.checking import check_duration, check_whole, pointing
 
@@ -219,7 +219,7 @@ def _growing(terms: Retry | Redelivery, number: int) -> float:
 
 def _check_backoff(setting: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError(setting, f"must be a number, not {value!r:.60}", "use 1 or more")
+        raise ConfigurationError(setting, f"must be a number, not {shown(value)}", "use 1 or more")
     if not value >= 1:
         raise ConfigurationError(setting, f"{value} would shorten the pause", "use 1 or more")
 

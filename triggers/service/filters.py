@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.support.rendering import shown
 from triggers.selectors.parsing.values import Reading
 from triggers.selectors.selector import Filter
 from triggers.service.checking import check_takes
@@ -37,7 +38,7 @@ def read_filter(source: MessageFilter) -> Wanted:
         return lambda reading: condition.evaluate(reading) is True
     if not callable(source):  # a user may pass anything
         raise ConfigurationError(
-            "filter", f"{source!r:.60} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
+            "filter", f"{shown(source)} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
         )
     if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         raise ConfigurationError(

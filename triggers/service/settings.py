@@ -13,6 +13,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.store.parking import Parking
 from history.support.redaction import Redact, Redaction, redaction_of
+from history.support.rendering import shown
 from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.detection.table import (
     FailurePolicy,
@@ -378,14 +379,14 @@ def _check_transient(kinds: Any) -> None:
             return
         raise ConfigurationError(
             "transient",
-            f"must be a tuple or a function of (error), not {kinds!r:.60}",
+            f"must be a tuple or a function of (error), not {shown(kinds)}",
             "write (ConnectionError,)",
         )
     for error_type in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
         if not isinstance(error_type, type) or not issubclass(error_type, Exception):
             raise ConfigurationError(
                 "transient",
-                f"must be exception classes, not {error_type!r:.60}",
+                f"must be exception classes, not {shown(error_type)}",
                 "give subclasses of Exception",
             )
 
@@ -407,7 +408,9 @@ def default_name(service: Callable[..., Any]) -> str:
         )
     if name is None or "<lambda>" in name:
         raise ConfigurationError(
-            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
+            "name",
+            f"{shown(service)} has none that would be its own",
+            'say name="book-order", and keep to it',
         )
     return f"{module.__name__}.{name}"
 

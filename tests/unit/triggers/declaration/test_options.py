@@ -28,13 +28,21 @@ from triggers.spark.atomic_sink import atomic_sink
 from triggers.spark.foreach_batch import foreach_batch
 from triggers.spark.settings import BatchOptions, SinkOptions
 
+
+class Unshowable:
+    """A value whose repr fails."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
 NOW = timedelta(0)
-NO_TEXT = ("", 5, b"orders", ["orders"])
-NO_NAME = ("", " ", " \n", 5, "x" * 201, "a\0b", "half \ud800")
+NO_TEXT = ("", 5, b"orders", ["orders"], Unshowable(), 10**5000)
+NO_NAME = ("", " ", " \n", 5, Unshowable(), 10**5000, "x" * 201, "a\0b", "half \ud800")
 NO_COUNT = (0, -1, 1.5, "10", True, None, 2**31, 10**40, 10**5000, -(10**5000))
-NO_SWITCH = ("no", "yes", 0, 1, None)
-NO_DURATION = (5, "1 h", NOW, -timedelta(1))
-NO_CHOICE = ("guess", 5, True, ["park"])
+NO_SWITCH = ("no", "yes", 0, 1, None, Unshowable())
+NO_DURATION = (5, 10**5000, "1 h", NOW, -timedelta(1), timedelta.max)
+NO_CHOICE = ("guess", 5, True, ["park"], Unshowable())
 
 
 class Nothing:
@@ -59,7 +67,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "detect_duplicates": NO_SWITCH,
     "shadow": NO_SWITCH,
     "keep_result": ("yes", 0, 1, None, timedelta(1), {"limit": 5}),
-    "fingerprint": (5, "", "header", True, Nothing.asynchronously, lambda: b""),
+    "fingerprint": (Unshowable(), 5, "", "header", True, Nothing.asynchronously, lambda: b""),
     "journal": ("", 0, 5, None, MemoryHistory()),
     "tracing": NO_SWITCH,
     "redact": (5, "card", [], (), [CARD_NUMBERS, None], {CARD_NUMBERS}, asyncio.sleep),
@@ -103,7 +111,7 @@ RETRY: Mapping[str, Sequence[Any]] = {
     "max_attempts": (-1, 1.5, "3", True, None, 2**31, 10**5000),
     "interval": (1, "1 s", -timedelta(1), None),
     "backoff": (0.5, "2", float("nan"), True, None),
-    "max_interval": (60, -timedelta(1), None),
+    "max_interval": (60, -timedelta(1), timedelta.max, None),
 }
 
 #: Of what ``foreach_batch`` and ``atomic_sink`` have in common.
