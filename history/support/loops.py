@@ -4,7 +4,7 @@ from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from history.support.forks import forkable_lock
+from history.support.forks import forkable_lock, without_forks
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class PerLoop(Generic[T]):
             return self._values.pop(get_running_loop(), None)
 
     def _make(self, loop: AbstractEventLoop, make: Callable[[AbstractEventLoop], T]) -> T:
-        with self._lock:
+        with without_forks(), self._lock:
             # Dropped after the lock is released, because their destructors may take time.
             closed = [closed_loop for closed_loop in self._values if closed_loop.is_closed()]
             dropped = [self._values.pop(closed_loop, None) for closed_loop in closed]

@@ -13,7 +13,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
-from history.support.forks import forkable_lock
+from history.support.forks import forkable_lock, without_forks
 from history.support.loops import PerLoop
 from history.support.rendering import shown
 from resolvers.loading import load_resolver
@@ -343,7 +343,7 @@ class Trigger(Generic[P, R]):
                 "its service is a coroutine function",
                 "use ahandle or an asyncio consumer",
             )
-        with self._lock:
+        with without_forks(), self._lock:
             if self._blocking is None:
                 self._blocking = self._parts.assemble(
                     self.open_store(), observe, owned=self.opens_its_history

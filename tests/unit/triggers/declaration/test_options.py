@@ -340,10 +340,13 @@ def test_an_option_of_the_consumer_is_refused_with_the_way_to_set_it() -> None:
 def test_as_many_as_a_broker_can_count_are_taken_at_once(option: str) -> None:
     def take(bodies: list[bytes]) -> None: ...
 
-    trigger("orders", name="t", **{"batch": 2, option: 65_535})(take)
+    def make(number: int) -> None:
+        options: dict[str, Any] = {"batch": 2, option: number}
+        trigger("orders", name="t", **options)(take)
 
+    make(65_535)
     with pytest.raises(ConfigurationError) as caught:
-        trigger("orders", name="t", **{"batch": 2, option: 65_536})(take)
+        make(65_536)
 
     assert caught.value.setting == option
 

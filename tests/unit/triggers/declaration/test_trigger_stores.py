@@ -218,6 +218,7 @@ def test_a_child_forked_while_another_thread_opens_the_history_opens_its_own(
 ) -> None:
     opening = Opening()
     monkeypatch.setattr("triggers.declaration.trigger.open_history", opening)
+    monkeypatch.setattr("history.support.forks.PATIENCE", 0.01)  # the opening does not end before the fork
     book = made(Effects(), history="redis://h")
 
     async def deliver(uuid: str) -> None:
